@@ -1,1 +1,3 @@
-
+#![doc = "The idempotency ledger."]
+pub mod domain;
+pub mod store;

@@ -1,0 +1,316 @@
+//! Claim: the table of the contract's section 4, row by row.
+
+use bytes::Bytes;
+
+use super::decide::{Claim, Context, Decision};
+use super::entry::{Attempt, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
+use super::policy::{FingerprintMode, OnExpiry};
+use super::reason::{Reason, Rejection, Violation};
+use super::reply::{Reply, Verdict};
+use super::{Key, Span, StoreTime, retention};
+
+pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &Context<'_>) -> Decision {
+    if context.policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
+        return Decision::read(Err(Rejection::invalid(vec![Violation {
+            field: "fingerprint".into(),
+            description: "is empty, but the consumer's policy requires one: send a digest of the payload".into(),
+        }])));
+    }
+    let Some(entry) = entry else {
+        return absent(key, claim, context);
+    };
+    if mismatch(entry, claim, context) {
+        return verdict(Verdict::FingerprintMismatch {
+            expected: entry.fingerprint.clone(),
+            presented: claim.fingerprint.clone(),
+        });
+    }
+    match entry.state {
+        State::Completed => verdict(completed(entry, claim, context)),
+        State::FailedTerminal => verdict(Verdict::Failed {
+            error: entry.last_error.clone(),
+            failed_at: entry.closed_at.unwrap_or(entry.updated_at),
+        }),
+        State::Parked(cause) => verdict(parked(entry, cause)),
+        State::Received | State::FailedRetryable => claimable(entry, claim, context),
+        State::InProgress => in_progress(entry, claim, context),
+    }
+}
+
+fn verdict(verdict: Verdict) -> Decision {
+    Decision::read(Ok(Reply::Verdict(verdict)))
+}
+
+fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
+    context.policy.fingerprint != FingerprintMode::Ignore
+        && !entry.fingerprint.is_empty()
+        && !claim.fingerprint.is_empty()
+        && entry.fingerprint != claim.fingerprint
+}
+
+/// No entry: new, unless it is so old that an entry may have been purged.
+fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
+    let policy = context.policy;
+    if let Some(occurred_at) = claim.occurred_at {
+        let window_start = (context.now - policy.retention).max(policy.window_floor);
+        if occurred_at <= window_start {
+            return verdict(Verdict::OutsideWindow { window: context.now - window_start, occurred_at });
+        }
+    }
+    let blank = Entry {
+        key: key.clone(),
+        version: 0,
+        token: 0,
+        state: State::Received,
+        closed_by: ClosedBy::Open,
+        closed_at: None,
+        parked_at: None,
+        claimant: None,
+        granted_at: context.now,
+        lease_until: context.now,
+        grace: policy.reclaim_grace,
+        hold_until: context.now,
+        on_expiry: policy.on_expiry,
+        policy_version: policy.version,
+        retention: policy.retention,
+        rearmed: false,
+        effect_started: false,
+        prior_effect_started: false,
+        effect_unknown: false,
+        checkpoint: Bytes::new(),
+        attempts: 0,
+        not_before: context.now,
+        last_error: String::new(),
+        history: Vec::new(),
+        fingerprint: Bytes::new(),
+        result: Bytes::new(),
+        retain_until: None,
+        sweep_at: context.now,
+        created_at: context.now,
+        updated_at: context.now,
+        traceparent: claim.traceparent.clone(),
+    };
+    grant(&blank, claim, context)
+}
+
+fn claimable(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
+    let closed_by_holder = matches!(entry.closed_by, ClosedBy::Release | ClosedBy::FailRetryable);
+    if closed_by_holder && entry.is_claim_of(&claim.claimant) {
+        return closed(entry);
+    }
+    if context.now < entry.not_before {
+        return verdict(Verdict::Backoff {
+            attempts_left: context.policy.attempts_left(entry.attempts),
+            last_error: entry.last_error.clone(),
+            retry_after: entry.not_before.remaining(context.now),
+        });
+    }
+    grant(entry, claim, context)
+}
+
+fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
+    let now = context.now;
+    if entry.is_claim_of(&claim.claimant) {
+        if entry.effect_started {
+            return closed(entry);
+        }
+        if !entry.lease_over(now) {
+            return Decision::read(Ok(Reply::Verdict(acquired(entry, true, context))));
+        }
+        if entry.hold_left(now) && !entry.rearmed {
+            return rearm(entry, claim, context);
+        }
+        return closed(entry);
+    }
+    if !entry.expired(now) {
+        return verdict(Verdict::InProgress {
+            owner: entry.claimant.as_ref().map(|claimant| claimant.owner.clone()).unwrap_or_default(),
+            attempt: entry.attempts,
+            lease: entry.lease_until.remaining(now),
+            retry_after: (entry.lease_until + entry.grace).remaining(now),
+        });
+    }
+    let parks = match entry.on_expiry {
+        OnExpiry::Reclaim => false,
+        OnExpiry::Park => true,
+        OnExpiry::ParkIfStarted => entry.effect_started,
+    };
+    if !parks {
+        let mut expired = entry.clone();
+        expired.effect_unknown = true;
+        return grant(&expired, claim, context);
+    }
+    if context.policy.disabled {
+        return disabled(entry.state);
+    }
+    let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
+    park(entry, cause, context)
+}
+
+/// The same claim again, after its lease and before anybody else: once it gets the lease back.
+fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
+    let mut next = entry.clone();
+    next.rearmed = true;
+    next.lease_until = (context.now + context.policy.granted_lease(claim.lease)).min(entry.hold_until);
+    let answer = acquired(&next, true, context);
+    Decision::write(Ok(Reply::Verdict(answer)), next)
+}
+
+/// A new grant; or, where no attempt is left, the end of attempts.
+fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
+    let policy = context.policy;
+    if policy.disabled {
+        return disabled(entry.state);
+    }
+    if policy.exhausted(entry.attempts) {
+        return park(entry, ParkCause::AttemptsExhausted, context);
+    }
+    if context.clock_behind {
+        return Decision::read(Err(Rejection::in_state(
+            Reason::StoreClockBehind,
+            entry.state,
+            "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
+             caught up, or have an operator raise token_offset",
+        )));
+    }
+    let now = context.now;
+    let mut next = entry.clone();
+    if entry.claimant.is_some() {
+        remember(&mut next, now);
+    }
+    next.token = context.next_token(entry.token);
+    next.state = State::InProgress;
+    next.closed_by = ClosedBy::Open;
+    next.closed_at = None;
+    next.parked_at = None;
+    next.claimant = Some(claim.claimant.clone());
+    next.granted_at = now;
+    next.hold_until = now + policy.max_hold;
+    next.lease_until = (now + policy.granted_lease(claim.lease)).min(next.hold_until);
+    next.grace = policy.reclaim_grace;
+    next.on_expiry = policy.on_expiry;
+    next.policy_version = policy.version;
+    next.retention = policy.retention;
+    next.rearmed = false;
+    next.prior_effect_started |= entry.effect_started;
+    next.effect_started = false;
+    next.attempts = entry.attempts.saturating_add(1);
+    if policy.fingerprint != FingerprintMode::Ignore && next.fingerprint.is_empty() {
+        next.fingerprint = claim.fingerprint.clone();
+    }
+    next.sweep_at = retention::first_sweep(policy, now);
+    let answer = acquired(&next, false, context);
+    Decision::write(Ok(Reply::Verdict(answer)), next)
+}
+
+/// Moves the last claim into the history.
+fn remember(next: &mut Entry, now: StoreTime) {
+    let (outcome, ended_at) = match next.closed_by {
+        ClosedBy::Open => (ClosedBy::Expiry, next.lease_until.min(now)),
+        ClosedBy::Complete
+        | ClosedBy::FailRetryable
+        | ClosedBy::FailTerminal
+        | ClosedBy::FailPark
+        | ClosedBy::Release
+        | ClosedBy::Expiry
+        | ClosedBy::OperatorPark
+        | ClosedBy::Operator => (next.closed_by, next.closed_at.unwrap_or(now)),
+    };
+    let failed = matches!(outcome, ClosedBy::FailRetryable | ClosedBy::FailTerminal | ClosedBy::FailPark);
+    // A released attempt was given back: its number is the next one's too.
+    let number = if outcome == ClosedBy::Release { next.attempts.saturating_add(1) } else { next.attempts };
+    next.history.push(Attempt {
+        attempt: number,
+        started_at: next.granted_at,
+        ended_at,
+        owner: next.claimant.as_ref().map(|claimant| claimant.owner.clone()).unwrap_or_default(),
+        outcome,
+        error: if failed { next.last_error.clone() } else { String::new() },
+    });
+    let excess = next.history.len().saturating_sub(HISTORY_MAX);
+    next.history.drain(..excess);
+}
+
+/// Parks an entry on behalf of a claim. An open claim ends by its expiry; the token stays, so that
+/// its holder's Complete still counts.
+fn park(entry: &Entry, cause: ParkCause, context: &Context<'_>) -> Decision {
+    let mut next = entry.clone();
+    if next.closed_by == ClosedBy::Open && next.state == State::InProgress {
+        next.closed_by = ClosedBy::Expiry;
+        next.closed_at = Some(context.now);
+        next.effect_unknown = true;
+    }
+    next.state = State::Parked(cause);
+    next.parked_at = Some(context.now);
+    let answer = parked(&next, cause);
+    Decision::write(Ok(Reply::Verdict(answer)), next)
+}
+
+fn closed(entry: &Entry) -> Decision {
+    Decision::read(Err(Rejection::in_state(
+        Reason::ClaimClosed,
+        entry.state,
+        "the claim with this claim_id has ended: this is a delayed repeat; a new delivery uses a new claim_id",
+    )))
+}
+
+fn disabled(state: State) -> Decision {
+    Decision::read(Err(Rejection::in_state(
+        Reason::ConsumerDisabled,
+        state,
+        "the consumer's policy is `disabled`: no new grants until an operator enables it",
+    )))
+}
+
+fn acquired(entry: &Entry, replayed: bool, context: &Context<'_>) -> Verdict {
+    Verdict::Acquired {
+        token: entry.token,
+        attempt: entry.attempts,
+        lease: entry.lease_until.remaining(context.now),
+        replayed,
+        effect_unknown: entry.effect_unknown,
+        prior_effect_started: entry.prior_effect_started,
+        idempotency_key: entry.key.idempotency_key(),
+        checkpoint: entry.checkpoint.clone(),
+        last_error: entry.last_error.clone(),
+        attempts_left: context.policy.attempts_left(entry.attempts),
+    }
+}
+
+fn completed(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Verdict {
+    let completed_at = entry.closed_at.unwrap_or(entry.updated_at);
+    let result_expired =
+        !entry.result.is_empty() && completed_at + context.policy.result_retention <= context.now;
+    let compared = context.policy.fingerprint != FingerprintMode::Ignore
+        && !entry.fingerprint.is_empty()
+        && !claim.fingerprint.is_empty();
+    let any = !entry.fingerprint.is_empty() || !claim.fingerprint.is_empty();
+    Verdict::Completed {
+        result: if result_expired { Bytes::new() } else { entry.result.clone() },
+        result_expired,
+        completed_at,
+        attempt: entry.attempts,
+        by_this_claim: entry.is_claim_of(&claim.claimant),
+        fingerprint_unverified: any && !compared,
+    }
+}
+
+fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
+    Verdict::Parked {
+        cause,
+        error: entry.last_error.clone(),
+        parked_at: entry.parked_at.unwrap_or(entry.updated_at),
+    }
+}
+
+/// Whether a claim may be guessed to find no entry without a look: nothing but the store's clock
+/// could then make it anything else than `acquired`. `now` is any recent reading of that clock.
+#[must_use]
+pub(crate) fn guessable(claim: &Claim, policy: &super::Policy, now: StoreTime) -> bool {
+    const NEAR: Span = Span::from_secs(3_600);
+    let recent = claim.occurred_at.is_none_or(|occurred_at| {
+        occurred_at > now - policy.retention + NEAR && occurred_at > policy.window_floor
+    });
+    let present = policy.fingerprint != FingerprintMode::Require || !claim.fingerprint.is_empty();
+    recent && present && !policy.disabled
+}

@@ -1,0 +1,130 @@
+//! The verbs: one pure function from an entry and a command to an answer and the next entry.
+
+use bytes::Bytes;
+
+use super::{Answer, Claimant, Entry, Key, Policy, Span, StoreTime, claim, settle};
+
+/// What a caller asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// The right to process the message now.
+    Claim(Claim),
+    /// An operation with a token.
+    Settle(i64, Settle),
+}
+
+/// The right to process the message now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Who asks.
+    pub claimant: Claimant,
+    /// For how long; none: the policy's.
+    pub lease: Option<Span>,
+    /// A digest of the payload; empty: none.
+    pub fingerprint: Bytes,
+    /// When the producer made the message.
+    pub occurred_at: Option<StoreTime>,
+    /// The trace context of this attempt; empty: none.
+    pub traceparent: String,
+}
+
+/// What a settlement does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Settle {
+    /// Extends the claim.
+    Renew {
+        /// For how long from now; none: the policy's lease.
+        lease: Option<Span>,
+        /// The effect is about to start.
+        effect_started: bool,
+        /// Progress for the next attempt.
+        checkpoint: Option<Bytes>,
+    },
+    /// Closes the claim: done.
+    Complete {
+        /// What later deliveries shall be answered.
+        result: Bytes,
+    },
+    /// Closes the claim: failed.
+    Fail {
+        /// What another attempt would bring.
+        kind: FailureKind,
+        /// What went wrong.
+        error: String,
+        /// When the next attempt is due; none: the policy's backoff.
+        retry_after: Option<Span>,
+    },
+    /// Gives the claim back unused.
+    Release {
+        /// When the key is claimable again.
+        delay: Span,
+    },
+}
+
+/// What another attempt would bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// It may succeed.
+    Retryable,
+    /// None will ever succeed.
+    Terminal,
+    /// A person shall look at it.
+    Park,
+}
+
+/// What surrounds a decision. Nothing else is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The rules of the key's consumer.
+    pub policy: &'a Policy,
+    /// The store's clock.
+    pub now: StoreTime,
+    /// The operator's number that is added to the clock for tokens.
+    pub token_offset: i64,
+    /// The place of the command in its batch.
+    pub position: i64,
+    /// The store's clock runs behind what it showed before: no new token is safe.
+    pub clock_behind: bool,
+}
+
+impl Context<'_> {
+    /// The token of a new grant: it strictly grows per key.
+    pub(super) fn next_token(&self, old: i64) -> i64 {
+        let by_clock = self.now.micros().saturating_add(self.token_offset).saturating_add(self.position);
+        old.saturating_add(1).max(by_clock)
+    }
+}
+
+/// An answer, and the entry as it must stand before the answer may be given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The answer.
+    pub answer: Answer,
+    /// What to write where the version is still the one that was read; none: nothing changes.
+    pub write: Option<Entry>,
+}
+
+impl Decision {
+    pub(super) fn read(answer: Answer) -> Decision {
+        Decision { answer, write: None }
+    }
+
+    pub(super) fn write(answer: Answer, entry: Entry) -> Decision {
+        Decision { answer, write: Some(entry) }
+    }
+}
+
+/// Decides one command: contract, sections 4 and 5.
+#[must_use]
+pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Context<'_>) -> Decision {
+    let mut decision = match command {
+        Command::Claim(claim) => claim::decide(key, entry, claim, context),
+        Command::Settle(token, settle) => settle::decide(entry, *token, settle, context),
+    };
+    if let Some(next) = &mut decision.write {
+        next.version = entry.map_or(1, |old| old.version + 1);
+        next.updated_at = context.now;
+        next.retain_until = super::retention::retain_until(next, context.policy);
+    }
+    decision
+}

@@ -1,0 +1,207 @@
+//! The nouns: an entry, its states, its claims.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{Key, OnExpiry, Span, StoreTime};
+
+/// How many past attempts an entry remembers.
+pub const HISTORY_MAX: usize = 10;
+
+/// The state of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Known, claimable from `not_before` on.
+    Received,
+    /// Held under a lease.
+    InProgress,
+    /// Claimable from `not_before` on.
+    FailedRetryable,
+    /// Done.
+    Completed,
+    /// Given up by the consumer.
+    FailedTerminal,
+    /// Waits for a person.
+    Parked(ParkCause),
+}
+
+/// Why an entry waits for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParkCause {
+    /// `max_attempts` were used.
+    AttemptsExhausted,
+    /// A lease ran out, and the policy forbids another attempt.
+    LeaseExpired,
+    /// A lease ran out after the effect had started.
+    EffectUnknown,
+    /// The consumer asked for it.
+    Consumer,
+    /// An operator asked for it.
+    Operator,
+}
+
+/// How the last claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClosedBy {
+    /// It has not.
+    Open,
+    /// Complete.
+    Complete,
+    /// Fail, retryable.
+    FailRetryable,
+    /// Fail, terminal.
+    FailTerminal,
+    /// Fail, park.
+    FailPark,
+    /// Release.
+    Release,
+    /// Its lease and grace ran out, and the entry was parked.
+    Expiry,
+    /// An operator parked it while it was open.
+    OperatorPark,
+    /// An operator's redrive or resolve; the claim is forgotten.
+    Operator,
+}
+
+/// Who made a claim. *The same claim* means: all three are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claimant {
+    /// The random id of the delivery.
+    pub claim_id: Uuid,
+    /// The authenticated identity.
+    pub principal: String,
+    /// The process, as it calls itself.
+    pub owner: String,
+}
+
+/// One claim of the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number, from 1 on.
+    pub attempt: i32,
+    /// When it was granted.
+    pub started_at: StoreTime,
+    /// When it ended.
+    pub ended_at: StoreTime,
+    /// Who held it.
+    pub owner: String,
+    /// How it ended.
+    pub outcome: ClosedBy,
+    /// Its error; empty: none.
+    pub error: String,
+}
+
+/// The ledger's one row for a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: Key,
+    /// Grows by one with each write; the compare in compare-and-swap.
+    pub version: i64,
+    /// The fencing token of the current or last claim.
+    pub token: i64,
+    /// The state.
+    pub state: State,
+    /// How the last claim ended.
+    pub closed_by: ClosedBy,
+    /// When it ended.
+    pub closed_at: Option<StoreTime>,
+    /// Since when the entry is parked.
+    pub parked_at: Option<StoreTime>,
+    /// Who made the current or last claim; none once an operator had it forgotten.
+    pub claimant: Option<Claimant>,
+    /// When the current or last claim was granted.
+    pub granted_at: StoreTime,
+    /// When its lease ends.
+    pub lease_until: StoreTime,
+    /// For how long after that nobody else is granted the key. Fixed at the grant.
+    pub grace: Span,
+    /// Until when the claim may be renewed. Fixed at the grant.
+    pub hold_until: StoreTime,
+    /// What becomes of it when it expires. Fixed at the grant.
+    pub on_expiry: OnExpiry,
+    /// The version of the policy at the grant.
+    pub policy_version: i32,
+    /// The policy's `retention` at the grant.
+    pub retention: Span,
+    /// The one re-arming by a repeat of the claim was used.
+    pub rearmed: bool,
+    /// The holder said that its effect is about to start.
+    pub effect_started: bool,
+    /// An earlier holder had said so.
+    pub prior_effect_started: bool,
+    /// A lease ran out unsettled.
+    pub effect_unknown: bool,
+    /// Progress for the next attempt.
+    pub checkpoint: Bytes,
+    /// Attempts used; a released one is given back.
+    pub attempts: i32,
+    /// When `Received` and `FailedRetryable` become claimable.
+    pub not_before: StoreTime,
+    /// The last error; empty: none.
+    pub last_error: String,
+    /// The last attempts before the current or last one, oldest first.
+    pub history: Vec<Attempt>,
+    /// The pinned fingerprint; empty: none.
+    pub fingerprint: Bytes,
+    /// What Complete stored.
+    pub result: Bytes,
+    /// Until when the entry answers at least; none: until a person acts.
+    pub retain_until: Option<StoreTime>,
+    /// When the purge looks at the entry next. Not a promise: the purge decides anew.
+    pub sweep_at: StoreTime,
+    /// When the entry was first known.
+    pub created_at: StoreTime,
+    /// When it was last changed.
+    pub updated_at: StoreTime,
+    /// The trace context of the first attempt; empty: none.
+    pub traceparent: String,
+}
+
+impl Entry {
+    /// The lease has passed.
+    #[must_use]
+    pub fn lease_over(&self, now: StoreTime) -> bool {
+        self.lease_until <= now
+    }
+
+    /// `InProgress`, and lease and grace have passed.
+    #[must_use]
+    pub fn expired(&self, now: StoreTime) -> bool {
+        self.state == State::InProgress && self.lease_until + self.grace <= now
+    }
+
+    /// `max_hold` since the grant is not used up.
+    #[must_use]
+    pub fn hold_left(&self, now: StoreTime) -> bool {
+        now < self.hold_until
+    }
+
+    /// This is the very claim that the entry knows.
+    #[must_use]
+    pub fn is_claim_of(&self, claimant: &Claimant) -> bool {
+        self.claimant.as_ref() == Some(claimant)
+    }
+
+    /// Whether an effect may have happened that the ledger can not account for.
+    #[must_use]
+    pub fn effect_doubtful(&self) -> bool {
+        self.effect_started || self.prior_effect_started || self.effect_unknown
+    }
+
+    /// Shifts every instant of an entry that was decided as of instant zero: what the store does
+    /// when it adds its clock to a guess.
+    #[must_use]
+    pub fn shifted(mut self, now: StoreTime) -> Entry {
+        let shift = |instant: StoreTime| instant + Span(now.0);
+        self.granted_at = shift(self.granted_at);
+        self.lease_until = shift(self.lease_until);
+        self.hold_until = shift(self.hold_until);
+        self.not_before = shift(self.not_before);
+        self.retain_until = self.retain_until.map(shift);
+        self.sweep_at = shift(self.sweep_at);
+        self.created_at = shift(self.created_at);
+        self.updated_at = shift(self.updated_at);
+        self
+    }
+}

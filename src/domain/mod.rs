@@ -1,0 +1,30 @@
+//! The core: the ledger's rules, pure.
+//!
+//! No async, no clock, no randomness, no SQL, no gRPC. Each rule of the ledger exists once, here;
+//! tables, property tests and model checkers reach every rule without a database.
+
+mod advice;
+mod claim;
+mod decide;
+mod entry;
+mod key;
+mod policy;
+mod reason;
+mod reply;
+mod retention;
+mod settle;
+mod time;
+
+pub use advice::Advice;
+pub(crate) use claim::guessable;
+pub use decide::{Claim, Command, Context, Decision, FailureKind, Settle, decide};
+pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
+pub use key::{Key, KeyHash};
+pub use policy::{Backoff, FingerprintMode, OnExpiry, Policy, PolicyError};
+pub use reason::{Reason, Rejection, Violation};
+pub use reply::{Answer, Reply, Verdict};
+pub use retention::{PURGE_MARGIN, Sweep, raised_floor, sweep};
+pub use time::{Span, StoreTime};
+
+/// The highest token: it fits a JavaScript number.
+pub const TOKEN_MAX: i64 = (1 << 53) - 1;

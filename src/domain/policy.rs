@@ -1,0 +1,208 @@
+//! The rules of one consumer.
+
+use super::{Span, StoreTime};
+
+/// What becomes of a claim whose lease and grace are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OnExpiry {
+    /// The next claim is granted.
+    Reclaim,
+    /// The entry is parked.
+    Park,
+    /// The entry is parked if the effect had started, else the next claim is granted.
+    ParkIfStarted,
+}
+
+/// How fingerprints are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FingerprintMode {
+    /// Compared where both are present.
+    Verify,
+    /// Neither compared nor stored.
+    Ignore,
+    /// A claim without one is refused.
+    Require,
+}
+
+/// When the next attempt is due after a failure: `min(max, initial × multiplier^(attempt − 1))`,
+/// less up to the share `jitter` of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backoff {
+    /// After the first attempt.
+    pub initial: Span,
+    /// From attempt to attempt; at least 1.
+    pub multiplier: f64,
+    /// Never longer.
+    pub max: Span,
+    /// The share of the delay that the jitter may take away: 0 to 1.
+    pub jitter: f64,
+}
+
+/// The rules of one consumer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Counts the changes of the policy.
+    pub version: i32,
+    /// The lease of a claim that asks for none.
+    pub lease: Span,
+    /// Longer leases are clamped to this.
+    pub max_lease: Span,
+    /// For how long a claim may be held, renewals included.
+    pub max_hold: Span,
+    /// For how long after a lease nobody else is granted the key.
+    pub reclaim_grace: Span,
+    /// What becomes of an expired claim.
+    pub on_expiry: OnExpiry,
+    /// How many attempts; 0: no limit.
+    pub max_attempts: i32,
+    /// When the next attempt is due.
+    pub backoff: Backoff,
+    /// For how long a completed entry is kept.
+    pub retention: Span,
+    /// For how long a terminally failed entry is kept.
+    pub failed_retention: Span,
+    /// For how long an entry is kept that nobody claims any more.
+    pub abandoned_retention: Span,
+    /// For how long a result is handed out.
+    pub result_retention: Span,
+    /// The longest time after which a message can still be delivered again; zero: not stated.
+    pub max_redelivery_window: Span,
+    /// The reason for which a retention below the redelivery window was accepted.
+    pub accepted_risk: Option<String>,
+    /// How fingerprints are treated.
+    pub fingerprint: FingerprintMode,
+    /// Holds new grants back.
+    pub disabled: bool,
+    /// Messages made at or before this instant may have been purged. Only grows.
+    pub window_floor: StoreTime,
+}
+
+/// The shortest lease.
+pub const LEASE_MIN: Span = Span::from_secs(1);
+/// The bounds of `retention`.
+const RETENTION_MIN: Span = Span::from_secs(3_600);
+const RETENTION_MAX: Span = Span::from_days(400);
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            version: 1,
+            lease: Span::from_secs(30),
+            max_lease: Span::from_secs(15 * 60),
+            max_hold: Span::from_days(1),
+            reclaim_grace: Span::from_secs(1),
+            on_expiry: OnExpiry::Reclaim,
+            max_attempts: 10,
+            backoff: Backoff {
+                initial: Span::from_secs(1),
+                multiplier: 2.0,
+                max: Span::from_secs(300),
+                jitter: 0.2,
+            },
+            retention: Span::from_days(7),
+            failed_retention: Span::from_days(30),
+            abandoned_retention: Span::from_days(30),
+            result_retention: Span::from_days(7),
+            max_redelivery_window: Span::ZERO,
+            accepted_risk: None,
+            fingerprint: FingerprintMode::Verify,
+            disabled: false,
+            window_floor: StoreTime(0),
+        }
+    }
+}
+
+/// Why a policy is refused: the field, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct PolicyError {
+    /// The field's name, as in the contract.
+    pub field: &'static str,
+    /// What is wrong, and the limit.
+    pub problem: String,
+    /// It is the retention that is below the redelivery window (`RETENTION_TOO_SHORT`).
+    pub retention_too_short: bool,
+}
+
+impl Policy {
+    /// A lease as it is granted: the policy's where none is asked, else within the bounds.
+    #[must_use]
+    pub fn granted_lease(&self, asked: Option<Span>) -> Span {
+        asked.unwrap_or(self.lease).max(LEASE_MIN).min(self.max_lease)
+    }
+
+    /// How many attempts are left after `used`; none where there is no limit.
+    #[must_use]
+    pub fn attempts_left(&self, used: i32) -> Option<i32> {
+        (self.max_attempts > 0).then(|| self.max_attempts.saturating_sub(used).max(0))
+    }
+
+    /// No further attempt is allowed after `used`.
+    #[must_use]
+    pub fn exhausted(&self, used: i32) -> bool {
+        self.max_attempts > 0 && used >= self.max_attempts
+    }
+
+    /// Everything that is wrong with the policy, as a whole.
+    ///
+    /// # Errors
+    /// All violations at once.
+    pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
+        let mut errors = Vec::new();
+        let mut wrong = |field, problem: String| {
+            errors.push(PolicyError { field, problem, retention_too_short: false });
+        };
+        let mut within = |field, value: Span, min: Span, max: Span| {
+            if value < min || value > max {
+                wrong(field, format!("is {}, must be {} to {}", text(value), text(min), text(max)));
+            }
+        };
+        within("max_lease", self.max_lease, LEASE_MIN, Span::from_days(30));
+        within("lease", self.lease, LEASE_MIN, self.max_lease.max(LEASE_MIN));
+        within("max_hold", self.max_hold, self.max_lease, RETENTION_MAX);
+        within("reclaim_grace", self.reclaim_grace, Span::ZERO, Span::from_secs(3_600));
+        within("backoff.max", self.backoff.max, Span::ZERO, Span::from_days(30));
+        within("backoff.initial", self.backoff.initial, Span::ZERO, self.backoff.max);
+        within("retention", self.retention, RETENTION_MIN, RETENTION_MAX);
+        within("failed_retention", self.failed_retention, self.retention, RETENTION_MAX);
+        let abandoned_min = self.retention.max(self.max_redelivery_window);
+        within("abandoned_retention", self.abandoned_retention, abandoned_min, RETENTION_MAX);
+        within("result_retention", self.result_retention, Span::ZERO, self.retention);
+        within("max_redelivery_window", self.max_redelivery_window, Span::ZERO, RETENTION_MAX);
+        if !(1.0..=100.0).contains(&self.backoff.multiplier) {
+            wrong("backoff.multiplier", format!("is {}, must be 1 to 100", self.backoff.multiplier));
+        }
+        if !(0.0..=1.0).contains(&self.backoff.jitter) {
+            wrong("backoff.jitter", format!("is {}, must be 0 to 1", self.backoff.jitter));
+        }
+        if !(0..=1_000_000).contains(&self.max_attempts) {
+            wrong("max_attempts", format!("is {}, must be 0 (no limit) to 1000000", self.max_attempts));
+        }
+        if self.retention < self.max_redelivery_window && self.accepted_risk.is_none() {
+            errors.push(PolicyError {
+                field: "retention",
+                problem: format!(
+                    "is {}, shorter than max_redelivery_window ({}): a message could be delivered again \
+                     after it was forgotten; lengthen it, or set accept_risk and a reason",
+                    text(self.retention),
+                    text(self.max_redelivery_window)
+                ),
+                retention_too_short: true,
+            });
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+}
+
+/// A span for people, in the largest unit that fits.
+fn text(span: Span) -> String {
+    let units = [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s")];
+    for (size, unit) in units {
+        if span.0 != 0 && span.0 % size == 0 {
+            return format!("{}{unit}", span.0 / size);
+        }
+    }
+    format!("{}ms", span.0 / 1_000)
+}

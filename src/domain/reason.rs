@@ -1,0 +1,142 @@
+//! Why something is refused. The words are published API.
+
+use super::{Advice, State};
+
+/// A refusal's reason: the words of `ErrorReason` in the protobuf contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each word is explained once, at ErrorReason in ledger.proto")]
+pub enum Reason {
+    InvalidField,
+    TooManyItems,
+    TooLarge,
+    ClaimClosed,
+    EffectStarted,
+    LeaseLimitReached,
+    TokenFromFuture,
+    ConsumerDisabled,
+    UnknownConsumer,
+    RetentionTooShort,
+    StateNotAllowed,
+    LeaseLost,
+    VersionMismatch,
+    EntryNotFound,
+    PolicyNotFound,
+    Unauthenticated,
+    ConsumerNotAllowed,
+    Overloaded,
+    QuotaExceeded,
+    StoreUnavailable,
+    StoreClockBehind,
+    Draining,
+    OutcomeUnknown,
+    DeadlineExceeded,
+    Cancelled,
+    KeyCollision,
+    EntryUnreadable,
+    Internal,
+}
+
+impl Reason {
+    /// Whether the call may have been applied all the same.
+    #[must_use]
+    pub fn outcome_unknown(self) -> bool {
+        matches!(self, Reason::OutcomeUnknown | Reason::DeadlineExceeded | Reason::Cancelled)
+    }
+}
+
+/// One fault of one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The dotted path.
+    pub field: String,
+    /// What is wrong, and the limit.
+    pub description: String,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// Why.
+    pub reason: Reason,
+    /// For people: what happened, and what to do next. Never a payload, never a driver's text.
+    pub message: String,
+    /// The entry's state, where it was looked at.
+    pub state: Option<State>,
+    /// Of `InvalidField`: every fault.
+    pub violations: Vec<Violation>,
+    /// The settlement was refused although nobody but a bug or a loss of commits can explain it.
+    pub alert: bool,
+}
+
+impl Rejection {
+    /// A refusal without an entry.
+    #[must_use]
+    pub fn new(reason: Reason, message: impl Into<String>) -> Rejection {
+        Rejection { reason, message: message.into(), state: None, violations: Vec::new(), alert: false }
+    }
+
+    /// A refusal because of the state that the entry is in.
+    #[must_use]
+    pub fn in_state(reason: Reason, state: State, message: impl Into<String>) -> Rejection {
+        Rejection { state: Some(state), ..Rejection::new(reason, message) }
+    }
+
+    /// A refusal because of fields.
+    #[must_use]
+    pub fn invalid(violations: Vec<Violation>) -> Rejection {
+        let list: Vec<String> =
+            violations.iter().map(|violation| format!("{}: {}", violation.field, violation.description)).collect();
+        Rejection { violations, ..Rejection::new(Reason::InvalidField, list.join("; ")) }
+    }
+
+    /// Worth waking somebody.
+    #[must_use]
+    pub fn alerting(mut self) -> Rejection {
+        self.alert = true;
+        self
+    }
+
+    /// What to do with the broker's message: contract, section 7.
+    #[must_use]
+    pub fn advice(&self) -> Advice {
+        match self.reason {
+            Reason::InvalidField => {
+                let only_key = !self.violations.is_empty()
+                    && self.violations.iter().all(|violation| is_of_key(&violation.field));
+                if only_key { Advice::DeadLetter } else { Advice::RetryLater }
+            }
+            Reason::ClaimClosed
+            | Reason::EffectStarted
+            | Reason::LeaseLimitReached
+            | Reason::TokenFromFuture
+            | Reason::StateNotAllowed
+            | Reason::LeaseLost
+            | Reason::VersionMismatch => self.state.map_or(Advice::RetryLater, Advice::of_state),
+            Reason::TooManyItems
+            | Reason::TooLarge
+            | Reason::ConsumerDisabled
+            | Reason::UnknownConsumer
+            | Reason::RetentionTooShort
+            | Reason::EntryNotFound
+            | Reason::PolicyNotFound
+            | Reason::Unauthenticated
+            | Reason::ConsumerNotAllowed
+            | Reason::Overloaded
+            | Reason::QuotaExceeded
+            | Reason::StoreUnavailable
+            | Reason::StoreClockBehind
+            | Reason::Draining
+            | Reason::OutcomeUnknown
+            | Reason::DeadlineExceeded
+            | Reason::Cancelled
+            | Reason::KeyCollision
+            | Reason::EntryUnreadable
+            | Reason::Internal => Advice::RetryLater,
+        }
+    }
+}
+
+/// A path under `key.`, alone or within an item of a batch.
+fn is_of_key(field: &str) -> bool {
+    field.split('.').any(|part| part == "key") && !field.ends_with("key")
+}

@@ -1,0 +1,104 @@
+//! What the ledger answers.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{Advice, ParkCause, Rejection, Span, State, StoreTime};
+
+/// An answer or a refusal.
+pub type Answer = Result<Reply, Rejection>;
+
+/// The answer to one command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// To Claim.
+    Verdict(Verdict),
+    /// To Renew.
+    Renewed {
+        /// What remains of the lease.
+        lease: Span,
+        /// The lease had run out.
+        revived: bool,
+    },
+    /// To Complete.
+    Completed {
+        /// It had been completed by this claim before.
+        replayed: bool,
+        /// The lease was over, or the claim closed by other bookkeeping.
+        late: bool,
+    },
+    /// To Fail.
+    Failed {
+        /// Where the entry stands now.
+        state: State,
+        /// When the next attempt is due, from now; none where there is none.
+        retry_after: Option<Span>,
+        /// How many attempts are left; none: no limit.
+        attempts_left: Option<i32>,
+        /// The same had been recorded before.
+        replayed: bool,
+    },
+    /// To Release.
+    Released {
+        /// Where the entry stands now.
+        state: State,
+        /// It had been released before.
+        replayed: bool,
+    },
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are those of ledger.proto, explained there")]
+pub enum Verdict {
+    /// The claim is granted.
+    Acquired {
+        token: i64,
+        attempt: i32,
+        lease: Span,
+        replayed: bool,
+        effect_unknown: bool,
+        prior_effect_started: bool,
+        idempotency_key: Uuid,
+        checkpoint: Bytes,
+        last_error: String,
+        attempts_left: Option<i32>,
+    },
+    /// The message is done.
+    Completed {
+        result: Bytes,
+        result_expired: bool,
+        completed_at: StoreTime,
+        attempt: i32,
+        by_this_claim: bool,
+        fingerprint_unverified: bool,
+    },
+    /// Another claim holds the key.
+    InProgress { owner: String, attempt: i32, lease: Span, retry_after: Span },
+    /// The next attempt is not due.
+    Backoff { attempts_left: Option<i32>, last_error: String, retry_after: Span },
+    /// The consumer gave the message up.
+    Failed { error: String, failed_at: StoreTime },
+    /// The message waits for a person.
+    Parked { cause: ParkCause, error: String, parked_at: StoreTime },
+    /// The id was used before with another payload.
+    FingerprintMismatch { expected: Bytes, presented: Bytes },
+    /// The message is older than what the ledger remembers.
+    OutsideWindow { window: Span, occurred_at: StoreTime },
+}
+
+impl Verdict {
+    /// What to do with the broker's message: contract, section 4.
+    #[must_use]
+    pub fn advice(&self) -> Advice {
+        match self {
+            Verdict::Acquired { .. } => Advice::Process,
+            Verdict::Completed { .. } => Advice::Ack,
+            Verdict::InProgress { .. } | Verdict::Backoff { .. } => Advice::RetryLater,
+            Verdict::Failed { .. }
+            | Verdict::Parked { .. }
+            | Verdict::FingerprintMismatch { .. }
+            | Verdict::OutsideWindow { .. } => Advice::DeadLetter,
+        }
+    }
+}

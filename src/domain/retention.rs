@@ -1,0 +1,78 @@
+//! For how long an entry is remembered, and when it may be forgotten.
+
+use super::{Entry, OnExpiry, Policy, Span, State, StoreTime};
+
+/// How much longer than promised every entry is kept: for producers whose clocks run ahead, and
+/// for changes of policies that are under way.
+pub const PURGE_MARGIN: Span = Span::from_secs(3_600);
+
+/// A claim and its completion usually lie within this span, so that the instant at which the
+/// purge looks at an entry need not move when it is completed.
+const SWEEP_SLACK: Span = Span::from_secs(3_600);
+
+/// What the purge does with an entry that it looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// It may be forgotten.
+    Purge,
+    /// Look again at this instant.
+    LookAgain(StoreTime),
+}
+
+/// The instant from which the retention of the entry's state counts, and that retention; none:
+/// the entry is kept until a person acts.
+fn basis(entry: &Entry, policy: &Policy) -> Option<(StoreTime, Span)> {
+    let abandoned = |from: StoreTime| {
+        let latest = from.max(entry.lease_until).max(entry.not_before);
+        (!entry.effect_doubtful()).then_some((latest, policy.abandoned_retention))
+    };
+    match entry.state {
+        State::Completed => Some((entry.closed_at.unwrap_or(entry.updated_at), policy.retention)),
+        State::FailedTerminal => Some((entry.closed_at.unwrap_or(entry.updated_at), policy.failed_retention)),
+        State::Received | State::FailedRetryable => abandoned(entry.updated_at),
+        State::InProgress => {
+            if entry.on_expiry == OnExpiry::Park { None } else { abandoned(entry.updated_at) }
+        }
+        State::Parked(_) => None,
+    }
+}
+
+/// Until when the entry answers at least: the close, and the longer of the retention at the claim
+/// and the one at the close.
+#[must_use]
+pub(super) fn retain_until(entry: &Entry, policy: &Policy) -> Option<StoreTime> {
+    basis(entry, policy).map(|(from, retention)| from + retention.max(entry.retention))
+}
+
+/// When the purge first looks at an entry that is granted now.
+#[must_use]
+pub(super) fn first_sweep(policy: &Policy, now: StoreTime) -> StoreTime {
+    now + policy.retention + PURGE_MARGIN + SWEEP_SLACK
+}
+
+/// Whether an entry may be forgotten, by its own promise and by the policy as it stands now.
+///
+/// `token_clock` is the store's clock plus `token_offset`: a token that it has not passed yet must
+/// not be forgotten, or a later one for the same key could be lower.
+#[must_use]
+pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Sweep {
+    let later = now + policy.retention.max(SWEEP_SLACK);
+    let (Some((from, retention)), Some(promised)) = (basis(entry, policy), entry.retain_until) else {
+        return Sweep::LookAgain(later);
+    };
+    let due = promised.max(from + retention.max(policy.retention)) + PURGE_MARGIN;
+    if due > now {
+        Sweep::LookAgain(due)
+    } else if entry.token >= token_clock {
+        Sweep::LookAgain(now + SWEEP_SLACK)
+    } else {
+        Sweep::Purge
+    }
+}
+
+/// The window floor after a change of a consumer's effective retention: what was already purged
+/// must not come back as new.
+#[must_use]
+pub fn raised_floor(floor: StoreTime, old: Span, new: Span, now: StoreTime) -> StoreTime {
+    if new > old { floor.max(now - old) } else { floor }
+}

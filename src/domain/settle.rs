@@ -1,0 +1,242 @@
+//! Complete, Fail, Release, Renew: the table of the contract's section 5.
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::decide::{Context, Decision, FailureKind, Settle};
+use super::entry::{ClosedBy, Entry, ParkCause, State};
+use super::reason::{Reason, Rejection};
+use super::reply::Reply;
+use super::{Policy, Span};
+
+pub(super) fn decide(entry: Option<&Entry>, token: i64, settle: &Settle, context: &Context<'_>) -> Decision {
+    let entry = match present(entry, token, context) {
+        Ok(entry) => entry,
+        Err(rejection) => return Decision::read(Err(rejection)),
+    };
+    match settle {
+        Settle::Complete { result } => complete(entry, result, context),
+        Settle::Fail { kind, error, retry_after } => fail(entry, *kind, error, *retry_after, context),
+        Settle::Release { delay } => release(entry, *delay, context),
+        Settle::Renew { lease, effect_started, checkpoint } => {
+            renew(entry, *lease, *effect_started, checkpoint.as_ref(), context)
+        }
+    }
+}
+
+/// The entry, if the token is its latest.
+fn present<'a>(entry: Option<&'a Entry>, token: i64, context: &Context<'_>) -> Result<&'a Entry, Rejection> {
+    let clock = context.now.micros().saturating_add(context.token_offset);
+    let Some(entry) = entry else {
+        let rejection = Rejection::new(
+            Reason::EntryNotFound,
+            "there is no entry for this key: it was never claimed, or it was purged or deleted since",
+        );
+        // So young a token can not belong to a purged entry: an insert was lost, or a person
+        // deleted the entry.
+        let policy = context.policy;
+        let shortest = policy.retention.min(policy.failed_retention).min(policy.abandoned_retention);
+        let young = token <= clock && token > clock.saturating_sub(shortest.micros());
+        return Err(if young { rejection.alerting() } else { rejection });
+    };
+    if token < entry.token {
+        return Err(Rejection::in_state(
+            Reason::LeaseLost,
+            entry.state,
+            "this token is no longer the latest: the key was granted to another claim or changed by an \
+             operator; stop, write nothing more, and follow the advice",
+        ));
+    }
+    if token > entry.token {
+        let rejection = Rejection::in_state(
+            Reason::TokenFromFuture,
+            entry.state,
+            "this token was never issued for this key: the client mixed up keys, or the database lost commits",
+        );
+        return Err(if token <= clock { rejection.alerting() } else { rejection });
+    }
+    Ok(entry)
+}
+
+fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
+    let late = match entry.closed_by {
+        ClosedBy::Open => entry.lease_over(context.now),
+        ClosedBy::Release
+        | ClosedBy::FailRetryable
+        | ClosedBy::FailPark
+        | ClosedBy::Expiry
+        | ClosedBy::OperatorPark => true,
+        ClosedBy::Complete => return Decision::read(Ok(Reply::Completed { replayed: true, late: false })),
+        ClosedBy::FailTerminal | ClosedBy::Operator => return closed(entry),
+    };
+    let mut next = entry.clone();
+    if entry.closed_by == ClosedBy::Release {
+        next.attempts = entry.attempts.saturating_add(1);
+    }
+    close(&mut next, State::Completed, ClosedBy::Complete, context);
+    next.parked_at = None;
+    next.effect_unknown = false;
+    next.result = result.clone();
+    Decision::write(Ok(Reply::Completed { replayed: false, late }), next)
+}
+
+fn fail(
+    entry: &Entry,
+    kind: FailureKind,
+    error: &str,
+    retry_after: Option<Span>,
+    context: &Context<'_>,
+) -> Decision {
+    match (entry.closed_by, kind) {
+        (ClosedBy::Open, _) => {}
+        (ClosedBy::Release | ClosedBy::FailRetryable, FailureKind::Retryable)
+        | (ClosedBy::FailPark, FailureKind::Park)
+        | (ClosedBy::FailTerminal, FailureKind::Terminal) => {
+            return Decision::read(Ok(failed(entry, true, context)));
+        }
+        (ClosedBy::Expiry | ClosedBy::OperatorPark, _) => return keep_error(entry, error, context),
+        (
+            ClosedBy::Complete
+            | ClosedBy::Operator
+            | ClosedBy::Release
+            | ClosedBy::FailRetryable
+            | ClosedBy::FailPark
+            | ClosedBy::FailTerminal,
+            _,
+        ) => return closed(entry),
+    }
+    let policy = context.policy;
+    let mut next = entry.clone();
+    next.last_error = error.to_owned();
+    match kind {
+        FailureKind::Retryable if policy.exhausted(entry.attempts) => {
+            close(&mut next, State::Parked(ParkCause::AttemptsExhausted), ClosedBy::FailRetryable, context);
+        }
+        FailureKind::Retryable => {
+            close(&mut next, State::FailedRetryable, ClosedBy::FailRetryable, context);
+            next.not_before = context.now + retry_after.unwrap_or_else(|| backoff(policy, entry));
+        }
+        FailureKind::Terminal => close(&mut next, State::FailedTerminal, ClosedBy::FailTerminal, context),
+        FailureKind::Park => close(&mut next, State::Parked(ParkCause::Consumer), ClosedBy::FailPark, context),
+    }
+    Decision::write(Ok(failed(&next, false, context)), next)
+}
+
+/// A claim that was parked before its holder could say what went wrong: only the error is news.
+fn keep_error(entry: &Entry, error: &str, context: &Context<'_>) -> Decision {
+    let answer = Ok(failed(entry, true, context));
+    if error.is_empty() || entry.last_error == error {
+        return Decision::read(answer);
+    }
+    let mut next = entry.clone();
+    error.clone_into(&mut next.last_error);
+    Decision::write(answer, next)
+}
+
+fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
+    match entry.closed_by {
+        ClosedBy::Open if entry.effect_started => {
+            return Decision::read(Err(Rejection::in_state(
+                Reason::EffectStarted,
+                entry.state,
+                "the effect of this claim has started, so it can not be given back: Complete or Fail it",
+            )));
+        }
+        ClosedBy::Open => {}
+        ClosedBy::Release => {
+            return Decision::read(Ok(Reply::Released { state: entry.state, replayed: true }));
+        }
+        ClosedBy::Complete
+        | ClosedBy::FailRetryable
+        | ClosedBy::FailTerminal
+        | ClosedBy::FailPark
+        | ClosedBy::Expiry
+        | ClosedBy::OperatorPark
+        | ClosedBy::Operator => return closed(entry),
+    }
+    let mut next = entry.clone();
+    close(&mut next, State::Received, ClosedBy::Release, context);
+    next.attempts = entry.attempts.saturating_sub(1);
+    next.not_before = context.now + delay;
+    Decision::write(Ok(Reply::Released { state: next.state, replayed: false }), next)
+}
+
+fn renew(
+    entry: &Entry,
+    lease: Option<Span>,
+    effect_started: bool,
+    checkpoint: Option<&Bytes>,
+    context: &Context<'_>,
+) -> Decision {
+    if entry.closed_by != ClosedBy::Open {
+        return closed(entry);
+    }
+    let now = context.now;
+    if !entry.hold_left(now) {
+        return Decision::read(Err(Rejection::in_state(
+            Reason::LeaseLimitReached,
+            entry.state,
+            "the claim was held for as long as the policy's max_hold allows: finish, or let it go",
+        )));
+    }
+    let revived = entry.lease_over(now);
+    let asked = (now + context.policy.granted_lease(lease)).min(entry.hold_until);
+    let mut next = entry.clone();
+    next.lease_until = entry.lease_until.max(asked);
+    next.effect_started |= effect_started;
+    if let Some(checkpoint) = checkpoint {
+        next.checkpoint = checkpoint.clone();
+    }
+    let answer = Ok(Reply::Renewed { lease: next.lease_until.remaining(now), revived });
+    if next == *entry { Decision::read(answer) } else { Decision::write(answer, next) }
+}
+
+/// Ends the claim.
+fn close(next: &mut Entry, state: State, closed_by: ClosedBy, context: &Context<'_>) {
+    next.state = state;
+    next.closed_by = closed_by;
+    next.closed_at = Some(context.now);
+    next.parked_at = matches!(state, State::Parked(_)).then_some(context.now);
+}
+
+fn closed(entry: &Entry) -> Decision {
+    Decision::read(Err(Rejection::in_state(
+        Reason::ClaimClosed,
+        entry.state,
+        "the claim with this token has already ended in another way; the first settlement stays",
+    )))
+}
+
+fn failed(entry: &Entry, replayed: bool, context: &Context<'_>) -> Reply {
+    let waits = matches!(entry.state, State::Received | State::FailedRetryable);
+    Reply::Failed {
+        state: entry.state,
+        retry_after: waits.then(|| entry.not_before.remaining(context.now)),
+        attempts_left: context.policy.attempts_left(entry.attempts),
+        replayed,
+    }
+}
+
+/// `min(max, initial × multiplier^(attempt − 1))`, less a share of up to `jitter` that is derived
+/// from key and token: the same on a repeat, different for the next attempt.
+fn backoff(policy: &Policy, entry: &Entry) -> Span {
+    let backoff = &policy.backoff;
+    let exponent = entry.attempts.saturating_sub(1).clamp(0, 1_000);
+    let full = (as_f64(backoff.initial) * backoff.multiplier.powi(exponent)).min(as_f64(backoff.max));
+    let mut hasher = Sha256::new();
+    hasher.update(entry.key.hash().as_bytes());
+    hasher.update(entry.token.to_be_bytes());
+    let digest = hasher.finalize();
+    let share = f64::from(u16::from_be_bytes([digest[0], digest[1]])) / 65_536.0;
+    from_f64(full * (1.0 - backoff.jitter * share))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "bounded by 30 days of microseconds: exact in an f64")]
+fn as_f64(span: Span) -> f64 {
+    span.micros() as f64
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "bounded by 30 days of microseconds")]
+fn from_f64(micros: f64) -> Span {
+    Span(micros as i64)
+}

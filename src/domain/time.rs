@@ -1,0 +1,96 @@
+//! Instants and durations of the store's clock, in microseconds.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// An instant of the store's clock: microseconds since the Unix epoch. No other clock decides
+/// anything. Arithmetic saturates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreTime(pub i64);
+
+/// A duration in microseconds. Arithmetic saturates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(pub i64);
+
+impl StoreTime {
+    /// Microseconds since the Unix epoch.
+    #[must_use]
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// What remains from `now` until this instant; zero once it has passed.
+    #[must_use]
+    pub fn remaining(self, now: StoreTime) -> Span {
+        (self - now).max(Span::ZERO)
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+
+    /// A whole number of seconds.
+    #[must_use]
+    pub const fn from_secs(secs: i64) -> Span {
+        Span(secs.saturating_mul(1_000_000))
+    }
+
+    /// A whole number of milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Span {
+        Span(millis.saturating_mul(1_000))
+    }
+
+    /// A whole number of days.
+    #[must_use]
+    pub const fn from_days(days: i64) -> Span {
+        Span::from_secs(days.saturating_mul(86_400))
+    }
+
+    /// Microseconds.
+    #[must_use]
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// As a standard duration; negative spans become zero.
+    #[must_use]
+    pub fn to_std(self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0).unwrap_or(0))
+    }
+
+    /// From a standard duration, saturating.
+    #[must_use]
+    pub fn from_std(duration: Duration) -> Span {
+        Span(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Add<Span> for StoreTime {
+    type Output = StoreTime;
+    fn add(self, span: Span) -> StoreTime {
+        StoreTime(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub<Span> for StoreTime {
+    type Output = StoreTime;
+    fn sub(self, span: Span) -> StoreTime {
+        StoreTime(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Sub for StoreTime {
+    type Output = Span;
+    fn sub(self, other: StoreTime) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}

@@ -1,0 +1,240 @@
+//! The disk: loads entries by key, and writes them back where the version is still the expected
+//! one. It knows no rules.
+//!
+//! A [`Store`] opens [`Session`]s. A session is one connection that one long-lived task owns: no
+//! request's future ever holds it, so that a client that goes away can not leave a statement half
+//! done. Each write is one autocommit statement (Postgres) or one transaction (SQLite), sorted by
+//! key, and is durable when the call returns.
+
+mod clock;
+mod postgres;
+mod row;
+mod sqlite;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+
+use crate::domain::{Entry, Key, KeyHash, Span, State, StoreTime};
+
+pub use clock::{Clock, SystemClock};
+pub use postgres::{PostgresOptions, PostgresStore};
+pub use sqlite::SqliteStore;
+
+/// How many rows one statement carries at the most.
+pub const ROWS_MAX: usize = 1_000;
+
+/// Why a statement of the store failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Certainly not applied.
+    #[error("not applied: {0}")]
+    NotApplied(Fault),
+    /// Perhaps applied, perhaps not: the connection was lost, or the answer never came.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+}
+
+/// Why a statement was certainly not applied. The texts are for the log; they never leave the
+/// server.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The store can not be reached or refuses writes; another time it may not.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The statement lost against another one and may be repeated at once.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// A row of the batch is at fault: no repeat will help.
+    #[error("refused for good: {0}")]
+    Permanent(String),
+    /// The store's clock runs behind what it showed before.
+    #[error("the store's clock is behind its mark")]
+    ClockBehind,
+    /// The schema is not the one that this binary works with.
+    #[error("{0}")]
+    Schema(String),
+}
+
+/// A reading of the store's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// The clock.
+    pub now: StoreTime,
+    /// The operator's number that is added to the clock for tokens.
+    pub token_offset: i64,
+    /// The highest reading of clock + offset known before this one.
+    pub mark: i64,
+}
+
+impl Reading {
+    /// Clock + offset: what a token of now is made of.
+    #[must_use]
+    pub fn token_clock(&self) -> i64 {
+        self.now.micros().saturating_add(self.token_offset)
+    }
+
+    /// The clock ran backwards.
+    #[must_use]
+    pub fn behind(&self) -> bool {
+        self.token_clock() < self.mark
+    }
+}
+
+/// What was found under a key.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing.
+    Absent,
+    /// Its entry.
+    Entry(Box<Entry>),
+    /// The entry of another key with the same hash.
+    Collision,
+    /// A row that can not be read; the text names table, column and key.
+    Unreadable(String),
+}
+
+/// Entries, in the order of the keys that were asked for, and when.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// One for each key.
+    pub found: Vec<Found>,
+}
+
+/// What became of an insert.
+#[derive(Debug)]
+pub struct Inserted {
+    /// The clock that was added to the guesses.
+    pub reading: Reading,
+    /// For each row: its token, or none where there was an entry already.
+    pub tokens: Vec<Option<i64>>,
+}
+
+/// How the instants and the token of a new row are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// As offsets, to which the statement adds its clock (a guess).
+    Clock,
+    /// As they are (decided after a load).
+    Zero,
+}
+
+/// A completion that is guessed to find its claim open.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// The key.
+    pub key: Key,
+    /// The claim's token.
+    pub token: i64,
+    /// The result.
+    pub result: bytes::Bytes,
+    /// The policy's retention.
+    pub retention: Span,
+}
+
+/// A page of a listing, oldest first.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The consumer.
+    pub consumer: String,
+    /// Only this state.
+    pub state: Option<State>,
+    /// Only after this place.
+    pub after: Option<(StoreTime, KeyHash)>,
+    /// How many rows to look at, at the most.
+    pub limit: usize,
+}
+
+/// The effective retention of a consumer (or, under the empty name, of the default policy) as it
+/// was last put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The consumer.
+    pub consumer: String,
+    /// The retention; none: it had no policy of its own.
+    pub retention: Option<Span>,
+    /// Messages made at or before this instant may have been purged.
+    pub window_floor: StoreTime,
+}
+
+/// A store.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// For people: what kind of store, and where; without secrets.
+    fn describe(&self) -> String;
+
+    /// How many sessions the ledger should work with.
+    fn sessions(&self) -> usize;
+
+    /// Opens a session, and checks that the store can be trusted: it is writable, commits are
+    /// durable, and the schema is the one that this binary works with.
+    async fn open(&self) -> Result<Box<dyn Session>, StoreError>;
+
+    /// Brings the schema up to this binary's version; says how many migrations were applied.
+    async fn migrate(&self) -> Result<usize, StoreError>;
+}
+
+/// One connection, owned by one task. Slices hold at most [`ROWS_MAX`] rows, each key once.
+#[async_trait]
+pub trait Session: Send {
+    /// Loads entries.
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError>;
+
+    /// Inserts first grants where there is no entry; refused with [`Fault::ClockBehind`] while the
+    /// clock is behind.
+    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError>;
+
+    /// Completes claims whose token is the latest and which are in progress. For each: whether the
+    /// lease was over, or none where it was not so.
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError>;
+
+    /// Replaces entries whose version is still the one before. For each: whether it was.
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError>;
+
+    /// Writes the clock's mark down: the probe of the store's health.
+    async fn beat(&mut self) -> Result<Reading, StoreError>;
+
+    /// Lists entries. Rows that can not be read are left out, and logged.
+    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError>;
+
+    /// Entries that the purge should look at, the longest due first.
+    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError>;
+
+    /// Sets when the purge looks again, where the version is still the same.
+    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
+
+    /// Deletes entries where version, and token below the clock, are still as they were judged.
+    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError>;
+
+    /// The retentions and window floors that were last in force.
+    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError>;
+
+    /// Puts retentions in force; a window floor never falls.
+    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError>;
+}
+
+/// The highest reading of clock + offset that this process has seen, shared by its sessions.
+#[derive(Debug, Default)]
+struct Mark(AtomicI64);
+
+impl Mark {
+    /// To be read before a statement is sent: a later reading can not rightly be lower.
+    fn get(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn raise(&self, reading: &Reading) {
+        self.0.fetch_max(reading.token_clock(), Ordering::SeqCst);
+    }
+}
+
+/// Puts rows that came in any order back to the order of `keys`.
+fn in_order<T, K: std::hash::Hash + Eq>(
+    keys: impl Iterator<Item = K>,
+    rows: Vec<(K, T)>,
+) -> impl Iterator<Item = Option<T>> {
+    let mut by_key: std::collections::HashMap<K, T> = rows.into_iter().collect();
+    keys.map(move |key| by_key.remove(&key))
+}

@@ -1,0 +1,43 @@
+//! What a driver's error says about whether the statement was applied.
+
+use crate::store::{Fault, StoreError};
+
+/// Sorts an error that came of a statement which may have been sent.
+pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
+    let sqlx::Error::Database(database) = &error else {
+        return match error {
+            // Never sent.
+            sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => {
+                StoreError::NotApplied(Fault::Permanent(error.to_string()))
+            }
+            _ => StoreError::Unknown(error.to_string()),
+        };
+    };
+    let text = error.to_string();
+    let code = database.code().unwrap_or_default().into_owned();
+    let fault = match code.as_str() {
+        // Deadlock, serialization failure, lock timeout.
+        "40P01" | "40001" | "55P03" => Fault::Conflict(text),
+        // Read-only, statement timeout, cannot connect now.
+        "25006" | "57014" | "57P03" => Fault::Unavailable(text),
+        // A shutdown may hit a statement whose commit only waits for a standby.
+        _ if code.starts_with("57P") || code.starts_with("08") || code == "40003" => {
+            return StoreError::Unknown(text);
+        }
+        // Out of disk, memory or connections; the system failed.
+        _ if code.starts_with("53") || code.starts_with("58") => Fault::Unavailable(text),
+        // Missing tables, missing rights, wrong password, no such database.
+        _ if code.starts_with("42") || code.starts_with("28") || code.starts_with("3D") => Fault::Schema(text),
+        _ => Fault::Permanent(text),
+    };
+    StoreError::NotApplied(fault)
+}
+
+/// Sorts an error that came before anything was sent.
+pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
+    let text = error.to_string();
+    let wrong = error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| {
+        code.starts_with("28") || code.starts_with("3D") || code.starts_with("42")
+    });
+    StoreError::NotApplied(if wrong { Fault::Schema(text) } else { Fault::Unavailable(text) })
+}

@@ -1,0 +1,360 @@
+//! The ledger on Postgres, 14 to 18.
+
+mod connect;
+mod errors;
+mod names;
+pub(crate) mod statements;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{FromRow, Postgres, Row as _};
+use uuid::Uuid;
+
+use super::row::{Row, state_numbers};
+use super::{
+    Base, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
+    StoreError, in_order,
+};
+use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
+use errors::of_sqlx;
+use statements as sql;
+
+/// How to reach Postgres.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=…`
+    pub url: String,
+    /// How many sessions the ledger works with.
+    pub sessions: usize,
+    /// Named prepared statements. Off behind PgBouncer in transaction mode.
+    pub prepared_statements: bool,
+}
+
+/// The ledger on Postgres.
+#[derive(Debug)]
+pub struct PostgresStore {
+    connect: PgConnectOptions,
+    sessions: usize,
+    persistent: bool,
+    mark: Arc<Mark>,
+}
+
+impl PostgresStore {
+    /// Reads the options; connects to nothing yet.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn new(options: &PostgresOptions) -> Result<PostgresStore, String> {
+        let connect = connect::options(&options.url)?;
+        Ok(PostgresStore {
+            connect,
+            sessions: options.sessions,
+            persistent: options.prepared_statements,
+            mark: Arc::default(),
+        })
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn describe(&self) -> String {
+        connect::describe(&self.connect)
+    }
+
+    fn sessions(&self) -> usize {
+        self.sessions
+    }
+
+    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
+        let connection = connect::open(&self.connect).await?;
+        let mut session = PgSession {
+            connection,
+            persistent: self.persistent,
+            mark: Arc::clone(&self.mark),
+            consumers: HashMap::new(),
+            sources: HashMap::new(),
+        };
+        // A promoted database may have lost commits: take over what it has written down.
+        let loaded = session.load(&[]).await?;
+        self.mark.0.fetch_max(loaded.reading.mark, std::sync::atomic::Ordering::SeqCst);
+        Ok(Box::new(session))
+    }
+
+    async fn migrate(&self) -> Result<usize, StoreError> {
+        connect::migrate(&self.connect).await
+    }
+}
+
+/// One connection.
+struct PgSession {
+    connection: PgConnection,
+    persistent: bool,
+    mark: Arc<Mark>,
+    consumers: HashMap<String, i32>,
+    sources: HashMap<String, i32>,
+}
+
+impl PgSession {
+    fn query(&self, statement: &'static str) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(statement).persistent(self.persistent)
+    }
+
+    fn reading(&self, row: &PgRow, mark: i64) -> Result<Reading, StoreError> {
+        let reading = Reading {
+            now: StoreTime(row.try_get("clock_now").map_err(of_sqlx)?),
+            token_offset: row.try_get("token_offset").map_err(of_sqlx)?,
+            mark: mark.max(row.try_get("clock_mark").map_err(of_sqlx)?),
+        };
+        self.mark.raise(&reading);
+        Ok(reading)
+    }
+}
+
+#[async_trait]
+impl Session for PgSession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        let mark = self.mark.get();
+        let hashes: Vec<Uuid> = keys.iter().map(Key::hash).collect();
+        let query = self.query(sql::LOAD).bind(hashes);
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let reading = self.reading(rows.first().ok_or_else(no_meta)?, mark)?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let hash: Option<Uuid> = row.try_get("key").map_err(of_sqlx)?;
+            if let Some(hash) = hash {
+                found.push((hash, read(row)));
+            }
+        }
+        let found = in_order(keys.iter().map(Key::hash), found)
+            .zip(keys)
+            .map(|(found, key)| match found {
+                None => Found::Absent,
+                Some(Err(problem)) => Found::Unreadable(problem),
+                Some(Ok(entry)) if entry.key == *key => Found::Entry(Box::new(entry)),
+                Some(Ok(_)) => Found::Collision,
+            })
+            .collect();
+        Ok(Loaded { reading, found })
+    }
+
+    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+        self.learn_names(rows).await?;
+        let mark = self.mark.get();
+        let raw: Vec<Row> = rows.iter().map(Row::from).collect();
+        let numbers = |names: &HashMap<String, i32>, name: fn(&Row) -> &String| -> Vec<i32> {
+            raw.iter().map(|row| names.get(name(row)).copied().unwrap_or_default()).collect()
+        };
+        let query = self
+            .query(sql::INSERT)
+            .bind(base == Base::Clock)
+            .bind(mark)
+            .bind(column(&raw, |row| row.key))
+            .bind(column(&raw, |row| row.token))
+            .bind(column(&raw, |row| row.granted_at))
+            .bind(column(&raw, |row| row.lease_until))
+            .bind(column(&raw, |row| row.grace))
+            .bind(column(&raw, |row| row.hold_until))
+            .bind(column(&raw, |row| row.retention))
+            .bind(column(&raw, |row| row.sweep_at))
+            .bind(column(&raw, |row| row.retain_until))
+            .bind(column(&raw, |row| row.claim_id))
+            .bind(numbers(&self.consumers, |row| &row.consumer))
+            .bind(numbers(&self.sources, |row| &row.source))
+            .bind(column(&raw, |row| row.policy_version))
+            .bind(column(&raw, |row| row.on_expiry))
+            .bind(column(&raw, |row| row.id.clone()))
+            .bind(column(&raw, |row| row.principal.clone()))
+            .bind(column(&raw, |row| row.owner.clone()))
+            .bind(column(&raw, |row| row.traceparent.clone()))
+            .bind(column(&raw, |row| row.fingerprint.clone()));
+        let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let reading = self.reading(answers.first().ok_or_else(no_meta)?, mark)?;
+        if reading.behind() {
+            return Err(StoreError::NotApplied(Fault::ClockBehind));
+        }
+        let mut fresh: Vec<(Uuid, i64)> = Vec::with_capacity(answers.len());
+        for answer in &answers {
+            let key: Option<Uuid> = answer.try_get("key").map_err(of_sqlx)?;
+            if let Some(key) = key {
+                fresh.push((key, answer.try_get("token").map_err(of_sqlx)?));
+            }
+        }
+        let tokens = in_order(rows.iter().map(|row| row.key.hash()), fresh).collect();
+        Ok(Inserted { reading, tokens })
+    }
+
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+        let query = self
+            .query(sql::COMPLETE)
+            .bind(column(completions, |one| one.key.hash()))
+            .bind(column(completions, |one| one.token))
+            .bind(column(completions, |one| one.retention.micros()))
+            .bind(column(completions, |one| (!one.result.is_empty()).then(|| one.result.to_vec())));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let done = pairs(&rows, "late")?;
+        Ok(in_order(completions.iter().map(|one| one.key.hash()), done).collect())
+    }
+
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+        let raw: Vec<Row> = entries.iter().map(Row::from).collect();
+        let query = self
+            .query(sql::REPLACE)
+            .bind(column(&raw, |row| row.key))
+            .bind(column(&raw, |row| row.version))
+            .bind(column(&raw, |row| row.token))
+            .bind(column(&raw, |row| row.granted_at))
+            .bind(column(&raw, |row| row.lease_until))
+            .bind(column(&raw, |row| row.grace))
+            .bind(column(&raw, |row| row.hold_until))
+            .bind(column(&raw, |row| row.retention))
+            .bind(column(&raw, |row| row.not_before))
+            .bind(column(&raw, |row| row.sweep_at))
+            .bind(column(&raw, |row| row.updated_at))
+            .bind(column(&raw, |row| row.closed_at))
+            .bind(column(&raw, |row| row.parked_at))
+            .bind(column(&raw, |row| row.retain_until))
+            .bind(column(&raw, |row| row.claim_id))
+            .bind(column(&raw, |row| row.policy_version))
+            .bind(column(&raw, |row| row.attempts))
+            .bind(column(&raw, |row| row.state))
+            .bind(column(&raw, |row| row.cause))
+            .bind(column(&raw, |row| row.closed_by))
+            .bind(column(&raw, |row| row.on_expiry))
+            .bind(column(&raw, Row::attention))
+            .bind(column(&raw, |row| row.rearmed))
+            .bind(column(&raw, |row| row.effect_started))
+            .bind(column(&raw, |row| row.prior_effect_started))
+            .bind(column(&raw, |row| row.effect_unknown))
+            .bind(column(&raw, |row| row.principal.clone()))
+            .bind(column(&raw, |row| row.owner.clone()))
+            .bind(column(&raw, |row| row.last_error.clone()))
+            .bind(column(&raw, |row| row.history.clone()))
+            .bind(column(&raw, |row| row.fingerprint.clone()))
+            .bind(column(&raw, |row| row.result.clone()))
+            .bind(column(&raw, |row| row.checkpoint.clone()));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let mut done = std::collections::HashSet::with_capacity(rows.len());
+        for row in &rows {
+            done.insert(row.try_get::<Uuid, _>("key").map_err(of_sqlx)?);
+        }
+        Ok(raw.iter().map(|row| done.contains(&row.key)).collect())
+    }
+
+    async fn beat(&mut self) -> Result<Reading, StoreError> {
+        let mark = self.mark.get();
+        let query = self.query(sql::BEAT);
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        self.reading(&row, mark)
+    }
+
+    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
+        let attention = listing.state.map(|state| state_numbers(state).0).filter(|state| ![2, 4].contains(state));
+        let (at, key) = listing.after.unwrap_or((StoreTime(i64::MIN), Uuid::nil()));
+        let statement = if attention.is_some() { sql::LIST_ATTENTION } else { sql::LIST };
+        let mut query = self
+            .query(statement)
+            .bind(listing.consumer.clone())
+            .bind(at.micros())
+            .bind(key)
+            .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+        if let Some(state) = attention {
+            query = query.bind(state);
+        }
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let reading = self.load(&[]).await?.reading;
+        Ok((reading, readable(&rows)))
+    }
+
+    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
+        let reading = self.load(&[]).await?.reading;
+        let query =
+            self.query(sql::DUE).bind(reading.now.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok((reading, readable(&rows)))
+    }
+
+    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
+        let query = self
+            .query(sql::LOOK_AGAIN)
+            .bind(column(entries, |one| one.0))
+            .bind(column(entries, |one| one.1))
+            .bind(column(entries, |one| one.2.micros()));
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
+        let query = self
+            .query(sql::PURGE)
+            .bind(column(entries, |one| one.0))
+            .bind(column(entries, |one| one.1))
+            .bind(self.mark.get());
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+
+    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
+        let reading = self.load(&[]).await?.reading;
+        let rows = self.query(sql::REMEMBERED).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let mut all = Vec::with_capacity(rows.len());
+        for row in &rows {
+            all.push(Remembered {
+                consumer: row.try_get("name").map_err(of_sqlx)?,
+                retention: row.try_get::<Option<i64>, _>("retention").map_err(of_sqlx)?.map(Span),
+                window_floor: StoreTime(row.try_get("window_floor").map_err(of_sqlx)?),
+            });
+        }
+        Ok((reading, all))
+    }
+
+    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError> {
+        self.learn_consumers(all.iter().map(|one| one.consumer.as_str())).await?;
+        let query = self
+            .query(sql::REMEMBER)
+            .bind(column(all, |one| one.consumer.clone()))
+            .bind(column(all, |one| one.retention.map(Span::micros)))
+            .bind(column(all, |one| one.window_floor.micros()));
+        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(())
+    }
+}
+
+/// One column of many rows, as Postgres takes it.
+fn column<R, T>(rows: &[R], value: impl Fn(&R) -> T) -> Vec<T> {
+    rows.iter().map(value).collect()
+}
+
+fn read(row: &PgRow) -> Result<Entry, String> {
+    match Row::from_row(row) {
+        Ok(raw) => raw.entry().map_err(|unreadable| unreadable.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn readable(rows: &[PgRow]) -> Vec<Entry> {
+    let entries = rows.iter().filter_map(|row| match read(row) {
+        Ok(entry) => Some(entry),
+        Err(problem) => {
+            tracing::error!(problem, "an entry can not be read");
+            None
+        }
+    });
+    entries.collect()
+}
+
+fn pairs<'r, T>(rows: &'r [PgRow], name: &str) -> Result<Vec<(Uuid, T)>, StoreError>
+where
+    T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
+{
+    rows.iter()
+        .map(|row| Ok((row.try_get("key").map_err(of_sqlx)?, row.try_get(name).map_err(of_sqlx)?)))
+        .collect()
+}
+
+fn no_meta() -> StoreError {
+    StoreError::NotApplied(Fault::Schema("ledger.meta has no row: run `idempotency-ledger migrate`".into()))
+}

@@ -1,0 +1,203 @@
+//! Every statement that is sent to Postgres. The first line of each is its name in
+//! `pg_stat_statements` and in logs.
+
+use super::super::row::columns;
+
+/// Statements with their names, for the test that prepares every one of them.
+pub(crate) const ALL: &[&str] = &[
+    TRUST, SCHEMA, LOAD, INSERT, COMPLETE, REPLACE, BEAT, LIST, LIST_ATTENTION, DUE, LOOK_AGAIN, PURGE,
+    CONSUMERS_ADD, CONSUMERS_FIND, SOURCES_ADD, SOURCES_FIND, REMEMBERED, REMEMBER,
+];
+
+/// What a fresh connection is told. The plans of the hot statements are pinned: on a table that
+/// was never analysed the planner would otherwise read all of a consumer's rows for one key.
+pub(super) const SETTINGS: &str = "\
+SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
+SET enable_mergejoin = off; SET jit = off; SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
+SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
+
+pub(super) const TRUST: &str = "\
+-- ledger.trust
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
+       current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('fsync')::boolean AS fsync,
+       current_setting('server_version_num')::int AS version,
+       to_regclass('ledger.meta') IS NOT NULL AS migrated";
+
+pub(super) const SCHEMA: &str = "\
+-- ledger.schema
+SELECT coalesce(max(version), 0) AS version FROM _sqlx_migrations WHERE success";
+
+pub(super) const LOAD: &str = concat!(
+    "-- ledger.load
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta)
+SELECT c.clock_now, c.token_offset, c.clock_mark, ",
+    columns!(),
+    "
+FROM clock c
+LEFT JOIN (ledger.entries e
+           JOIN ledger.consumers n ON n.no = e.consumer
+           JOIN ledger.sources s ON s.no = e.source) ON e.key = ANY ($1::uuid[])"
+);
+
+pub(super) const INSERT: &str = "\
+-- ledger.insert
+WITH clock AS MATERIALIZED (
+    SELECT now AS clock_now, token_offset, clock_mark,
+           CASE WHEN $1 THEN now ELSE 0 END AS base,
+           CASE WHEN $1 THEN now + token_offset ELSE 0 END AS token_base
+    FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
+), fresh AS (
+    INSERT INTO ledger.entries AS e (
+        key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
+        created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
+        state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
+        id, principal, owner, traceparent, fingerprint)
+    SELECT r.key, 1, c.token_base + r.token, c.base + r.at, c.base + r.lease_until, r.grace,
+           c.base + r.hold_until, r.retention, c.base + r.at, c.base + r.sweep_at,
+           c.base + r.at, c.base + r.at, c.base + r.retain_until, r.claim_id, r.consumer, r.source,
+           r.policy_version, 1, 2, 0, 0, r.on_expiry, false, false, false, false,
+           r.id, r.principal, r.owner, r.traceparent, r.fingerprint
+    FROM clock c
+    CROSS JOIN unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                      $9::bigint[], $10::bigint[], $11::bigint[], $12::uuid[], $13::int[], $14::int[],
+                      $15::int[], $16::smallint[], $17::text[], $18::text[], $19::text[], $20::text[],
+                      $21::bytea[])
+         AS r(key, token, at, lease_until, grace, hold_until, retention, sweep_at, retain_until, claim_id,
+              consumer, source, policy_version, on_expiry, id, principal, owner, traceparent, fingerprint)
+    WHERE c.clock_now + c.token_offset >= greatest(c.clock_mark, $2)
+    ORDER BY r.key
+    ON CONFLICT (key) DO NOTHING
+    RETURNING e.key, e.token
+)
+SELECT c.clock_now, c.token_offset, c.clock_mark, f.key, f.token
+FROM clock c LEFT JOIN fresh f ON true";
+
+pub(super) const COMPLETE: &str = "\
+-- ledger.complete
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
+UPDATE ledger.entries e
+SET version = e.version + 1, state = 4, closed_by = 1, closed_at = c.now, updated_at = c.now,
+    retain_until = c.now + greatest(e.retention, r.retention), effect_unknown = false, result = r.result
+FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[])
+     AS r(key, token, retention, result)
+WHERE e.key = r.key AND e.token = r.token AND e.state = 2
+RETURNING e.key, e.lease_until <= c.now AS late";
+
+pub(super) const REPLACE: &str = "\
+-- ledger.replace
+UPDATE ledger.entries e
+SET version = e.version + 1, token = r.token, granted_at = r.granted_at, lease_until = r.lease_until,
+    grace = r.grace, hold_until = r.hold_until, retention = r.retention, not_before = r.not_before,
+    sweep_at = r.sweep_at, updated_at = r.updated_at, closed_at = r.closed_at, parked_at = r.parked_at,
+    retain_until = r.retain_until, claim_id = r.claim_id, policy_version = r.policy_version,
+    attempts = r.attempts, state = r.state, cause = r.cause, closed_by = r.closed_by,
+    on_expiry = r.on_expiry, attention = r.attention, rearmed = r.rearmed,
+    effect_started = r.effect_started, prior_effect_started = r.prior_effect_started,
+    effect_unknown = r.effect_unknown, principal = r.principal, owner = r.owner,
+    last_error = r.last_error, history = r.history, fingerprint = r.fingerprint, result = r.result,
+    checkpoint = r.checkpoint
+FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+            $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
+            $14::bigint[], $15::uuid[], $16::int[], $17::int[], $18::smallint[], $19::smallint[],
+            $20::smallint[], $21::smallint[], $22::smallint[], $23::boolean[], $24::boolean[],
+            $25::boolean[], $26::boolean[], $27::text[], $28::text[], $29::text[], $30::text[],
+            $31::bytea[], $32::bytea[], $33::bytea[])
+     AS r(key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
+          updated_at, closed_at, parked_at, retain_until, claim_id, policy_version, attempts, state, cause,
+          closed_by, on_expiry, attention, rearmed, effect_started, prior_effect_started, effect_unknown,
+          principal, owner, last_error, history, fingerprint, result, checkpoint)
+WHERE e.key = r.key AND e.version = r.version - 1
+RETURNING e.key";
+
+pub(super) const BEAT: &str = "\
+-- ledger.beat
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
+UPDATE ledger.meta m SET clock_mark = greatest(m.clock_mark, c.now + m.token_offset)
+FROM clock c
+RETURNING c.now AS clock_now, m.token_offset, 0::bigint AS clock_mark";
+
+pub(super) const LIST: &str = concat!(
+    "-- ledger.list
+SELECT ",
+    columns!(),
+    "
+FROM ledger.consumers n
+JOIN ledger.entries e ON e.consumer = n.no
+JOIN ledger.sources s ON s.no = e.source
+WHERE n.name = $1 AND (e.created_at, e.key) > ($2, $3)
+ORDER BY e.created_at, e.key LIMIT $4"
+);
+
+pub(super) const LIST_ATTENTION: &str = concat!(
+    "-- ledger.list_attention
+SELECT ",
+    columns!(),
+    "
+FROM ledger.consumers n
+JOIN ledger.entries e ON e.consumer = n.no
+JOIN ledger.sources s ON s.no = e.source
+WHERE n.name = $1 AND e.attention = $5 AND (e.created_at, e.key) > ($2, $3)
+ORDER BY e.created_at, e.key LIMIT $4"
+);
+
+pub(super) const DUE: &str = concat!(
+    "-- ledger.due
+SELECT ",
+    columns!(),
+    "
+FROM ledger.entries e
+JOIN ledger.consumers n ON n.no = e.consumer
+JOIN ledger.sources s ON s.no = e.source
+WHERE e.sweep_at <= $1
+ORDER BY e.sweep_at LIMIT $2"
+);
+
+pub(super) const LOOK_AGAIN: &str = "\
+-- ledger.look_again
+UPDATE ledger.entries e SET sweep_at = r.sweep_at
+FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS r(key, version, sweep_at)
+WHERE e.key = r.key AND e.version = r.version";
+
+pub(super) const PURGE: &str = "\
+-- ledger.purge
+WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
+DELETE FROM ledger.entries e
+USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
+WHERE e.key = r.key AND e.version = r.version AND e.token < c.token_clock
+  AND c.token_clock >= greatest(c.clock_mark, $3)";
+
+pub(super) const CONSUMERS_ADD: &str = "\
+-- ledger.consumers_add
+INSERT INTO ledger.consumers (no, name)
+SELECT coalesce((SELECT max(no) FROM ledger.consumers), 0) + row_number() OVER (), r.name
+FROM unnest($1::text[]) AS r(name)
+WHERE NOT EXISTS (SELECT 1 FROM ledger.consumers n WHERE n.name = r.name)
+ON CONFLICT DO NOTHING";
+
+pub(super) const CONSUMERS_FIND: &str = "\
+-- ledger.consumers_find
+SELECT name, no FROM ledger.consumers WHERE name = ANY ($1::text[])";
+
+pub(super) const SOURCES_ADD: &str = "\
+-- ledger.sources_add
+INSERT INTO ledger.sources (no, name)
+SELECT coalesce((SELECT max(no) FROM ledger.sources), 0) + row_number() OVER (), r.name
+FROM unnest($1::text[]) AS r(name)
+WHERE NOT EXISTS (SELECT 1 FROM ledger.sources n WHERE n.name = r.name)
+ON CONFLICT DO NOTHING";
+
+pub(super) const SOURCES_FIND: &str = "\
+-- ledger.sources_find
+SELECT name, no FROM ledger.sources WHERE name = ANY ($1::text[])";
+
+pub(super) const REMEMBERED: &str = "\
+-- ledger.remembered
+SELECT name, retention, window_floor FROM ledger.consumers
+WHERE retention IS NOT NULL OR window_floor > 0";
+
+pub(super) const REMEMBER: &str = "\
+-- ledger.remember
+UPDATE ledger.consumers n SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
+FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r(name, retention, window_floor)
+WHERE n.name = r.name";

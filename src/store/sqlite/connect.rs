@@ -1,0 +1,72 @@
+//! The file, its lock, and its schema.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _};
+
+use super::errors::of_sqlx;
+use super::sql;
+use crate::store::{Fault, StoreError};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// Locks the file for this process. The operating system ends the lock with the process, however
+/// it dies.
+pub(super) fn lock(path: &Path) -> Result<File, String> {
+    let beside = path.with_extension("lock");
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&beside);
+    let file = opened.map_err(|error| {
+        format!("{}: {error}; the folder must exist and be writable", beside.display())
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "{} is in use by another idempotency-ledger process: stop that one, or choose another file",
+            path.display()
+        )),
+        Err(TryLockError::Error(error)) => Err(format!("{} can not be locked: {error}", beside.display())),
+    }
+}
+
+async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(Duration::from_secs(5))
+        .disable_statement_logging();
+    options.connect().await.map_err(|error| of_sqlx(&error))
+}
+
+/// A connection to a file with the right schema.
+pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let mut connection = connect(path).await?;
+    let present = version(&mut connection).await?;
+    crate::store::row::check_schema(&MIGRATIONS, present)
+        .map_err(|problem| StoreError::NotApplied(Fault::Schema(problem)))?;
+    Ok(connection)
+}
+
+pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
+    let mut connection = connect(path).await?;
+    let before = version(&mut connection).await?;
+    let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
+    done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
+    let after = version(&mut connection).await?;
+    let _closed = connection.close().await;
+    Ok(usize::try_from(after - before).unwrap_or(0))
+}
+
+async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    let row = sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    if !row.get::<bool, _>(0) {
+        return Ok(0);
+    }
+    let row = sqlx::query(sql::SCHEMA).fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(row.get(0))
+}

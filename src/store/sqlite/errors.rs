@@ -1,0 +1,32 @@
+//! What a driver's error says about whether the statement was applied.
+
+use crate::store::{Fault, StoreError};
+
+/// Sorts an error from within a transaction, which is rolled back: certainly not applied.
+pub(super) fn of_sqlx(error: &sqlx::Error) -> StoreError {
+    let text = error.to_string();
+    // The low byte is the primary result code; the others refine it.
+    let primary = code(error).map(|code| code & 0xff);
+    StoreError::NotApplied(match primary {
+        // Constraint, mismatch, too big, corrupt: a row is at fault.
+        Some(11 | 18 | 19 | 20 | 25) => Fault::Permanent(text),
+        // Busy, locked.
+        Some(5 | 6) => Fault::Conflict(text),
+        // No such table and the like.
+        Some(1) => Fault::Schema(text),
+        // Read-only, disk full, I/O errors, no memory, and whatever else.
+        _ => Fault::Unavailable(text),
+    })
+}
+
+/// Sorts an error of COMMIT: a full disk rolls back; after other errors nobody can tell.
+pub(super) fn of_commit(error: &sqlx::Error) -> StoreError {
+    match code(error).map(|code| code & 0xff) {
+        Some(13) => StoreError::NotApplied(Fault::Unavailable(error.to_string())),
+        _ => StoreError::Unknown(error.to_string()),
+    }
+}
+
+fn code(error: &sqlx::Error) -> Option<i64> {
+    error.as_database_error()?.code()?.parse().ok()
+}

@@ -1,0 +1,432 @@
+//! The ledger in one SQLite file: the embedded default.
+//!
+//! One process owns the file, by a lock beside it; within it one connection serves all sessions,
+//! one transaction at a time. Each transaction runs in a task of its own, so that a caller that
+//! goes away can not leave one open.
+
+mod connect;
+mod errors;
+pub(crate) mod statements;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Connection as _, FromRow, Row as _};
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::row::{Row, state_numbers};
+use super::{
+    Base, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
+    StoreError,
+};
+use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
+use errors::{of_commit, of_sqlx};
+use statements as sql;
+
+/// The ledger in one SQLite file.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    mark: Mark,
+    connection: Mutex<Option<SqliteConnection>>,
+    /// Held for as long as the store lives.
+    _lock: std::fs::File,
+}
+
+impl SqliteStore {
+    /// Takes possession of the file at `path`; opens it with the first session.
+    ///
+    /// # Errors
+    /// The folder is missing or read-only, or another process owns the file.
+    pub fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteStore, String> {
+        let lock = connect::lock(path)?;
+        let shared = Shared {
+            path: path.to_owned(),
+            clock,
+            mark: Mark::default(),
+            connection: Mutex::new(None),
+            _lock: lock,
+        };
+        Ok(SqliteStore { shared: Arc::new(shared) })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn describe(&self) -> String {
+        format!("SQLite file {}", self.shared.path.display())
+    }
+
+    fn sessions(&self) -> usize {
+        1
+    }
+
+    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
+        let mut session = SqliteSession { shared: Arc::clone(&self.shared) };
+        let reading = session.load(&[]).await?.reading;
+        self.shared.mark.0.fetch_max(reading.mark, std::sync::atomic::Ordering::SeqCst);
+        Ok(Box::new(session))
+    }
+
+    async fn migrate(&self) -> Result<usize, StoreError> {
+        connect::migrate(&self.shared.path).await
+    }
+}
+
+struct SqliteSession {
+    shared: Arc<Shared>,
+}
+
+/// What happens within one transaction.
+type Work<T> =
+    Box<dyn for<'c> FnOnce(&'c mut SqliteConnection, Reading) -> BoxFuture<'c, Result<T, StoreError>> + Send>;
+
+impl SqliteSession {
+    /// Runs one transaction, begun as a writer, in a task of its own.
+    async fn transaction<T: Send + 'static>(&self, work: Work<T>) -> Result<(Reading, T), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let task = tokio::spawn(async move {
+            let mut slot = shared.connection.lock().await;
+            if slot.is_none() {
+                *slot = Some(connect::open(&shared.path).await?);
+            }
+            let done = match slot.as_mut() {
+                Some(connection) => shared.carry_out(connection, work).await,
+                None => Err(StoreError::NotApplied(Fault::Unavailable("no connection".into()))),
+            };
+            if matches!(done, Err(StoreError::Unknown(_))) {
+                *slot = None;
+            }
+            done
+        });
+        task.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
+    }
+}
+
+impl Shared {
+    async fn carry_out<T>(
+        &self,
+        connection: &mut SqliteConnection,
+        work: Work<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(|error| of_sqlx(&error))?;
+        let mark = self.mark.get();
+        let meta = sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
+        let reading = Reading {
+            now: self.clock.now(),
+            token_offset: meta.get(0),
+            mark: mark.max(meta.get(1)),
+        };
+        self.mark.raise(&reading);
+        let done = work(&mut transaction, reading).await?;
+        transaction.commit().await.map_err(|error| of_commit(&error))?;
+        Ok((reading, done))
+    }
+}
+
+#[async_trait]
+impl Session for SqliteSession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        let keys = keys.to_vec();
+        let work: Work<Vec<Found>> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let mut found = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let query = sqlx::query(sql::LOAD).bind(key.hash());
+                    let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    found.push(match row.as_ref().map(read) {
+                        None => Found::Absent,
+                        Some(Err(problem)) => Found::Unreadable(problem),
+                        Some(Ok(entry)) if entry.key == key => Found::Entry(Box::new(entry)),
+                        Some(Ok(_)) => Found::Collision,
+                    });
+                }
+                Ok(found)
+            })
+        });
+        let (reading, found) = self.transaction(work).await?;
+        Ok(Loaded { reading, found })
+    }
+
+    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+        let rows = rows.to_vec();
+        let work: Work<Vec<Option<i64>>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                if reading.behind() {
+                    return Err(StoreError::NotApplied(Fault::ClockBehind));
+                }
+                let mut tokens = Vec::with_capacity(rows.len());
+                for row in rows {
+                    let row = match base {
+                        Base::Zero => row,
+                        Base::Clock => {
+                            let mut row = row.shifted(reading.now);
+                            row.token += reading.token_clock();
+                            row
+                        }
+                    };
+                    tokens.push(insert(connection, &Row::from(&row)).await?.then_some(row.token));
+                }
+                Ok(tokens)
+            })
+        });
+        let (reading, tokens) = self.transaction(work).await?;
+        Ok(Inserted { reading, tokens })
+    }
+
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+        let completions = completions.to_vec();
+        let work: Work<Vec<Option<bool>>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let mut done = Vec::with_capacity(completions.len());
+                for one in completions {
+                    let query = sqlx::query(sql::COMPLETE)
+                        .bind(one.key.hash())
+                        .bind(one.token)
+                        .bind(reading.now.micros())
+                        .bind(one.retention.micros())
+                        .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
+                    let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    done.push(row.map(|row| row.get::<bool, _>(0)));
+                }
+                Ok(done)
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+        let rows: Vec<Row> = entries.iter().map(Row::from).collect();
+        let work: Work<Vec<bool>> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let mut done = Vec::with_capacity(rows.len());
+                for row in &rows {
+                    done.push(replace(connection, row).await?);
+                }
+                Ok(done)
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn beat(&mut self) -> Result<Reading, StoreError> {
+        let work: Work<()> = Box::new(|connection, reading| {
+            Box::pin(async move {
+                let query = sqlx::query(sql::BEAT).bind(reading.now.micros());
+                query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+                Ok(())
+            })
+        });
+        Ok(self.transaction(work).await?.0)
+    }
+
+    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
+        let listing = listing.clone();
+        let work: Work<Vec<Entry>> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let attention =
+                    listing.state.map(|state| state_numbers(state).0).filter(|state| ![2, 4].contains(state));
+                let (at, key) = listing.after.unwrap_or((StoreTime(i64::MIN), Uuid::nil()));
+                let statement = if attention.is_some() { sql::LIST_ATTENTION } else { sql::LIST };
+                let mut query = sqlx::query(statement)
+                    .bind(listing.consumer)
+                    .bind(at.micros())
+                    .bind(key)
+                    .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+                if let Some(state) = attention {
+                    query = query.bind(state);
+                }
+                Ok(readable(&query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?))
+            })
+        });
+        self.transaction(work).await
+    }
+
+    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
+        let work: Work<Vec<Entry>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let query = sqlx::query(sql::DUE)
+                    .bind(reading.now.micros())
+                    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+                Ok(readable(&query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?))
+            })
+        });
+        self.transaction(work).await
+    }
+
+    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
+        let entries = entries.to_vec();
+        let work: Work<usize> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let mut changed = 0;
+                for (key, version, at) in entries {
+                    let query = sqlx::query(sql::LOOK_AGAIN).bind(key).bind(version).bind(at.micros());
+                    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    changed += usize::try_from(done.rows_affected()).unwrap_or(0);
+                }
+                Ok(changed)
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
+        let entries = entries.to_vec();
+        let work: Work<usize> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let mut gone = 0;
+                if reading.behind() {
+                    return Ok(gone);
+                }
+                for (key, version) in entries {
+                    let query = sqlx::query(sql::PURGE).bind(key).bind(version).bind(reading.token_clock());
+                    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    gone += usize::try_from(done.rows_affected()).unwrap_or(0);
+                }
+                Ok(gone)
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
+        let work: Work<Vec<Remembered>> = Box::new(|connection, _| {
+            Box::pin(async move {
+                let query = sqlx::query(sql::REMEMBERED);
+                let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+                let one = |row: &SqliteRow| Remembered {
+                    consumer: row.get("name"),
+                    retention: row.get::<Option<i64>, _>("retention").map(Span),
+                    window_floor: StoreTime(row.get("window_floor")),
+                };
+                Ok(rows.iter().map(one).collect())
+            })
+        });
+        self.transaction(work).await
+    }
+
+    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError> {
+        let all = all.to_vec();
+        let work: Work<()> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                for one in all {
+                    number(connection, &one.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
+                    let query = sqlx::query(sql::REMEMBER)
+                        .bind(one.consumer)
+                        .bind(one.retention.map(Span::micros))
+                        .bind(one.window_floor.micros());
+                    query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                }
+                Ok(())
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+}
+
+/// The number of a name, given on its first use.
+async fn number(
+    connection: &mut SqliteConnection,
+    name: &str,
+    add: &'static str,
+    find: &'static str,
+) -> Result<i64, StoreError> {
+    let found = sqlx::query(find).bind(name.to_owned()).fetch_optional(&mut *connection).await;
+    if let Some(row) = found.map_err(|error| of_sqlx(&error))? {
+        return Ok(row.get(0));
+    }
+    let added = sqlx::query(add).bind(name.to_owned()).execute(connection).await;
+    Ok(added.map_err(|error| of_sqlx(&error))?.last_insert_rowid())
+}
+
+async fn insert(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
+    let consumer = number(connection, &row.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
+    let source = number(connection, &row.source, sql::SOURCE_ADD, sql::SOURCE_FIND).await?;
+    let query = sqlx::query(sql::INSERT)
+        .bind(row.key)
+        .bind(row.token)
+        .bind(row.granted_at)
+        .bind(row.lease_until)
+        .bind(row.grace)
+        .bind(row.hold_until)
+        .bind(row.retention)
+        .bind(row.sweep_at)
+        .bind(row.retain_until)
+        .bind(row.claim_id)
+        .bind(consumer)
+        .bind(source)
+        .bind(row.policy_version)
+        .bind(row.on_expiry)
+        .bind(row.id.clone())
+        .bind(row.principal.clone())
+        .bind(row.owner.clone())
+        .bind(row.traceparent.clone())
+        .bind(row.fingerprint.clone());
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
+}
+
+async fn replace(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
+    let query = sqlx::query(sql::REPLACE)
+        .bind(row.key)
+        .bind(row.version)
+        .bind(row.token)
+        .bind(row.granted_at)
+        .bind(row.lease_until)
+        .bind(row.grace)
+        .bind(row.hold_until)
+        .bind(row.retention)
+        .bind(row.not_before)
+        .bind(row.sweep_at)
+        .bind(row.updated_at)
+        .bind(row.closed_at)
+        .bind(row.parked_at)
+        .bind(row.retain_until)
+        .bind(row.claim_id)
+        .bind(row.policy_version)
+        .bind(row.attempts)
+        .bind(row.state)
+        .bind(row.cause)
+        .bind(row.closed_by)
+        .bind(row.on_expiry)
+        .bind(row.attention())
+        .bind(row.rearmed)
+        .bind(row.effect_started)
+        .bind(row.prior_effect_started)
+        .bind(row.effect_unknown)
+        .bind(row.principal.clone())
+        .bind(row.owner.clone())
+        .bind(row.last_error.clone())
+        .bind(row.history.clone())
+        .bind(row.fingerprint.clone())
+        .bind(row.result.clone())
+        .bind(row.checkpoint.clone());
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
+}
+
+fn read(row: &SqliteRow) -> Result<Entry, String> {
+    match Row::from_row(row) {
+        Ok(raw) => raw.entry().map_err(|unreadable| unreadable.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn readable(rows: &[SqliteRow]) -> Vec<Entry> {
+    let entries = rows.iter().filter_map(|row| match read(row) {
+        Ok(entry) => Some(entry),
+        Err(problem) => {
+            tracing::error!(problem, "an entry can not be read");
+            None
+        }
+    });
+    entries.collect()
+}

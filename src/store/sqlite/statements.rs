@@ -1,0 +1,126 @@
+//! Every statement that is sent to SQLite.
+
+use super::super::row::columns;
+
+/// All of them, for the test that prepares every one.
+pub(crate) const ALL: &[&str] = &[
+    MIGRATED, SCHEMA, META, LOAD, INSERT, COMPLETE, REPLACE, BEAT, LIST, LIST_ATTENTION, DUE, LOOK_AGAIN, PURGE,
+    CONSUMER_ADD, CONSUMER_FIND, SOURCE_ADD, SOURCE_FIND, REMEMBERED, REMEMBER,
+];
+
+pub(super) const MIGRATED: &str = "\
+-- ledger.migrated
+SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = '_sqlx_migrations'";
+
+pub(super) const SCHEMA: &str = "\
+-- ledger.schema
+SELECT coalesce(max(version), 0) FROM _sqlx_migrations WHERE success";
+
+pub(super) const META: &str = "\
+-- ledger.meta
+SELECT token_offset, clock_mark FROM meta";
+
+pub(super) const LOAD: &str = concat!(
+    "-- ledger.load
+SELECT ",
+    columns!(),
+    "
+FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.source
+WHERE e.key = ?1"
+);
+
+pub(super) const INSERT: &str = "\
+-- ledger.insert
+INSERT INTO entries (
+    key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
+    created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
+    state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
+    id, principal, owner, traceparent, fingerprint)
+VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 0, 0, ?14,
+        0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
+ON CONFLICT (key) DO NOTHING";
+
+pub(super) const COMPLETE: &str = "\
+-- ledger.complete
+UPDATE entries
+SET version = version + 1, state = 4, closed_by = 1, closed_at = ?3, updated_at = ?3,
+    retain_until = ?3 + max(retention, ?4), effect_unknown = 0, result = ?5
+WHERE key = ?1 AND token = ?2 AND state = 2
+RETURNING lease_until <= ?3 AS late";
+
+pub(super) const REPLACE: &str = "\
+-- ledger.replace
+UPDATE entries
+SET version = version + 1, token = ?3, granted_at = ?4, lease_until = ?5, grace = ?6, hold_until = ?7,
+    retention = ?8, not_before = ?9, sweep_at = ?10, updated_at = ?11, closed_at = ?12, parked_at = ?13,
+    retain_until = ?14, claim_id = ?15, policy_version = ?16, attempts = ?17, state = ?18, cause = ?19,
+    closed_by = ?20, on_expiry = ?21, attention = ?22, rearmed = ?23, effect_started = ?24,
+    prior_effect_started = ?25, effect_unknown = ?26, principal = ?27, owner = ?28, last_error = ?29,
+    history = ?30, fingerprint = ?31, result = ?32, checkpoint = ?33
+WHERE key = ?1 AND version = ?2 - 1";
+
+pub(super) const BEAT: &str = "\
+-- ledger.beat
+UPDATE meta SET clock_mark = max(clock_mark, ?1 + token_offset)";
+
+pub(super) const LIST: &str = concat!(
+    "-- ledger.list
+SELECT ",
+    columns!(),
+    "
+FROM consumers n JOIN entries e ON e.consumer = n.no JOIN sources s ON s.no = e.source
+WHERE n.name = ?1 AND (e.created_at, e.key) > (?2, ?3)
+ORDER BY e.created_at, e.key LIMIT ?4"
+);
+
+pub(super) const LIST_ATTENTION: &str = concat!(
+    "-- ledger.list_attention
+SELECT ",
+    columns!(),
+    "
+FROM consumers n JOIN entries e ON e.consumer = n.no JOIN sources s ON s.no = e.source
+WHERE n.name = ?1 AND e.attention = ?5 AND (e.created_at, e.key) > (?2, ?3)
+ORDER BY e.created_at, e.key LIMIT ?4"
+);
+
+pub(super) const DUE: &str = concat!(
+    "-- ledger.due
+SELECT ",
+    columns!(),
+    "
+FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.source
+WHERE e.sweep_at <= ?1
+ORDER BY e.sweep_at LIMIT ?2"
+);
+
+pub(super) const LOOK_AGAIN: &str = "\
+-- ledger.look_again
+UPDATE entries SET sweep_at = ?3 WHERE key = ?1 AND version = ?2";
+
+pub(super) const PURGE: &str = "\
+-- ledger.purge
+DELETE FROM entries WHERE key = ?1 AND version = ?2 AND token < ?3";
+
+pub(super) const CONSUMER_ADD: &str = "\
+-- ledger.consumer_add
+INSERT INTO consumers (name) VALUES (?1) ON CONFLICT DO NOTHING";
+
+pub(super) const CONSUMER_FIND: &str = "\
+-- ledger.consumer_find
+SELECT no FROM consumers WHERE name = ?1";
+
+pub(super) const SOURCE_ADD: &str = "\
+-- ledger.source_add
+INSERT INTO sources (name) VALUES (?1) ON CONFLICT DO NOTHING";
+
+pub(super) const SOURCE_FIND: &str = "\
+-- ledger.source_find
+SELECT no FROM sources WHERE name = ?1";
+
+pub(super) const REMEMBERED: &str = "\
+-- ledger.remembered
+SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL OR window_floor > 0";
+
+pub(super) const REMEMBER: &str = "\
+-- ledger.remember
+UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3) WHERE name = ?1";
