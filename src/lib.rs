@@ -1,3 +1,5 @@
 #![doc = "The idempotency ledger."]
 pub mod domain;
+pub mod ledger;
+pub mod rpc;
 pub mod store;

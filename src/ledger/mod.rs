@@ -1,0 +1,209 @@
+//! The shell: gathers commands into batches, loads their entries, asks the core, commits, and asks
+//! again for the losers of a race. It answers only after the commit.
+
+mod batch;
+mod policies;
+mod probe;
+mod queue;
+mod reader;
+mod sweeper;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
+use crate::store::{Listing, Reading, Store, StoreError};
+
+pub use policies::{Policies, adopt};
+pub use sweeper::SweepOptions;
+use queue::{Queue, Step, Unit};
+
+/// How the ledger works; each has a bound.
+#[derive(Clone, Copy, Debug)]
+pub struct LedgerOptions {
+    /// How many commands may wait, at the most.
+    pub queue_max: usize,
+    /// How many commands one batch takes, at the most.
+    pub batch_max: usize,
+    /// Whether only consumers with a policy of their own are served.
+    pub registered_only: bool,
+    /// How the purge works.
+    pub sweep: SweepOptions,
+}
+
+/// The handle: cheap to clone, shared by all requests.
+#[derive(Clone)]
+pub struct Ledger {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    queue: Arc<Queue>,
+    policies: Arc<Policies>,
+    registered_only: bool,
+    reader: reader::Reader,
+    healthy: watch::Receiver<bool>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// What every task of the ledger shares.
+#[derive(Clone)]
+struct Shared {
+    store: Arc<dyn Store>,
+    policies: Arc<Policies>,
+    queue: Arc<Queue>,
+    clock: Arc<Recent>,
+}
+
+/// A recent reading of the store's clock: good enough to choose a guess, never to decide.
+#[derive(Debug, Default)]
+struct Recent(AtomicI64);
+
+impl Recent {
+    fn note(&self, reading: &Reading) {
+        self.0.fetch_max(reading.now.micros(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> StoreTime {
+        StoreTime(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Ledger {
+    /// Starts the workers, the probe, the purge and the reader.
+    #[must_use]
+    pub fn start(store: Arc<dyn Store>, policies: Policies, options: LedgerOptions) -> Ledger {
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let shared = Shared {
+            policies: Arc::new(policies),
+            queue: Arc::new(Queue::new(options.queue_max)),
+            clock: Arc::default(),
+            store,
+        };
+        for number in 0..shared.store.sessions() {
+            tasks.spawn(worker::supervise(shared.clone(), number, options.batch_max));
+        }
+        let (report, healthy) = watch::channel(false);
+        tasks.spawn(probe::run(shared.clone(), report, stop.clone()));
+        tasks.spawn(sweeper::run(shared.clone(), options.sweep, stop.clone()));
+        let reader = reader::Reader::start(Arc::clone(&shared.store), &tasks, stop.clone());
+        tasks.close();
+        let inner = Inner {
+            queue: shared.queue,
+            policies: shared.policies,
+            registered_only: options.registered_only,
+            reader,
+            healthy,
+            stop,
+            tasks,
+        };
+        Ledger { inner: Arc::new(inner) }
+    }
+
+    /// Carries out one command.
+    pub async fn submit(&self, key: Key, command: Command) -> Answer {
+        let mut answers = self.submit_all(vec![(key, command)]).await?;
+        answers.pop().unwrap_or_else(|| Err(lost()))
+    }
+
+    /// Carries out commands, and answers each in the same order. Commands for the same key are
+    /// carried out one after the other.
+    ///
+    /// # Errors
+    /// The queue is full or closed; then none was carried out.
+    pub async fn submit_all(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
+        let mut units: Vec<Unit> = Vec::with_capacity(commands.len());
+        let mut places = std::collections::HashMap::with_capacity(commands.len());
+        let mut waiting = Vec::with_capacity(commands.len());
+        for (key, command) in commands {
+            if let Err(rejection) = self.known(&key) {
+                waiting.push(Err(rejection));
+                continue;
+            }
+            let (reply, answer) = oneshot::channel();
+            waiting.push(Ok(answer));
+            let step = Step { command, reply };
+            let place = *places.entry(key.clone()).or_insert(units.len());
+            match units.get_mut(place) {
+                Some(unit) => unit.later.push_back(step),
+                None => units.push(Unit::new(key, step)),
+            }
+        }
+        self.inner.queue.push(units)?;
+        let mut answers = Vec::with_capacity(waiting.len());
+        for one in waiting {
+            answers.push(match one {
+                Err(rejection) => Err(rejection),
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+            });
+        }
+        Ok(answers)
+    }
+
+    fn known(&self, key: &Key) -> Result<(), Rejection> {
+        if self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
+            return Err(Rejection::new(
+                Reason::UnknownConsumer,
+                "this server serves only consumers that have a policy, and this one has none: register it",
+            ));
+        }
+        Ok(())
+    }
+
+    /// One entry.
+    ///
+    /// # Errors
+    /// `ENTRY_NOT_FOUND`, and those of the store.
+    pub async fn get(&self, key: Key) -> Result<(Reading, Entry), Rejection> {
+        self.inner.reader.get(key).await
+    }
+
+    /// A page of entries.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn list(&self, listing: Listing) -> Result<(Reading, Vec<Entry>), Rejection> {
+        self.inner.reader.list(listing).await
+    }
+
+    /// Whether the store answers; changes are sent.
+    #[must_use]
+    pub fn health(&self) -> watch::Receiver<bool> {
+        self.inner.healthy.clone()
+    }
+
+    /// Takes nothing more, finishes what was accepted, and ends.
+    pub async fn stop(&self) {
+        self.inner.queue.close();
+        self.inner.stop.cancel();
+        self.inner.tasks.wait().await;
+    }
+}
+
+/// The task that had the command died, or was ended, before it answered.
+fn lost() -> Rejection {
+    Rejection::new(
+        Reason::OutcomeUnknown,
+        "the server can not say whether the call was carried out: repeat the identical request",
+    )
+}
+
+fn store_unavailable() -> Rejection {
+    Rejection::new(
+        Reason::StoreUnavailable,
+        "the store can not be reached, or refuses writes; nothing was changed: try again later",
+    )
+}
+
+/// A refusal for a read: it changes nothing, so that no outcome is unknown.
+fn read_failed(error: &StoreError) -> Rejection {
+    tracing::warn!(%error, "a read of the store failed");
+    store_unavailable()
+}

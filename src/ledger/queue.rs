@@ -1,0 +1,176 @@
+//! The queue of commands that wait for a worker: bounded, and refusing claims long before it
+//! refuses a completion.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
+
+/// One command and whom to answer.
+pub(super) struct Step {
+    pub(super) command: Command,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+/// Commands of one call for one key, to be carried out one after the other.
+pub(super) struct Unit {
+    pub(super) key: Key,
+    pub(super) head: Step,
+    pub(super) later: VecDeque<Step>,
+    /// How often the head lost a race.
+    pub(super) rounds: u32,
+    /// How often it is unknown whether the head was applied.
+    pub(super) unknown: u32,
+    /// The head's guess was wrong: load first.
+    pub(super) look: bool,
+}
+
+impl Unit {
+    pub(super) fn new(key: Key, head: Step) -> Unit {
+        Unit { key, head, later: VecDeque::new(), rounds: 0, unknown: 0, look: false }
+    }
+
+    /// The caller has gone away before anything was sent to the store.
+    pub(super) fn abandoned(&self) -> bool {
+        self.unknown == 0 && self.head.reply.is_closed()
+    }
+
+    /// Answers the head; what is left goes on with the next command.
+    pub(super) fn answer(mut self, answer: Answer) -> Option<Unit> {
+        let next = self.later.pop_front();
+        let _gone = self.head.reply.send(answer);
+        Some(Unit { head: next?, rounds: 0, unknown: 0, look: true, ..self })
+    }
+
+    fn len(&self) -> usize {
+        1 + self.later.len()
+    }
+}
+
+/// How important a command is: under overload those that end something are kept alive the longest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    Close,
+    Renew,
+    Release,
+    Claim,
+}
+
+const LANES: usize = 4;
+
+impl Lane {
+    fn of(command: &Command) -> Lane {
+        match command {
+            Command::Claim(_) => Lane::Claim,
+            Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. }) => Lane::Close,
+            Command::Settle(_, Settle::Renew { .. }) => Lane::Renew,
+            Command::Settle(_, Settle::Release { .. }) => Lane::Release,
+        }
+    }
+
+    /// The share of the queue, in eighths, that may be full when such a command still enters.
+    fn eighths(self) -> usize {
+        match self {
+            Lane::Close => 8,
+            Lane::Renew => 7,
+            Lane::Release => 6,
+            Lane::Claim => 5,
+        }
+    }
+}
+
+struct Waiting {
+    lanes: [VecDeque<Unit>; LANES],
+    /// Commands that wait, in all lanes.
+    commands: usize,
+    closed: bool,
+}
+
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    ready: Notify,
+    commands_max: usize,
+}
+
+impl Queue {
+    pub(super) fn new(commands_max: usize) -> Queue {
+        let waiting = Waiting { lanes: Default::default(), commands: 0, closed: false };
+        Queue { waiting: Mutex::new(waiting), ready: Notify::new(), commands_max }
+    }
+
+    /// Takes all units, or none.
+    pub(super) fn push(&self, units: Vec<Unit>) -> Result<(), Rejection> {
+        let Some(lane) = units.iter().map(|unit| Lane::of(&unit.head.command)).min() else {
+            return Ok(());
+        };
+        let commands: usize = units.iter().map(Unit::len).sum();
+        let mut waiting = self.waiting();
+        if waiting.closed {
+            return Err(Rejection::new(
+                Reason::Draining,
+                "this server is shutting down; nothing was changed: try again, another one answers",
+            ));
+        }
+        if waiting.commands + commands > self.commands_max * lane.eighths() / 8 {
+            return Err(Rejection::new(
+                Reason::Overloaded,
+                "too many calls wait already; nothing was changed: try again later, with fewer at once",
+            ));
+        }
+        waiting.commands += commands;
+        for unit in units {
+            let lane = Lane::of(&unit.head.command);
+            if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
+                lane.push_back(unit);
+            }
+        }
+        drop(waiting);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Waits for units, and takes up to `max` of them; none once the queue is closed and empty.
+    pub(super) async fn pull(&self, max: usize) -> Option<Vec<Unit>> {
+        loop {
+            let notified = self.ready.notified();
+            let units = self.try_pull(max);
+            if !units.is_empty() {
+                return Some(units);
+            }
+            if self.waiting().closed {
+                self.ready.notify_one();
+                return None;
+            }
+            notified.await;
+        }
+    }
+
+    /// Takes up to `max` of the units that wait, the most important first.
+    pub(super) fn try_pull(&self, max: usize) -> Vec<Unit> {
+        let mut waiting = self.waiting();
+        let mut units = Vec::new();
+        for lane in 0..LANES {
+            while units.len() < max {
+                let Some(unit) = waiting.lanes.get_mut(lane).and_then(VecDeque::pop_front) else { break };
+                waiting.commands -= unit.len();
+                units.push(unit);
+            }
+        }
+        if waiting.commands > 0 {
+            self.ready.notify_one();
+        }
+        units
+    }
+
+    /// Takes nothing more.
+    pub(super) fn close(&self) {
+        self.waiting().closed = true;
+        self.ready.notify_one();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

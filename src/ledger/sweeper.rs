@@ -1,0 +1,85 @@
+//! The purge: forgets entries whose retention is over, in bounded batches, throttled, on a
+//! connection of its own. Several replicas may sweep at once: each deletion repeats its condition.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use crate::domain::{Sweep, sweep};
+use crate::store::{Session, StoreError};
+
+/// How the purge works.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepOptions {
+    /// How often the purge looks when nothing was due.
+    pub every: Duration,
+    /// How many entries it looks at in one batch.
+    pub batch: usize,
+    /// After a batch that took t it rests for this many times t.
+    pub rest_factor: u32,
+}
+
+impl Default for SweepOptions {
+    fn default() -> SweepOptions {
+        SweepOptions { every: Duration::from_secs(10), batch: 500, rest_factor: 3 }
+    }
+}
+
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
+    let mut session: Option<Box<dyn Session>> = None;
+    let mut rest = Duration::ZERO;
+    loop {
+        tokio::select! {
+            () = sleep(rest) => {}
+            () = stop.cancelled() => return,
+        }
+        let started = Instant::now();
+        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut session, options.batch)).await;
+        rest = match done {
+            Ok(Ok(looked_at)) if looked_at >= options.batch => started.elapsed() * options.rest_factor,
+            Ok(Ok(_)) => options.every,
+            failed => {
+                if let Ok(Err(error)) = failed {
+                    tracing::warn!(%error, "the purge failed; it goes on later");
+                }
+                session = None;
+                options.every
+            }
+        };
+    }
+}
+
+/// One batch; says how many entries were looked at.
+async fn batch(
+    shared: &Shared,
+    session: &mut Option<Box<dyn Session>>,
+    limit: usize,
+) -> Result<usize, StoreError> {
+    if session.is_none() {
+        *session = Some(shared.store.open().await?);
+    }
+    let Some(session) = session else { return Ok(0) };
+    let (reading, entries) = session.due(limit).await?;
+    let (mut over, mut later) = (Vec::new(), Vec::new());
+    for entry in &entries {
+        let policy = shared.policies.of(entry.key.consumer());
+        match sweep(entry, &policy, reading.now, reading.token_clock()) {
+            Sweep::Purge => over.push((entry.key.hash(), entry.version)),
+            Sweep::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
+        }
+    }
+    over.sort_unstable();
+    later.sort_unstable();
+    if !later.is_empty() {
+        session.look_again(&later).await?;
+    }
+    if !over.is_empty() && !reading.behind() {
+        let purged = session.purge(&over).await?;
+        tracing::info!(purged, "entries forgotten after their retention");
+    }
+    Ok(entries.len())
+}

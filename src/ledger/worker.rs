@@ -1,0 +1,108 @@
+//! A worker: one session, one task, one batch at a time. While a batch is at the store the next
+//! one gathers; there is no timer.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, sleep};
+
+use super::batch::{Batch, Outcome};
+use super::queue::Unit;
+use super::{Shared, lost, store_unavailable};
+use crate::store::{Fault, Session, StoreError};
+
+/// How long a worker waits after it failed to open a session; meanwhile callers are refused at
+/// once.
+const REOPEN_AFTER: Duration = Duration::from_millis(250);
+
+/// Runs a worker, and starts it anew when it dies. Those who waited for it are answered
+/// `OUTCOME_UNKNOWN`, since their answers are dropped with it.
+pub(super) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
+    loop {
+        let run = std::panic::AssertUnwindSafe(run(&shared, batch_max)).catch_unwind().await;
+        match run {
+            Ok(()) => return,
+            Err(_) => tracing::error!(worker = number, "a worker died of a bug and is started anew"),
+        }
+        sleep(REOPEN_AFTER).await;
+    }
+}
+
+async fn run(shared: &Shared, batch_max: usize) {
+    let mut session: Option<Box<dyn Session>> = None;
+    let mut reopen_at = Instant::now();
+    let mut carried: Vec<Unit> = Vec::new();
+    loop {
+        let fresh = if carried.is_empty() {
+            match shared.queue.pull(batch_max).await {
+                Some(units) => units,
+                None => return,
+            }
+        } else {
+            shared.queue.try_pull(batch_max.saturating_sub(carried.len()))
+        };
+        let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
+        carried = next;
+        if session.is_none() && Instant::now() >= reopen_at {
+            session = open(shared).await;
+            reopen_at = Instant::now() + REOPEN_AFTER;
+        }
+        let Some(opened) = session.as_mut() else {
+            refuse(batch);
+            continue;
+        };
+        let Outcome { again, broken } = Batch::new(shared, opened.as_mut()).run(batch).await;
+        carried.extend(again);
+        if broken {
+            // The connection is closed without a word to the server: a cancel request could turn
+            // a wait for a standby into a false success.
+            session = None;
+            reopen_at = Instant::now();
+        }
+    }
+}
+
+async fn open(shared: &Shared) -> Option<Box<dyn Session>> {
+    match shared.store.open().await {
+        Ok(session) => Some(session),
+        Err(StoreError::NotApplied(fault @ Fault::Schema(_))) => {
+            tracing::error!(%fault, "the store can not be used");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the store can not be opened");
+            None
+        }
+    }
+}
+
+/// There is no session: whatever was never sent is certainly not applied.
+fn refuse(batch: Vec<Unit>) {
+    for unit in batch {
+        let mut rest = Some(unit);
+        while let Some(unit) = rest {
+            let rejection = if unit.unknown > 0 { lost() } else { store_unavailable() };
+            rest = unit.answer(Err(rejection));
+        }
+    }
+}
+
+/// The units of one batch: each key once, nobody who has gone away. The others come next.
+fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>) -> (Vec<Unit>, Vec<Unit>) {
+    let mut keys = HashSet::with_capacity(carried.len() + fresh.len());
+    let mut batch = Vec::with_capacity(carried.len() + fresh.len());
+    let mut next = Vec::new();
+    for unit in carried.into_iter().chain(fresh) {
+        if unit.abandoned() {
+            continue;
+        }
+        if keys.insert(unit.key.hash()) {
+            batch.push(unit);
+        } else {
+            next.push(unit);
+        }
+    }
+    batch.sort_by_key(|unit| unit.key.hash());
+    (batch, next)
+}

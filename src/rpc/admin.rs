@@ -1,0 +1,145 @@
+//! AdminService: what operators see.
+
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::convert;
+use super::errors::{self, During};
+use super::fields::{Fields, Limits};
+use super::proto::{self, admin_service_server::AdminService};
+use crate::domain::{KeyHash, ParkCause, Rejection, State, StoreTime};
+use crate::ledger::Ledger;
+use crate::store::Listing;
+
+const PAGE_DEFAULT: usize = 100;
+const PAGE_MAX: usize = 1_000;
+/// How many entries are looked at for one page, where a filter leaves most of them out.
+const LOOKED_AT_MAX: usize = 5_000;
+
+pub(super) struct AdminRpc {
+    pub(super) ledger: Ledger,
+    pub(super) limits: Limits,
+}
+
+#[tonic::async_trait]
+impl AdminService for AdminRpc {
+    async fn get_entry(
+        &self,
+        request: Request<proto::GetEntryRequest>,
+    ) -> Result<Response<proto::GetEntryResponse>, Status> {
+        let mut fields = Fields::new(&self.limits, "");
+        let key = fields.key(request.get_ref().key.as_ref());
+        let key = fields.finish(|| key).map_err(|rejection| refuse(&rejection))?;
+        let Some(key) = key else { return Err(refuse(&errors::internal("a key is neither wrong nor right"))) };
+        let (reading, entry) = self.ledger.get(key).await.map_err(|rejection| refuse(&rejection))?;
+        Ok(Response::new(proto::GetEntryResponse { entry: Some(convert::entry(entry, &reading)) }))
+    }
+
+    async fn list_entries(
+        &self,
+        request: Request<proto::ListEntriesRequest>,
+    ) -> Result<Response<proto::ListEntriesResponse>, Status> {
+        let query = Query::of(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
+        let page = query.run(&self.ledger).await.map_err(|rejection| refuse(&rejection))?;
+        Ok(Response::new(page))
+    }
+}
+
+fn refuse(rejection: &Rejection) -> Status {
+    errors::status(rejection, During::Other)
+}
+
+/// What ListEntries was asked for.
+struct Query {
+    consumer: String,
+    state: Option<State>,
+    size: usize,
+    after: Option<(StoreTime, KeyHash)>,
+}
+
+impl Query {
+    fn of(request: &proto::ListEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
+        let mut fields = Fields::new(limits, "");
+        fields.name("consumer", &request.consumer, limits.consumer);
+        let state = match proto::EntryState::try_from(request.state) {
+            Ok(proto::EntryState::Unspecified) => None,
+            Ok(proto::EntryState::Received) => Some(State::Received),
+            Ok(proto::EntryState::InProgress) => Some(State::InProgress),
+            Ok(proto::EntryState::FailedRetryable) => Some(State::FailedRetryable),
+            Ok(proto::EntryState::Completed) => Some(State::Completed),
+            Ok(proto::EntryState::FailedTerminal) => Some(State::FailedTerminal),
+            Ok(proto::EntryState::Parked) => Some(State::Parked(ParkCause::Operator)),
+            Err(_) => {
+                fields.wrong("state", format!("is {}, which is no EntryState that this server knows", request.state));
+                None
+            }
+        };
+        let size = match usize::try_from(request.page_size) {
+            Ok(0) => PAGE_DEFAULT,
+            Ok(size) if size <= PAGE_MAX => size,
+            Ok(_) | Err(_) => {
+                fields.wrong("page_size", format!("is {}, must be 1 to {PAGE_MAX}, or 0 for {PAGE_DEFAULT}", request.page_size));
+                PAGE_DEFAULT
+            }
+        };
+        let after = if request.page_token.is_empty() {
+            None
+        } else {
+            let place = place(&request.page_token, &filter(&request.consumer, request.state));
+            if place.is_none() {
+                fields.wrong(
+                    "page_token",
+                    "is not a next_page_token of this consumer and state: start again without one",
+                );
+            }
+            place
+        };
+        fields.finish(|| Query { consumer: request.consumer.clone(), state, size, after })
+    }
+
+    async fn run(mut self, ledger: &Ledger) -> Result<proto::ListEntriesResponse, Rejection> {
+        let filter = filter(&self.consumer, self.state.map_or(0, |state| convert::state(state).into()));
+        let mut page = proto::ListEntriesResponse::default();
+        let mut looked_at = 0;
+        while page.entries.len() < self.size && looked_at < LOOKED_AT_MAX {
+            // The first look asks for one page; a filter that leaves much out asks for more.
+            let limit = if looked_at == 0 { self.size } else { PAGE_MAX };
+            let listing =
+                Listing { consumer: self.consumer.clone(), state: self.state, after: self.after, limit };
+            let (reading, entries) = ledger.list(listing).await?;
+            let last = entries.len() < limit;
+            for entry in entries {
+                looked_at += 1;
+                self.after = Some((entry.created_at, entry.key.hash()));
+                let wanted = self.state.is_none_or(|state| convert::state(state) == convert::state(entry.state));
+                if wanted {
+                    page.entries.push(convert::entry(entry, &reading));
+                }
+                if page.entries.len() == self.size {
+                    break;
+                }
+            }
+            if last && page.entries.len() < self.size {
+                return Ok(page);
+            }
+        }
+        if let Some((at, key)) = self.after {
+            page.next_page_token = format!("{:x}.{}.{filter}", at.micros(), key.simple());
+        }
+        Ok(page)
+    }
+}
+
+/// What a page token is bound to.
+fn filter(consumer: &str, state: i32) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{state}/{consumer}").as_bytes()).simple().to_string()
+}
+
+fn place(token: &str, filter: &str) -> Option<(StoreTime, KeyHash)> {
+    let mut parts = token.split('.');
+    let (at, key, bound) = (parts.next()?, parts.next()?, parts.next()?);
+    if bound != filter || parts.next().is_some() {
+        return None;
+    }
+    Some((StoreTime(i64::from_str_radix(at, 16).ok()?), Uuid::try_parse(key).ok()?))
+}

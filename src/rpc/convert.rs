@@ -1,0 +1,343 @@
+//! Protobuf messages to commands, and replies to protobuf messages.
+
+use uuid::Uuid;
+
+use super::errors;
+use super::fields::{Fields, Limits};
+use super::proto::{self, claim_response, settlement, settlement_result};
+use crate::domain::{
+    Advice, Attempt, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, ParkCause, Rejection, Reply, Settle,
+    Span, State, StoreTime, Verdict,
+};
+use crate::store::Reading;
+
+/// Who calls, as the edge knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) principal: String,
+    pub(super) traceparent: String,
+}
+
+/// A command, with its key.
+pub(super) type Asked = Result<(Key, Command), Rejection>;
+
+pub(super) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Limits, prefix: &str) -> Asked {
+    let mut fields = Fields::new(limits, prefix);
+    let key = fields.key(request.key.as_ref());
+    let claim_id = fields.claim_id(&request.claim_id);
+    fields.text("owner", &request.owner, limits.owner);
+    let lease = fields.lease(request.lease.as_ref());
+    fields.bytes("fingerprint", &request.fingerprint, limits.fingerprint);
+    let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
+    let claim = Claim {
+        claimant: Claimant {
+            claim_id: claim_id.unwrap_or_else(random),
+            principal: caller.principal.clone(),
+            owner: request.owner.clone(),
+        },
+        lease,
+        fingerprint: request.fingerprint.clone(),
+        occurred_at,
+        traceparent: caller.traceparent.clone(),
+    };
+    finish(fields, key, Command::Claim(claim))
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one home of randomness: claim_ids that clients left to us")]
+fn random() -> Uuid {
+    Uuid::new_v4()
+}
+
+pub(super) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str) -> Asked {
+    let mut fields = Fields::new(limits, prefix);
+    let key = fields.key(request.key.as_ref());
+    fields.token(request.token);
+    let lease = fields.lease(request.lease.as_ref());
+    fields.bytes("checkpoint", request.checkpoint.as_deref().unwrap_or_default(), limits.checkpoint);
+    let settle = Settle::Renew {
+        lease,
+        effect_started: request.effect_started,
+        checkpoint: request.checkpoint.clone(),
+    };
+    finish(fields, key, Command::Settle(request.token, settle))
+}
+
+pub(super) fn complete(request: &proto::CompleteRequest, limits: &Limits, prefix: &str) -> Asked {
+    let mut fields = Fields::new(limits, prefix);
+    let key = fields.key(request.key.as_ref());
+    fields.token(request.token);
+    fields.bytes("result", &request.result, limits.result);
+    finish(fields, key, Command::Settle(request.token, Settle::Complete { result: request.result.clone() }))
+}
+
+pub(super) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) -> Asked {
+    let mut fields = Fields::new(limits, prefix);
+    let key = fields.key(request.key.as_ref());
+    fields.token(request.token);
+    let kind = match proto::FailureKind::try_from(request.kind) {
+        Ok(proto::FailureKind::Unspecified | proto::FailureKind::Retryable) => FailureKind::Retryable,
+        Ok(proto::FailureKind::Terminal) => FailureKind::Terminal,
+        Ok(proto::FailureKind::Park) => FailureKind::Park,
+        Err(_) => {
+            fields.wrong("kind", format!("is {}, which is no FailureKind that this server knows", request.kind));
+            FailureKind::Retryable
+        }
+    };
+    let retry_after = fields.delay("retry_after", request.retry_after.as_ref());
+    let settle = Settle::Fail { kind, error: fields.error(&request.error), retry_after };
+    finish(fields, key, Command::Settle(request.token, settle))
+}
+
+pub(super) fn release(request: &proto::ReleaseRequest, limits: &Limits, prefix: &str) -> Asked {
+    let mut fields = Fields::new(limits, prefix);
+    let key = fields.key(request.key.as_ref());
+    fields.token(request.token);
+    let delay = fields.delay("delay", request.delay.as_ref()).unwrap_or(Span::ZERO);
+    finish(fields, key, Command::Settle(request.token, Settle::Release { delay }))
+}
+
+pub(super) fn settle(settlement: &proto::Settlement, limits: &Limits, prefix: &str) -> Asked {
+    match &settlement.action {
+        Some(settlement::Action::Complete(request)) => complete(request, limits, &format!("{prefix}complete.")),
+        Some(settlement::Action::Fail(request)) => fail(request, limits, &format!("{prefix}fail.")),
+        Some(settlement::Action::Release(request)) => release(request, limits, &format!("{prefix}release.")),
+        Some(settlement::Action::Renew(request)) => renew(request, limits, &format!("{prefix}renew.")),
+        None => {
+            let mut fields = Fields::new(limits, prefix);
+            fields.wrong("action", "is missing: set one of complete, fail, release, renew");
+            finish(fields, None, Command::Settle(0, Settle::Release { delay: Span::ZERO }))
+        }
+    }
+}
+
+fn finish(fields: Fields<'_>, key: Option<Key>, command: Command) -> Asked {
+    // Without a key there is a violation, so that the placeholder is never used.
+    fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), command))
+}
+
+pub(super) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
+    let mut response =
+        proto::ClaimResponse { advice: advice(verdict.advice()).into(), ..proto::ClaimResponse::default() };
+    response.verdict = Some(match verdict {
+        Verdict::Acquired {
+            token,
+            attempt,
+            lease,
+            replayed,
+            effect_unknown,
+            prior_effect_started,
+            idempotency_key,
+            checkpoint,
+            last_error,
+            attempts_left,
+        } => claim_response::Verdict::Acquired(proto::Acquired {
+            token,
+            attempt,
+            lease: Some(duration(lease)),
+            replayed,
+            effect_unknown,
+            prior_effect_started,
+            idempotency_key: idempotency_key.to_string(),
+            checkpoint,
+            last_error,
+            attempts_left,
+        }),
+        Verdict::Completed { result, result_expired, completed_at, attempt, by_this_claim, fingerprint_unverified } => {
+            claim_response::Verdict::Completed(proto::Completed {
+                result,
+                result_expired,
+                result_omitted: false,
+                completed_at: Some(timestamp(completed_at)),
+                attempt,
+                by_this_claim,
+                fingerprint_unverified,
+            })
+        }
+        Verdict::InProgress { owner, attempt, lease, retry_after } => {
+            response.retry_after = Some(duration(retry_after));
+            claim_response::Verdict::InProgress(proto::InProgress { owner, attempt, lease: Some(duration(lease)) })
+        }
+        Verdict::Backoff { attempts_left, last_error, retry_after } => {
+            response.retry_after = Some(duration(retry_after));
+            claim_response::Verdict::Backoff(proto::Backoff { attempts_left, last_error })
+        }
+        Verdict::Failed { error, failed_at } => {
+            claim_response::Verdict::Failed(proto::Failed { error, failed_at: Some(timestamp(failed_at)) })
+        }
+        Verdict::Parked { cause, error, parked_at } => claim_response::Verdict::Parked(proto::Parked {
+            cause: park_cause(cause).into(),
+            error,
+            parked_at: Some(timestamp(parked_at)),
+        }),
+        Verdict::FingerprintMismatch { expected, presented } => {
+            claim_response::Verdict::FingerprintMismatch(proto::FingerprintMismatch { expected, presented })
+        }
+        Verdict::OutsideWindow { window, occurred_at } => {
+            claim_response::Verdict::OutsideWindow(proto::OutsideWindow {
+                window: Some(duration(window)),
+                occurred_at: Some(timestamp(occurred_at)),
+            })
+        }
+    });
+    response
+}
+
+pub(super) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse {
+    proto::ClaimResponse {
+        advice: rejected.advice,
+        retry_after: rejected.retry_after,
+        verdict: Some(claim_response::Verdict::Rejected(rejected)),
+    }
+}
+
+/// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
+pub(super) fn outcome(reply: Reply) -> Result<settlement_result::Outcome, Rejection> {
+    Ok(match reply {
+        Reply::Renewed { lease, revived } => {
+            settlement_result::Outcome::Renew(proto::RenewResponse { lease: Some(duration(lease)), revived })
+        }
+        Reply::Completed { replayed, late } => settlement_result::Outcome::Complete(proto::CompleteResponse {
+            advice: proto::Advice::Ack.into(),
+            replayed,
+            late,
+        }),
+        Reply::Failed { state: now, retry_after, attempts_left, replayed } => {
+            settlement_result::Outcome::Fail(proto::FailResponse {
+                advice: advice(Advice::of_state(now)).into(),
+                state: state(now).into(),
+                retry_after: retry_after.map(duration),
+                attempts_left,
+                replayed,
+            })
+        }
+        Reply::Released { state: now, replayed } => settlement_result::Outcome::Release(proto::ReleaseResponse {
+            advice: advice(Advice::of_state(now)).into(),
+            replayed,
+        }),
+        Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),
+    })
+}
+
+pub(super) fn advice(advice: Advice) -> proto::Advice {
+    match advice {
+        Advice::Process => proto::Advice::Process,
+        Advice::Ack => proto::Advice::Ack,
+        Advice::RetryLater => proto::Advice::RetryLater,
+        Advice::DeadLetter => proto::Advice::DeadLetter,
+    }
+}
+
+pub(super) fn state(state: State) -> proto::EntryState {
+    match state {
+        State::Received => proto::EntryState::Received,
+        State::InProgress => proto::EntryState::InProgress,
+        State::FailedRetryable => proto::EntryState::FailedRetryable,
+        State::Completed => proto::EntryState::Completed,
+        State::FailedTerminal => proto::EntryState::FailedTerminal,
+        State::Parked(_) => proto::EntryState::Parked,
+    }
+}
+
+fn park_cause(cause: ParkCause) -> proto::ParkCause {
+    match cause {
+        ParkCause::AttemptsExhausted => proto::ParkCause::AttemptsExhausted,
+        ParkCause::LeaseExpired => proto::ParkCause::LeaseExpired,
+        ParkCause::EffectUnknown => proto::ParkCause::EffectUnknown,
+        ParkCause::Consumer => proto::ParkCause::Consumer,
+        ParkCause::Operator => proto::ParkCause::Operator,
+    }
+}
+
+fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
+    match closed_by {
+        ClosedBy::Open => proto::ClosedBy::Unspecified,
+        ClosedBy::Complete => proto::ClosedBy::Complete,
+        ClosedBy::FailRetryable => proto::ClosedBy::FailRetryable,
+        ClosedBy::FailTerminal => proto::ClosedBy::FailTerminal,
+        ClosedBy::FailPark => proto::ClosedBy::FailPark,
+        ClosedBy::Release => proto::ClosedBy::Release,
+        ClosedBy::Expiry => proto::ClosedBy::Expiry,
+        ClosedBy::OperatorPark => proto::ClosedBy::OperatorPark,
+        ClosedBy::Operator => proto::ClosedBy::Operator,
+    }
+}
+
+/// An entry as operators see it: without token and claim_id.
+pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
+    let expired = entry.expired(reading.now);
+    let waits = matches!(entry.state, State::Received | State::FailedRetryable);
+    let cause = match entry.state {
+        State::Parked(cause) => park_cause(cause),
+        State::Received
+        | State::InProgress
+        | State::FailedRetryable
+        | State::Completed
+        | State::FailedTerminal => proto::ParkCause::Unspecified,
+    };
+    let claimant = entry.claimant.unwrap_or(Claimant {
+        claim_id: Uuid::nil(),
+        principal: String::new(),
+        owner: String::new(),
+    });
+    proto::Entry {
+        key: Some(proto::EntryKey {
+            consumer: entry.key.consumer().to_owned(),
+            source: entry.key.source().to_owned(),
+            id: entry.key.id().to_owned(),
+        }),
+        state: state(entry.state).into(),
+        cause: cause.into(),
+        closed_by: closed_by(entry.closed_by).into(),
+        expired,
+        version: entry.version,
+        attempts: entry.attempts,
+        owner: claimant.owner,
+        principal: claimant.principal,
+        granted_at: Some(timestamp(entry.granted_at)),
+        lease_until: Some(timestamp(entry.lease_until)),
+        hold_until: Some(timestamp(entry.hold_until)),
+        not_before: waits.then(|| timestamp(entry.not_before)),
+        closed_at: entry.closed_at.map(timestamp),
+        parked_at: entry.parked_at.map(timestamp),
+        last_error: entry.last_error,
+        effect_started: entry.effect_started,
+        prior_effect_started: entry.prior_effect_started,
+        effect_unknown: entry.effect_unknown,
+        history: entry.history.into_iter().map(attempt).collect(),
+        fingerprint: entry.fingerprint,
+        result_bytes: i32::try_from(entry.result.len()).unwrap_or(i32::MAX),
+        checkpoint_bytes: i32::try_from(entry.checkpoint.len()).unwrap_or(i32::MAX),
+        retain_until: entry.retain_until.map(timestamp),
+        created_at: Some(timestamp(entry.created_at)),
+        updated_at: Some(timestamp(entry.updated_at)),
+        policy_version: entry.policy_version,
+        retention: Some(duration(entry.retention)),
+        traceparent: entry.traceparent,
+    }
+}
+
+fn attempt(attempt: Attempt) -> proto::Attempt {
+    proto::Attempt {
+        attempt: attempt.attempt,
+        started_at: Some(timestamp(attempt.started_at)),
+        ended_at: Some(timestamp(attempt.ended_at)),
+        owner: attempt.owner,
+        outcome: closed_by(attempt.outcome).into(),
+        error: attempt.error,
+    }
+}
+
+pub(super) fn duration(span: Span) -> prost_types::Duration {
+    prost_types::Duration { seconds: span.0 / 1_000_000, nanos: sub_micros(span.0 % 1_000_000) }
+}
+
+pub(super) fn timestamp(instant: StoreTime) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: instant.0.div_euclid(1_000_000),
+        nanos: sub_micros(instant.0.rem_euclid(1_000_000)),
+    }
+}
+
+fn sub_micros(micros: i64) -> i32 {
+    i32::try_from(micros).unwrap_or(0) * 1_000
+}

@@ -1,0 +1,160 @@
+//! What surrounds every call: the content type, the deadline, and errors of the framework in the
+//! ledger's own form.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Request, Response, StatusCode};
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+
+use super::errors::{self, During};
+use crate::domain::{Reason, Rejection, Violation};
+
+/// Answers this much before the client's deadline, so that the answer still arrives.
+const DEADLINE_MARGIN: Duration = Duration::from_millis(10);
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(super) struct EdgeLayer {
+    /// The deadline of a call that brings none, and the longest of any.
+    pub(super) deadline_max: Duration,
+    /// The largest request.
+    pub(super) bytes_max: usize,
+}
+
+impl<S> Layer<S> for EdgeLayer {
+    type Service = Edge<S>;
+    fn layer(&self, inner: S) -> Edge<S> {
+        Edge { inner, options: *self }
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(super) struct Edge<S> {
+    inner: S,
+    options: EdgeLayer,
+}
+
+impl<S, B> Service<Request<B>> for Edge<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if !is_grpc(request.headers()) {
+            return Box::pin(async { Ok(unsupported_media_type()) });
+        }
+        let options = self.options;
+        let ours = request.uri().path().starts_with("/idempotency.ledger.v1.");
+        let during = if request.uri().path().ends_with("Claim") { During::Claim } else { During::Other };
+        let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
+            asked.saturating_sub(DEADLINE_MARGIN.min(asked / 10)).min(options.deadline_max)
+        });
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            match tokio::time::timeout(deadline, answer).await {
+                Ok(Ok(response)) if ours => Ok(explained(response, options, during)),
+                Ok(answer) => answer,
+                Err(_) => Ok(errors::status(&too_late(), during).into_http()),
+            }
+        })
+    }
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let value = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let rest = value.and_then(|value| value.strip_prefix("application/grpc"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('+') || rest.starts_with(';'))
+}
+
+fn unsupported_media_type() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
+
+/// `grpc-timeout`: at most eight digits and a unit.
+fn deadline(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let amount: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => Duration::from_secs(amount * 3_600),
+        "M" => Duration::from_secs(amount * 60),
+        "S" => Duration::from_secs(amount),
+        "m" => Duration::from_millis(amount),
+        "u" => Duration::from_micros(amount),
+        "n" => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+fn too_late() -> Rejection {
+    Rejection::new(
+        Reason::DeadlineExceeded,
+        "the deadline passed before the answer was there; it may still be carried out: repeat the identical request",
+    )
+}
+
+/// Errors of the framework, which carry no details, in the ledger's own form.
+fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Response<Body> {
+    if response.headers().contains_key("grpc-status-details-bin") {
+        return response;
+    }
+    let Some(status) = Status::from_header_map(response.headers()) else { return response };
+    let rejection = match status.code() {
+        Code::OutOfRange => Rejection::new(
+            Reason::TooLarge,
+            format!("the request is larger than {} bytes; nothing was changed: send less at once", options.bytes_max),
+        ),
+        // A message that is not what its type says.
+        Code::Internal if status.message().contains("decode") => Rejection::invalid(vec![Violation {
+            field: field_of(status.message()),
+            description: "is not valid protobuf: text must be UTF-8, and lengths must fit".into(),
+        }]),
+        Code::Internal => errors::internal(status.message()),
+        Code::DeadlineExceeded => too_late(),
+        Code::Cancelled => Rejection::new(
+            Reason::Cancelled,
+            "the call was cancelled; it may still be carried out: repeat the identical request",
+        ),
+        Code::Ok
+        | Code::Unknown
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::Unimplemented
+        | Code::Unavailable
+        | Code::DataLoss
+        | Code::Unauthenticated => return response,
+    };
+    errors::status(&rejection, during).into_http()
+}
+
+/// The path of a field in a decoder's message, which names `Message.field` from the outside in.
+fn field_of(message: &str) -> String {
+    let parts = message.split(": ").filter_map(|part| {
+        let (outer, field) = part.split_once('.')?;
+        let name = outer.chars().all(char::is_alphanumeric) && !outer.is_empty();
+        (name && field.chars().all(|c| c.is_alphanumeric() || c == '_')).then_some(field)
+    });
+    let path: Vec<&str> = parts.collect();
+    if path.is_empty() { "request".to_owned() } else { path.join(".") }
+}

@@ -1,0 +1,180 @@
+//! Checks of fields: every violation at once, each with its path and its limit.
+
+use uuid::Uuid;
+
+use super::proto;
+use crate::domain::{Key, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
+
+/// The limits of fields and batches; sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as the fields are")]
+pub struct Limits {
+    pub consumer: usize,
+    pub source: usize,
+    pub id: usize,
+    pub owner: usize,
+    pub fingerprint: usize,
+    pub error: usize,
+    pub result: usize,
+    pub checkpoint: usize,
+    pub batch_items: usize,
+    pub batch_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            consumer: 128,
+            source: 256,
+            id: 512,
+            owner: 128,
+            fingerprint: 64,
+            error: 2_048,
+            result: 16_384,
+            checkpoint: 16_384,
+            batch_items: 1_000,
+            batch_bytes: 3_670_016,
+        }
+    }
+}
+
+/// The longest delay that a caller may ask for.
+const DELAY_MAX_SECS: i64 = 30 * 86_400;
+/// The bounds of `google.protobuf.Duration` and `Timestamp`, in seconds.
+const DURATION_MAX_SECS: i64 = 315_576_000_000;
+const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+/// Collects violations; paths start with `prefix`.
+pub(super) struct Fields<'a> {
+    pub(super) limits: &'a Limits,
+    prefix: &'a str,
+    violations: Vec<Violation>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(limits: &'a Limits, prefix: &'a str) -> Fields<'a> {
+        Fields { limits, prefix, violations: Vec::new() }
+    }
+
+    pub(super) fn wrong(&mut self, field: &str, description: impl Into<String>) {
+        self.violations
+            .push(Violation { field: format!("{}{field}", self.prefix), description: description.into() });
+    }
+
+    /// The value, if nothing was wrong; else all that was.
+    pub(super) fn finish<T>(self, value: impl FnOnce() -> T) -> Result<T, Rejection> {
+        if self.violations.is_empty() { Ok(value()) } else { Err(Rejection::invalid(self.violations)) }
+    }
+
+    pub(super) fn key(&mut self, key: Option<&proto::EntryKey>) -> Option<Key> {
+        let Some(key) = key else {
+            self.wrong("key", "is missing: set consumer, source and id");
+            return None;
+        };
+        let before = self.violations.len();
+        self.name("key.consumer", &key.consumer, self.limits.consumer);
+        self.name("key.source", &key.source, self.limits.source);
+        self.name("key.id", &key.id, self.limits.id);
+        (self.violations.len() == before).then(|| Key::new(&key.consumer, &key.source, &key.id))
+    }
+
+    /// A text that names something: not empty, bounded, without control characters.
+    pub(super) fn name(&mut self, field: &str, value: &str, max: usize) {
+        if value.is_empty() {
+            self.wrong(field, format!("is empty, must be 1 to {max} bytes"));
+        }
+        self.text(field, value, max);
+    }
+
+    /// A text that may be empty.
+    pub(super) fn text(&mut self, field: &str, value: &str, max: usize) {
+        self.bytes(field, value.as_bytes(), max);
+        if value.chars().any(char::is_control) {
+            self.wrong(field, "contains a control character; none is allowed");
+        }
+    }
+
+    pub(super) fn bytes(&mut self, field: &str, value: &[u8], max: usize) {
+        if value.len() > max {
+            self.wrong(field, format!("has {} bytes, must be at most {max} bytes", value.len()));
+        }
+    }
+
+    /// A random UUID in its canonical text form; none where it is empty.
+    pub(super) fn claim_id(&mut self, value: &str) -> Option<Uuid> {
+        if value.is_empty() {
+            return None;
+        }
+        match Uuid::try_parse(value) {
+            Ok(id) if value.len() == 36 && matches!(id.get_version_num(), 4 | 7) => Some(id),
+            Ok(id) if value.len() == 36 => {
+                let version = id.get_version_num();
+                self.wrong("claim_id", format!("is a UUID of version {version}, must be a random one: version 4 or 7"));
+                None
+            }
+            Ok(_) | Err(_) => {
+                self.wrong("claim_id", "is not a UUID in its 36-character text form");
+                None
+            }
+        }
+    }
+
+    pub(super) fn token(&mut self, token: i64) {
+        if !(1..=TOKEN_MAX).contains(&token) {
+            self.wrong("token", format!("is {token}, must be the token that `acquired` carried: 1 to {TOKEN_MAX}"));
+        }
+    }
+
+    /// A lease: negative ones are refused, others are clamped by the policy.
+    pub(super) fn lease(&mut self, value: Option<&prost_types::Duration>) -> Option<Span> {
+        self.span("lease", value?)
+    }
+
+    /// A delay: zero is allowed.
+    pub(super) fn delay(&mut self, field: &str, value: Option<&prost_types::Duration>) -> Option<Span> {
+        let span = self.span(field, value?)?;
+        if span > Span::from_secs(DELAY_MAX_SECS) {
+            self.wrong(field, format!("is longer than {DELAY_MAX_SECS}s (30 days), the longest allowed"));
+        }
+        Some(span)
+    }
+
+    fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
+        let malformed = value.nanos.unsigned_abs() > 999_999_999
+            || value.seconds.unsigned_abs() > DURATION_MAX_SECS.unsigned_abs()
+            || (value.seconds > 0 && value.nanos < 0)
+            || (value.seconds < 0 && value.nanos > 0);
+        if malformed {
+            self.wrong(field, "is not a valid google.protobuf.Duration");
+            return None;
+        }
+        if value.seconds < 0 || value.nanos < 0 {
+            self.wrong(field, "is negative, must be zero or more");
+            return None;
+        }
+        Some(Span(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
+    }
+
+    pub(super) fn instant(&mut self, field: &str, value: Option<&prost_types::Timestamp>) -> Option<StoreTime> {
+        let value = value?;
+        if !TIMESTAMP_SECS.contains(&value.seconds) || !(0..=999_999_999).contains(&value.nanos) {
+            self.wrong(field, "is not a valid google.protobuf.Timestamp: years 1 to 9999, nanos 0 to 999999999");
+            return None;
+        }
+        Some(StoreTime(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
+    }
+
+    /// An error's text: never refused, truncated with a mark.
+    pub(super) fn error(&self, value: &str) -> String {
+        const MARK: &str = "… [truncated]";
+        let clean = value.replace('\0', "\u{fffd}");
+        if clean.len() <= self.limits.error {
+            return clean;
+        }
+        let mut end = self.limits.error.saturating_sub(MARK.len());
+        while !clean.is_char_boundary(end) {
+            end -= 1;
+        }
+        format!("{}{MARK}", clean.get(..end).unwrap_or_default())
+    }
+}

@@ -1,0 +1,99 @@
+//! `grpc.health.v1.Health`, as its specification says: Watch of an unknown service answers
+//! SERVICE_UNKNOWN and stays open; every stream ends when the server drains.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use futures_util::{Stream, stream};
+use tokio::sync::watch;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::Health;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+/// The process lives, whatever its store does.
+const LIVENESS: &str = "liveness";
+
+/// What the health service answers; cheap to clone.
+#[derive(Clone)]
+pub(super) struct HealthState {
+    statuses: watch::Sender<Statuses>,
+}
+
+#[derive(Clone)]
+struct Statuses {
+    by_service: BTreeMap<&'static str, ServingStatus>,
+    ended: bool,
+}
+
+impl HealthState {
+    /// Nothing serves yet but the process itself. The empty name stands for the whole server.
+    pub(super) fn new(services: &[&'static str]) -> HealthState {
+        let mut by_service: BTreeMap<_, _> =
+            services.iter().map(|name| (*name, ServingStatus::NotServing)).collect();
+        by_service.insert("", ServingStatus::NotServing);
+        by_service.insert(LIVENESS, ServingStatus::Serving);
+        HealthState { statuses: watch::Sender::new(Statuses { by_service, ended: false }) }
+    }
+
+    /// Sets every service but the liveness.
+    pub(super) fn set_serving(&self, serving: bool) {
+        let now = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+        self.statuses.send_modify(|statuses| {
+            for (name, status) in &mut statuses.by_service {
+                if *name != LIVENESS {
+                    *status = now;
+                }
+            }
+        });
+    }
+
+    /// Ends every Watch stream: an open one would keep the server from closing.
+    pub(super) fn end(&self) {
+        self.statuses.send_modify(|statuses| statuses.ended = true);
+    }
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status.into() }
+}
+
+#[tonic::async_trait]
+impl Health for HealthState {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let service = request.into_inner().service;
+        match self.statuses.borrow().by_service.get(service.as_str()) {
+            Some(status) => Ok(Response::new(response(*status))),
+            None => Err(Status::not_found("unknown service")),
+        }
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let service = request.into_inner().service;
+        let start = (self.statuses.subscribe(), service, None);
+        let changes = stream::unfold(start, |(mut statuses, service, last)| async move {
+            loop {
+                let (now, ended) = {
+                    let seen = statuses.borrow_and_update();
+                    let now = seen.by_service.get(service.as_str()).copied();
+                    (now.unwrap_or(ServingStatus::ServiceUnknown), seen.ended)
+                };
+                if last != Some(now) {
+                    return Some((Ok(response(now)), (statuses, service, Some(now))));
+                }
+                if ended || statuses.changed().await.is_err() {
+                    return None;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(changes)))
+    }
+}

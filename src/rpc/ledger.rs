@@ -1,0 +1,214 @@
+//! LedgerService: each RPC turns its message into a command, submits it, and turns the answer back.
+
+use std::collections::HashSet;
+
+use prost::Message as _;
+use tonic::{Request, Response, Status};
+
+use super::convert::{self, Asked};
+use super::errors::{self, During};
+use super::fields::Limits;
+use super::proto::{self, claim_response, ledger_service_server::LedgerService, settlement_result::Outcome};
+use super::auth;
+use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
+use crate::ledger::Ledger;
+
+pub(super) struct LedgerRpc {
+    pub(super) ledger: Ledger,
+    pub(super) limits: Limits,
+}
+
+impl LedgerRpc {
+    async fn submit(&self, asked: Asked) -> Answer {
+        let (key, command) = asked?;
+        let answer = self.ledger.submit(key.clone(), command).await;
+        if let Err(rejection) = &answer {
+            errors::note(rejection, &key);
+        }
+        answer
+    }
+
+    async fn settle(&self, asked: Asked) -> Result<Outcome, Status> {
+        let answer = self.submit(asked).await.and_then(convert::outcome);
+        answer.map_err(|rejection| errors::status(&rejection, During::Other))
+    }
+
+    /// Submits what is well-formed as one batch; answers everything in order.
+    async fn submit_all(&self, asked: Vec<Asked>) -> Result<Vec<Answer>, Rejection> {
+        let (mut commands, mut keys) = (Vec::new(), Vec::new());
+        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(asked.len());
+        for one in asked {
+            match one {
+                Ok((key, command)) => {
+                    keys.push(key.clone());
+                    commands.push((key, command));
+                    answers.push(None);
+                }
+                Err(rejection) => answers.push(Some(Err(rejection))),
+            }
+        }
+        let mut submitted = self.ledger.submit_all(commands).await?.into_iter().zip(keys);
+        let mut take = || match submitted.next() {
+            Some((answer, key)) => {
+                if let Err(rejection) = &answer {
+                    errors::note(rejection, &key);
+                }
+                answer
+            }
+            None => Err(errors::internal("a batch has fewer answers than items")),
+        };
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(&mut take)).collect())
+    }
+
+    fn count(&self, items: usize, field: &str) -> Result<(), Status> {
+        let max = self.limits.batch_items;
+        if items <= max {
+            return Ok(());
+        }
+        let description = format!("has {items} items, must be at most {max}");
+        let rejection = Rejection {
+            violations: vec![Violation { field: field.into(), description: description.clone() }],
+            ..Rejection::new(Reason::TooManyItems, format!("{field} {description}; nothing was changed"))
+        };
+        Err(errors::status(&rejection, During::Other))
+    }
+}
+
+#[tonic::async_trait]
+impl LedgerService for LedgerRpc {
+    async fn claim(
+        &self,
+        request: Request<proto::ClaimRequest>,
+    ) -> Result<Response<proto::ClaimResponse>, Status> {
+        let caller = auth::caller(request.metadata());
+        let asked = convert::claim(request.get_ref(), &caller, &self.limits, "");
+        match self.submit(asked).await.and_then(verdict) {
+            Ok(response) => Ok(Response::new(response)),
+            Err(rejection) => Err(errors::status(&rejection, During::Claim)),
+        }
+    }
+
+    async fn renew(
+        &self,
+        request: Request<proto::RenewRequest>,
+    ) -> Result<Response<proto::RenewResponse>, Status> {
+        match self.settle(convert::renew(request.get_ref(), &self.limits, "")).await? {
+            Outcome::Renew(response) => Ok(Response::new(response)),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: Request<proto::CompleteRequest>,
+    ) -> Result<Response<proto::CompleteResponse>, Status> {
+        match self.settle(convert::complete(request.get_ref(), &self.limits, "")).await? {
+            Outcome::Complete(response) => Ok(Response::new(response)),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn fail(&self, request: Request<proto::FailRequest>) -> Result<Response<proto::FailResponse>, Status> {
+        match self.settle(convert::fail(request.get_ref(), &self.limits, "")).await? {
+            Outcome::Fail(response) => Ok(Response::new(response)),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn release(
+        &self,
+        request: Request<proto::ReleaseRequest>,
+    ) -> Result<Response<proto::ReleaseResponse>, Status> {
+        match self.settle(convert::release(request.get_ref(), &self.limits, "")).await? {
+            Outcome::Release(response) => Ok(Response::new(response)),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn batch_claim(
+        &self,
+        request: Request<proto::BatchClaimRequest>,
+    ) -> Result<Response<proto::BatchClaimResponse>, Status> {
+        let caller = auth::caller(request.metadata());
+        let requests = &request.get_ref().requests;
+        self.count(requests.len(), "requests")?;
+        let mut seen = HashSet::new();
+        let asked = requests.iter().enumerate().map(|(index, request)| {
+            let prefix = format!("requests[{index}].");
+            if !request.claim_id.is_empty() && !seen.insert(request.claim_id.to_ascii_lowercase()) {
+                return Err(repeated_claim_id(&prefix));
+            }
+            convert::claim(request, &caller, &self.limits, &prefix)
+        });
+        let answers = self.submit_all(asked.collect()).await;
+        let answers = answers.map_err(|rejection| errors::status(&rejection, During::Claim))?;
+        let responses = answers.into_iter().map(|answer| match answer.and_then(verdict) {
+            Ok(response) => response,
+            Err(rejection) => convert::rejected_claim(errors::rejected(&rejection, During::Claim)),
+        });
+        let mut responses = responses.collect();
+        omit_results(&mut responses, self.limits.batch_bytes);
+        Ok(Response::new(proto::BatchClaimResponse { responses }))
+    }
+
+    async fn batch_settle(
+        &self,
+        request: Request<proto::BatchSettleRequest>,
+    ) -> Result<Response<proto::BatchSettleResponse>, Status> {
+        let settlements = &request.get_ref().settlements;
+        self.count(settlements.len(), "settlements")?;
+        let asked = settlements.iter().enumerate().map(|(index, settlement)| {
+            convert::settle(settlement, &self.limits, &format!("settlements[{index}]."))
+        });
+        let answers = self.submit_all(asked.collect()).await;
+        let answers = answers.map_err(|rejection| errors::status(&rejection, During::Other))?;
+        let results = answers.into_iter().map(|answer| {
+            let outcome = match answer.and_then(convert::outcome) {
+                Ok(outcome) => outcome,
+                Err(rejection) => Outcome::Rejected(errors::rejected(&rejection, During::Other)),
+            };
+            proto::SettlementResult { outcome: Some(outcome) }
+        });
+        Ok(Response::new(proto::BatchSettleResponse { results: results.collect() }))
+    }
+}
+
+fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {
+    match reply {
+        Reply::Verdict(verdict) => Ok(convert::claim_response(verdict)),
+        Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. } => {
+            Err(errors::internal("a settlement's reply answered a claim"))
+        }
+    }
+}
+
+fn mixed_up() -> Status {
+    errors::status(&errors::internal("a settlement was answered as another kind"), During::Other)
+}
+
+fn repeated_claim_id(prefix: &str) -> Rejection {
+    Rejection::invalid(vec![Violation {
+        field: format!("{prefix}claim_id"),
+        description: "stands in this batch before: each delivery has a claim_id of its own".into(),
+    }])
+}
+
+/// Leaves results out, the last ones first to go, until the answer fits.
+fn omit_results(responses: &mut Vec<proto::ClaimResponse>, bytes_max: usize) {
+    // Each item costs its tag and its length besides.
+    const OVERHEAD: usize = 6;
+    let mut bytes: usize = responses.iter().map(|response| response.encoded_len() + OVERHEAD).sum();
+    for response in responses.iter_mut().rev() {
+        if bytes <= bytes_max {
+            return;
+        }
+        let before = response.encoded_len();
+        if let Some(claim_response::Verdict::Completed(completed)) = &mut response.verdict
+            && !completed.result.is_empty()
+        {
+            completed.result.clear();
+            completed.result_omitted = true;
+        }
+        bytes -= before - response.encoded_len();
+    }
+}

@@ -1,0 +1,13 @@
+//! The generated messages and services of `idempotency.ledger.v1`.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated; the manual is the comments of the protobuf files"
+)]
+
+tonic::include_proto!("idempotency.ledger.v1");
+
+/// The descriptors that reflection hands out.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger_descriptor.bin"));
