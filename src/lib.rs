@@ -1,5 +1,35 @@
-#![doc = "The idempotency ledger."]
+//! The idempotency ledger: the one dedup authority that message consumers share.
+//!
+//! # The way of a request
+//!
+//! ```text
+//! rpc  →  ledger  →  domain + store
+//! ```
+//!
+//! 1. [`rpc`], the edge, turns a protobuf message into a command, submits it, and turns the answer
+//!    back. No SQL, no rules.
+//! 2. [`ledger`], the shell, gathers commands into batches, loads their entries, asks the core,
+//!    commits, and asks again for the losers of a race. It answers only after the commit.
+//! 3. [`domain`], the core, is pure: one function from an entry and a command to an answer and the
+//!    next entry. Every rule exists once, there.
+//! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
+//!    one that was read. It knows no rules. Postgres and SQLite implement the same small trait.
+//!
+//! Around them: [`config`] (every setting, declared once), [`commands`] (the command line),
+//! [`telemetry`] (logs).
+//!
+//! # What always holds
+//!
+//! - The store's clock decides; no other clock does.
+//! - No request's future holds a connection; a call that is cancelled undoes nothing.
+//! - A command whose outcome is unknown is never answered as "certainly not applied".
+//! - Every queue, batch, page, body, wait and retry has a bound.
+//! - A driver's text never leaves the server, and no payload enters a log.
+
+pub mod commands;
+pub mod config;
 pub mod domain;
 pub mod ledger;
 pub mod rpc;
 pub mod store;
+pub mod telemetry;
