@@ -1,0 +1,20 @@
+//! What the suites stand on: a real Postgres, servers with a clock that tests can set, clients.
+
+pub(crate) mod details;
+pub(crate) mod postgres;
+pub(crate) mod server;
+
+/// Stamps each case once per store, so that a failure is named singly.
+macro_rules! on_both_stores {
+    ($($case:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case($crate::harness::server::Kind::Sqlite).await })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case($crate::harness::server::Kind::Postgres).await })*
+        }
+    };
+}
+pub(crate) use on_both_stores;

@@ -1,0 +1,191 @@
+//! A Postgres cluster of our own: started with the first test that needs it, gone with this
+//! process. Postgres refuses to run as root, so root drops to the user `postgres`.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sqlx::{Connection as _, Executor as _, PgConnection};
+
+const INSTALL: &str = "install it: apt-get install -y postgresql; or name its folder in IDEMPOTENCY_LEDGER_TEST_PG_BIN";
+
+/// A running cluster. Its data folder and its process end with it.
+pub(crate) struct Cluster {
+    folder: tempfile::TempDir,
+    bin: PathBuf,
+    pub(crate) port: u16,
+    /// Ends the server when it closes, also if this process is killed.
+    watch: Option<Child>,
+}
+
+/// The folder with `initdb` and `postgres`.
+fn bin() -> PathBuf {
+    if let Ok(named) = std::env::var("IDEMPOTENCY_LEDGER_TEST_PG_BIN") {
+        return PathBuf::from(named);
+    }
+    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|folders| folders.flatten().map(|folder| folder.path().join("bin")).collect())
+        .unwrap_or_default();
+    versions.retain(|bin| bin.join("initdb").exists());
+    versions.sort();
+    if let Some(newest) = versions.pop() {
+        return newest;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .find(|folder| folder.join("initdb").exists())
+        .unwrap_or_else(|| panic!("no Postgres server was found; {INSTALL}"))
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("id");
+    String::from_utf8_lossy(&id.stdout).trim() == "0"
+}
+
+/// A shell command as the user that may run Postgres.
+fn shell(script: &str) -> Command {
+    let mut command;
+    if is_root() {
+        command = Command::new("setpriv");
+        command.args(["--reuid", "postgres", "--regid", "postgres", "--clear-groups", "sh", "-c", script]);
+    } else {
+        command = Command::new("sh");
+        command.args(["-c", script]);
+    }
+    command.current_dir("/");
+    command
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+impl Cluster {
+    /// Makes and starts a cluster; `settings` are lines of its configuration.
+    pub(crate) fn start(settings: &str) -> Cluster {
+        let folder = tempfile::Builder::new().prefix("ledger-pg-").tempdir_in("/tmp").expect("a folder");
+        if is_root() {
+            let owned = Command::new("chown").arg("postgres:postgres").arg(folder.path()).status();
+            assert!(owned.is_ok_and(|status| status.success()), "the user postgres is missing; {INSTALL}");
+        }
+        let bin = bin();
+        let data = folder.path().join("data");
+        let init = format!("'{}/initdb' -D '{}' -A trust -U postgres -E UTF8 --locale=C -N", bin.display(), data.display());
+        let made = shell(&init).output().expect("initdb");
+        assert!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        let port = free_port();
+        let configuration = format!(
+            "\nlisten_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 400\n\
+             log_min_messages = panic\nlog_min_error_statement = panic\nshared_buffers = 64MB\n{settings}\n"
+        );
+        let append = format!("cat >> '{}/postgresql.conf'", data.display());
+        let mut child = shell(&append).stdin(Stdio::piped()).spawn().expect("sh");
+        child.stdin.take().unwrap().write_all(configuration.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        let mut cluster = Cluster { folder, bin, port, watch: None };
+        cluster.run();
+        cluster
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Starts the server, and waits until it answers.
+    pub(crate) fn run(&mut self) {
+        let script = format!(
+            "'{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server; wait $server",
+            self.bin.display(),
+            self.data().display()
+        );
+        self.watch = Some(shell(&script).stdin(Stdio::piped()).spawn().expect("postgres"));
+        for _ in 0..600 {
+            let ready = format!("'{}/pg_isready' -q -h 127.0.0.1 -p {}", self.bin.display(), self.port);
+            let psql = Path::new(&self.bin).join("pg_isready").exists();
+            let up = if psql {
+                shell(&ready).status().is_ok_and(|status| status.success())
+            } else {
+                std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+            };
+            if up {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let log = std::fs::read_to_string(self.data().join("log")).unwrap_or_default();
+        panic!("Postgres did not start: {log}");
+    }
+
+    /// Ends the server as a crash would.
+    pub(crate) fn crash(&mut self) {
+        if let Some(mut watch) = self.watch.take() {
+            drop(watch.stdin.take());
+            let _ended = watch.wait();
+        }
+    }
+
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    }
+
+    /// Runs a statement on a database.
+    pub(crate) async fn execute(&self, database: &str, statement: &str) {
+        let mut connection = self.connect(database).await;
+        connection.execute(sqlx::AssertSqlSafe(statement.to_owned())).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    pub(crate) async fn connect(&self, database: &str) -> PgConnection {
+        let mut last = None;
+        for _ in 0..100 {
+            match PgConnection::connect(&self.url(database)).await {
+                Ok(connection) => return connection,
+                Err(error) => last = Some(error),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("no connection to {database}: {last:?}");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+/// The cluster that the suites share. Crash safety is off: nothing here crashes.
+pub(crate) fn shared() -> &'static Cluster {
+    static SHARED: OnceLock<Cluster> = OnceLock::new();
+    SHARED.get_or_init(|| Cluster::start("fsync = off\nfull_page_writes = off"))
+}
+
+/// A database of the shared cluster, migrated, whose clock tests can set.
+pub(crate) async fn database() -> String {
+    static TEMPLATE: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let cluster = tokio::task::spawn_blocking(shared).await.unwrap();
+    TEMPLATE.get_or_init(|| make_template(cluster)).await;
+    let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    cluster.execute("postgres", &format!("CREATE DATABASE {name} TEMPLATE template_ledger")).await;
+    name
+}
+
+async fn make_template(cluster: &Cluster) {
+    cluster.execute("postgres", "CREATE DATABASE template_ledger").await;
+    super::server::migrate_postgres(&cluster.url("template_ledger")).await;
+    cluster
+        .execute(
+            "template_ledger",
+            "CREATE TABLE ledger.test_clock (ahead bigint NOT NULL, fixed bigint);
+             INSERT INTO ledger.test_clock VALUES (0, NULL);
+             CREATE OR REPLACE FUNCTION ledger.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
+             $$ SELECT coalesce(fixed, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead
+                FROM ledger.test_clock $$",
+        )
+        .await;
+}

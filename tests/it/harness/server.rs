@@ -1,0 +1,245 @@
+//! A server in this process, on a store of its own, with a clock that tests can set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use idempotency_ledger::domain::{Entry, Key, Policy, Span, StoreTime};
+use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, SweepOptions, adopt};
+use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
+use idempotency_ledger::store::{
+    Base, Clock, Found, PostgresOptions, PostgresStore, Reading, Session, SqliteStore, Store,
+};
+use sqlx::{Connection as _, Executor as _};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::transport::Channel;
+
+use super::postgres;
+
+/// The kinds of store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+/// A clock that stands still until a test moves it.
+#[derive(Debug)]
+pub(crate) struct TestClock(AtomicI64);
+
+impl Clock for TestClock {
+    fn now(&self) -> StoreTime {
+        StoreTime(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Where the clock stands at the start: some day in 2026.
+pub(crate) const START: StoreTime = StoreTime(1_780_000_000_000_000);
+
+/// A store, and how to move its clock.
+pub(crate) struct TestStore {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) database: Option<String>,
+    clock: Arc<TestClock>,
+    _folder: tempfile::TempDir,
+}
+
+pub(crate) async fn migrate_postgres(url: &str) {
+    postgres_store(url).migrate().await.unwrap();
+}
+
+pub(crate) fn postgres_store(url: &str) -> PostgresStore {
+    let options = PostgresOptions { url: url.to_owned(), sessions: 2, prepared_statements: true };
+    PostgresStore::new(&options).unwrap()
+}
+
+impl TestStore {
+    pub(crate) async fn new(kind: Kind) -> TestStore {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(TestClock(AtomicI64::new(START.micros())));
+        let (store, database): (Arc<dyn Store>, _) = match kind {
+            Kind::Sqlite => {
+                let store = SqliteStore::new(&folder.path().join("ledger.db"), clock.clone()).unwrap();
+                store.migrate().await.unwrap();
+                (Arc::new(store), None)
+            }
+            Kind::Postgres => {
+                let database = postgres::database().await;
+                let store = postgres_store(&postgres::shared().url(&database));
+                (Arc::new(store), Some(database))
+            }
+        };
+        let made = TestStore { store, database, clock, _folder: folder };
+        made.set_clock(START).await;
+        made
+    }
+
+    /// Sets the store's clock; it stands still there.
+    pub(crate) async fn set_clock(&self, now: StoreTime) {
+        self.clock.0.store(now.micros(), Ordering::SeqCst);
+        if let Some(database) = &self.database {
+            let mut connection = postgres::shared().connect(database).await;
+            let statement = format!("UPDATE ledger.test_clock SET fixed = {}", now.micros());
+            connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+            connection.close().await.unwrap();
+        }
+    }
+
+    pub(crate) fn now(&self) -> StoreTime {
+        self.clock.now()
+    }
+
+    pub(crate) async fn session(&self) -> Box<dyn Session> {
+        self.store.open().await.unwrap()
+    }
+}
+
+/// A running server.
+pub(crate) struct TestServer {
+    pub(crate) at: TestStore,
+    pub(crate) client: LedgerServiceClient<Channel>,
+    pub(crate) admin: AdminServiceClient<Channel>,
+    pub(crate) address: std::net::SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<JoinHandle<()>>,
+}
+
+/// How a test's server differs from the usual one.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) default: Policy,
+    pub(crate) own: BTreeMap<String, Policy>,
+    pub(crate) registered_only: bool,
+    pub(crate) limits: Limits,
+    pub(crate) sweep_every: Duration,
+    pub(crate) queue_max: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            default: Policy::default(),
+            own: BTreeMap::new(),
+            registered_only: false,
+            limits: Limits::default(),
+            sweep_every: Duration::from_secs(86_400),
+            queue_max: 8_192,
+        }
+    }
+}
+
+impl Setup {
+    /// With a policy of its own for a consumer.
+    pub(crate) fn with(mut self, consumer: &str, policy: Policy) -> Setup {
+        policy.validate().unwrap();
+        self.own.insert(consumer.to_owned(), policy);
+        self
+    }
+}
+
+impl TestServer {
+    pub(crate) async fn start(kind: Kind) -> TestServer {
+        TestServer::start_with(kind, Setup::default()).await
+    }
+
+    pub(crate) async fn start_with(kind: Kind, setup: Setup) -> TestServer {
+        TestServer::on(TestStore::new(kind).await, setup).await
+    }
+
+    /// A server on a store that may have been used before.
+    pub(crate) async fn on(at: TestStore, setup: Setup) -> TestServer {
+        let policies = Policies::new(setup.default, setup.own);
+        let mut session = at.store.open().await.unwrap();
+        let policies = adopt(&policies, &mut *session).await.unwrap();
+        drop(session);
+        let options = LedgerOptions {
+            queue_max: setup.queue_max,
+            batch_max: 1_000,
+            registered_only: setup.registered_only,
+            sweep: SweepOptions { every: setup.sweep_every, batch: 500, rest_factor: 1 },
+        };
+        let ledger = Ledger::start(Arc::clone(&at.store), policies, options);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let edge = ServeOptions {
+            limits: setup.limits,
+            deadline_max: Duration::from_secs(30),
+            drain_wait: Duration::ZERO,
+            drain_max: Duration::from_secs(10),
+        };
+        let served = tokio::spawn(async move {
+            let stopped = async {
+                let _stop = stopped.await;
+            };
+            serve(listener, ledger, edge, stopped).await.unwrap();
+        });
+        let channel =
+            Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        TestServer {
+            at,
+            client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
+            admin: AdminServiceClient::new(channel),
+            address,
+            stop: Some(stop),
+            served: Some(served),
+        }
+    }
+
+    /// Stops the server, and gives its store back.
+    pub(crate) async fn stop(mut self) -> TestStore {
+        drop(self.client);
+        drop(self.admin);
+        drop(self.stop.take());
+        self.served.take().unwrap().await.unwrap();
+        self.at
+    }
+
+    /// Moves the store's clock on.
+    pub(crate) async fn advance(&self, span: Span) {
+        self.at.set_clock(self.at.now() + span).await;
+    }
+
+    /// Stores entries as they are, whatever state they are in.
+    pub(crate) async fn put(&self, entries: &[Entry]) {
+        let mut session = self.at.session().await;
+        for part in entries.chunks(500) {
+            let mut fresh: Vec<Entry> = part.to_vec();
+            fresh.sort_by_key(|entry| entry.key.hash());
+            let inserted = session.insert(&fresh, Base::Zero).await.unwrap();
+            assert!(inserted.tokens.iter().all(Option::is_some), "an entry was there before");
+            // The insert knows only first grants; the rest of the row comes with a replacement.
+            for entry in &mut fresh {
+                entry.version = 2;
+            }
+            let replaced = session.replace(&fresh).await.unwrap();
+            assert!(replaced.iter().all(|done| *done));
+        }
+    }
+
+    /// The entry of a key, as stored.
+    pub(crate) async fn entry(&self, key: &Key) -> Option<Entry> {
+        self.entries(std::slice::from_ref(key)).await.pop().unwrap()
+    }
+
+    pub(crate) async fn entries(&self, keys: &[Key]) -> Vec<Option<Entry>> {
+        let mut session = self.at.session().await;
+        let mut all = Vec::new();
+        for part in keys.chunks(500) {
+            let (_, found): (Reading, Vec<Found>) = {
+                let loaded = session.load(part).await.unwrap();
+                (loaded.reading, loaded.found)
+            };
+            all.extend(found.into_iter().map(|found| match found {
+                Found::Absent => None,
+                Found::Entry(entry) => Some(*entry),
+                Found::Collision | Found::Unreadable(_) => panic!("{found:?}"),
+            }));
+        }
+        all
+    }
+}

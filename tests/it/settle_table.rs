@@ -1,0 +1,504 @@
+//! Complete, Fail, Release, Renew, as the tables of the contract's section 5 have it: every
+//! combination of closed_by, operation, token relation, time and flags. Asked of the core, and
+//! through the wire of a server on each store.
+
+use bytes::Bytes;
+use idempotency_ledger::domain::{
+    Claimant, ClosedBy, Command, Context, Entry, FailureKind, Key, OnExpiry, ParkCause, Policy, Reply, Settle, Span,
+    State, StoreTime, decide,
+};
+use idempotency_ledger::rpc::proto::{self, settlement::Action, settlement_result::Outcome};
+use uuid::Uuid;
+
+use crate::harness::details::refusal;
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, START, Setup, TestServer};
+
+/// How the entry's claim stands: the state, and how it was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Was {
+    Absent,
+    Open,
+    Released,
+    /// Released, and then parked by an operator.
+    ReleasedParked,
+    FailedRetryable,
+    /// The last attempt failed: parked.
+    Exhausted,
+    FailedPark,
+    Expired,
+    OperatorPark,
+    Completed,
+    FailedTerminal,
+    Redriven,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Complete,
+    Retryable,
+    Terminal,
+    Park,
+    Release,
+    Renew,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Older,
+    Latest,
+    FromFuture,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    Running,
+    Grace,
+    Expired,
+    HoldOver,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    was: Was,
+    op: Op,
+    token: Token,
+    time: Time,
+    effect_started: bool,
+    last_attempt: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Want {
+    Completed { replayed: bool, late: bool },
+    Failed { replayed: bool, state: State },
+    Released { replayed: bool, state: State },
+    Renewed { revived: bool },
+    Refused(&'static str),
+}
+
+const TOKEN: i64 = 1_000_000;
+const LEASE: Span = Span::from_secs(30);
+const GRACE: Span = Span::from_secs(5);
+const HOLD: Span = Span::from_secs(3_600);
+const CLOSED: Want = Want::Refused("CLAIM_CLOSED");
+
+/// Section 5's two tables.
+fn want(case: &Case) -> Want {
+    match (case.was, case.token) {
+        (Was::Absent, _) => return Want::Refused("ENTRY_NOT_FOUND"),
+        (_, Token::Older) => return Want::Refused("LEASE_LOST"),
+        (_, Token::FromFuture) => return Want::Refused("TOKEN_FROM_FUTURE"),
+        (_, Token::Latest) => {}
+    }
+    let over = case.time != Time::Running;
+    let state = state(case);
+    let done = |replayed, late| Want::Completed { replayed, late };
+    let failed = |replayed, state| Want::Failed { replayed, state };
+    match (case.was, case.op) {
+        (Was::Absent, _) => unreachable!(),
+        (Was::Open, Op::Complete) => done(false, over),
+        (Was::Open, Op::Retryable) if case.last_attempt => failed(false, State::Parked(ParkCause::AttemptsExhausted)),
+        (Was::Open, Op::Retryable) => failed(false, State::FailedRetryable),
+        (Was::Open, Op::Terminal) => failed(false, State::FailedTerminal),
+        (Was::Open, Op::Park) => failed(false, State::Parked(ParkCause::Consumer)),
+        (Was::Open, Op::Release) if case.effect_started => Want::Refused("EFFECT_STARTED"),
+        (Was::Open, Op::Release) => Want::Released { replayed: false, state: State::Received },
+        (Was::Open, Op::Renew) if case.time == Time::HoldOver => Want::Refused("LEASE_LIMIT_REACHED"),
+        (Was::Open, Op::Renew) => Want::Renewed { revived: over },
+
+        (Was::Released | Was::ReleasedParked, Op::Complete) => done(false, true),
+        (Was::Released | Was::ReleasedParked, Op::Retryable) => failed(true, state),
+        (Was::Released | Was::ReleasedParked, Op::Release) => Want::Released { replayed: true, state },
+        (Was::Released | Was::ReleasedParked, Op::Terminal | Op::Park | Op::Renew) => CLOSED,
+
+        (Was::FailedRetryable | Was::Exhausted, Op::Complete) => done(false, true),
+        (Was::FailedRetryable | Was::Exhausted, Op::Retryable) => failed(true, state),
+        (Was::FailedRetryable | Was::Exhausted, Op::Terminal | Op::Park | Op::Release | Op::Renew) => CLOSED,
+
+        (Was::FailedPark, Op::Complete) => done(false, true),
+        (Was::FailedPark, Op::Park) => failed(true, state),
+        (Was::FailedPark, Op::Retryable | Op::Terminal | Op::Release | Op::Renew) => CLOSED,
+
+        (Was::Expired | Was::OperatorPark, Op::Complete) => done(false, true),
+        (Was::Expired | Was::OperatorPark, Op::Retryable | Op::Terminal | Op::Park) => failed(true, state),
+        (Was::Expired | Was::OperatorPark, Op::Release | Op::Renew) => CLOSED,
+
+        (Was::Completed, Op::Complete) => done(true, false),
+        (Was::Completed, Op::Retryable | Op::Terminal | Op::Park | Op::Release | Op::Renew) => CLOSED,
+
+        (Was::FailedTerminal, Op::Terminal) => failed(true, state),
+        (Was::FailedTerminal, Op::Complete | Op::Retryable | Op::Park | Op::Release | Op::Renew) => CLOSED,
+
+        // Nobody was ever given the token that an operator's change leaves.
+        (Was::Redriven, _) => CLOSED,
+    }
+}
+
+fn state(case: &Case) -> State {
+    match case.was {
+        Was::Absent | Was::Open => State::InProgress,
+        Was::Released | Was::Redriven => State::Received,
+        Was::ReleasedParked | Was::OperatorPark => State::Parked(ParkCause::Operator),
+        Was::FailedRetryable => State::FailedRetryable,
+        Was::Exhausted => State::Parked(ParkCause::AttemptsExhausted),
+        Was::FailedPark => State::Parked(ParkCause::Consumer),
+        Was::Expired => State::Parked(if case.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired }),
+        Was::Completed => State::Completed,
+        Was::FailedTerminal => State::FailedTerminal,
+    }
+}
+
+fn closed_by(was: Was) -> ClosedBy {
+    match was {
+        Was::Absent | Was::Open => ClosedBy::Open,
+        Was::Released | Was::ReleasedParked => ClosedBy::Release,
+        Was::FailedRetryable | Was::Exhausted => ClosedBy::FailRetryable,
+        Was::FailedPark => ClosedBy::FailPark,
+        Was::Expired => ClosedBy::Expiry,
+        Was::OperatorPark => ClosedBy::OperatorPark,
+        Was::Completed => ClosedBy::Complete,
+        Was::FailedTerminal => ClosedBy::FailTerminal,
+        Was::Redriven => ClosedBy::Operator,
+    }
+}
+
+fn cases() -> Vec<Case> {
+    use {Op as O, Token as T, Was as W};
+    let states = [
+        W::Absent, W::Open, W::Released, W::ReleasedParked, W::FailedRetryable, W::Exhausted, W::FailedPark,
+        W::Expired, W::OperatorPark, W::Completed, W::FailedTerminal, W::Redriven,
+    ];
+    let mut cases = Vec::new();
+    for was in states {
+        for op in [O::Complete, O::Retryable, O::Terminal, O::Park, O::Release, O::Renew] {
+            for token in [T::Older, T::Latest, T::FromFuture] {
+                for time in [Time::Running, Time::Grace, Time::Expired, Time::HoldOver] {
+                    for effect_started in [false, true] {
+                        for last_attempt in [false, true] {
+                            cases.push(Case { was, op, token, time, effect_started, last_attempt });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn consumer(case: &Case) -> &'static str {
+    if case.last_attempt { "last" } else { "more" }
+}
+
+fn policy(case: &Case) -> Policy {
+    Policy {
+        max_attempts: if case.last_attempt { 3 } else { 10 },
+        reclaim_grace: GRACE,
+        max_hold: HOLD,
+        ..Policy::default()
+    }
+}
+
+fn key(case: &Case, number: usize) -> Key {
+    Key::new(consumer(case), "table", &format!("settle-{number}"))
+}
+
+fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
+    if case.was == Was::Absent {
+        return None;
+    }
+    let granted_at = match case.time {
+        Time::Running => now - Span::from_secs(1),
+        Time::Grace => now - LEASE - Span::from_secs(1),
+        Time::Expired => now - LEASE - GRACE - Span::from_secs(1),
+        Time::HoldOver => now - HOLD - Span::from_secs(1),
+    };
+    let state = state(case);
+    let closed_by = closed_by(case.was);
+    let claimant = Claimant { claim_id: Uuid::from_u128(7), principal: "anonymous".into(), owner: "w".into() };
+    Some(Entry {
+        key: key(case, number),
+        version: 1,
+        token: TOKEN,
+        state,
+        closed_by,
+        closed_at: (closed_by != ClosedBy::Open).then_some(now),
+        parked_at: matches!(state, State::Parked(_)).then_some(now),
+        claimant: (closed_by != ClosedBy::Operator).then_some(claimant),
+        granted_at,
+        lease_until: granted_at + LEASE,
+        grace: GRACE,
+        hold_until: granted_at + HOLD,
+        on_expiry: OnExpiry::Reclaim,
+        policy_version: 1,
+        retention: Span::from_days(7),
+        rearmed: false,
+        effect_started: case.effect_started,
+        prior_effect_started: false,
+        effect_unknown: true,
+        checkpoint: Bytes::new(),
+        attempts: 3,
+        not_before: now + Span::from_secs(1),
+        last_error: "first".into(),
+        history: Vec::new(),
+        fingerprint: Bytes::new(),
+        result: if case.was == Was::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
+        retain_until: None,
+        sweep_at: now + Span::from_days(8),
+        created_at: granted_at,
+        updated_at: granted_at,
+        traceparent: String::new(),
+    })
+}
+
+fn token(case: &Case) -> i64 {
+    match case.token {
+        Token::Older => TOKEN - 1,
+        Token::Latest => TOKEN,
+        Token::FromFuture => TOKEN + 1,
+    }
+}
+
+fn command(case: &Case) -> Settle {
+    let fail = |kind| Settle::Fail { kind, error: "second".into(), retry_after: None };
+    match case.op {
+        Op::Complete => Settle::Complete { result: Bytes::from_static(b"second") },
+        Op::Retryable => fail(FailureKind::Retryable),
+        Op::Terminal => fail(FailureKind::Terminal),
+        Op::Park => fail(FailureKind::Park),
+        Op::Release => Settle::Release { delay: Span::from_secs(9) },
+        Op::Renew => Settle::Renew { lease: None, effect_started: false, checkpoint: None },
+    }
+}
+
+fn check_entry(case: &Case, want: &Want, before: Option<&Entry>, after: Option<&Entry>, now: StoreTime) {
+    let (Some(before), Some(after)) = (before, after) else {
+        assert!(before.is_none() && after.is_none(), "{case:?}");
+        return;
+    };
+    assert_eq!(after.token, TOKEN, "a settlement never changes the token: {case:?}");
+    match want {
+        Want::Completed { replayed: false, .. } => {
+            assert_eq!((after.state, after.closed_by), (State::Completed, ClosedBy::Complete), "{case:?}");
+            assert_eq!(after.result, Bytes::from_static(b"second"), "{case:?}");
+            assert!(!after.effect_unknown, "{case:?}");
+            assert_eq!(after.closed_at, Some(now), "{case:?}");
+            assert_eq!(after.retain_until, Some(now + Span::from_days(7)), "{case:?}");
+            let released = matches!(case.was, Was::Released | Was::ReleasedParked);
+            assert_eq!(after.attempts, 3 + i32::from(released), "{case:?}");
+        }
+        Want::Failed { replayed: false, state } => {
+            assert_eq!(after.state, *state, "{case:?}");
+            assert_eq!(after.last_error, "second", "{case:?}");
+            if *state == State::FailedRetryable {
+                // 1 s × 2², less up to a fifth.
+                let wait = after.not_before - now;
+                assert!(wait > Span::from_millis(3_199) && wait <= Span::from_secs(4), "{wait:?}");
+            }
+        }
+        Want::Failed { replayed: true, .. } if matches!(case.was, Was::Expired | Was::OperatorPark) => {
+            assert_eq!(after.state, before.state, "{case:?}");
+            assert_eq!(after.last_error, "second", "the error is kept: {case:?}");
+        }
+        Want::Released { replayed: false, .. } => {
+            assert_eq!((after.state, after.closed_by), (State::Received, ClosedBy::Release), "{case:?}");
+            assert_eq!(after.attempts, 2, "{case:?}");
+            assert_eq!(after.not_before, now + Span::from_secs(9), "{case:?}");
+        }
+        Want::Renewed { .. } => {
+            let limit = before.hold_until.min(now + LEASE);
+            assert_eq!(after.lease_until, before.lease_until.max(limit), "{case:?}");
+        }
+        Want::Completed { replayed: true, .. }
+        | Want::Failed { replayed: true, .. }
+        | Want::Released { replayed: true, .. }
+        | Want::Refused(_) => assert_eq!(after, before, "changed byte for byte: {case:?}"),
+    }
+}
+
+#[test]
+fn the_core_answers_every_row() {
+    for (number, case) in cases().iter().enumerate() {
+        let now = START;
+        let before = entry(case, number, now);
+        let policy = policy(case);
+        let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+        let command = Command::Settle(token(case), command(case));
+        let decision = decide(&key(case, number), before.as_ref(), &command, &context);
+        let want = want(case);
+        let got = match decision.answer {
+            Err(rejection) => Want::Refused(Box::leak(snake(&format!("{:?}", rejection.reason)).into_boxed_str())),
+            Ok(Reply::Completed { replayed, late }) => Want::Completed { replayed, late },
+            Ok(Reply::Failed { state, replayed, .. }) => Want::Failed { replayed, state },
+            Ok(Reply::Released { state, replayed }) => Want::Released { replayed, state },
+            Ok(Reply::Renewed { revived, .. }) => Want::Renewed { revived },
+            Ok(Reply::Verdict(verdict)) => panic!("{verdict:?}"),
+        };
+        assert_eq!(got, want, "{case:?}");
+        let after = decision.write.as_ref().or(before.as_ref());
+        check_entry(case, &want, before.as_ref(), after, now);
+    }
+}
+
+/// `LeaseLost` to `LEASE_LOST`.
+fn snake(word: &str) -> String {
+    let mut out = String::new();
+    for c in word.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.extend(c.to_uppercase());
+    }
+    out
+}
+
+on_both_stores!(the_wire_answers_every_row);
+
+async fn the_wire_answers_every_row(kind: Kind) {
+    let cases = cases();
+    let setup = Setup::default()
+        .with("last", policy(&Case { last_attempt: true, ..cases[0] }))
+        .with("more", policy(&Case { last_attempt: false, ..cases[0] }));
+    let mut server = TestServer::start_with(kind, setup).await;
+    let now = server.at.now();
+    let entries: Vec<Entry> =
+        cases.iter().enumerate().filter_map(|(number, case)| entry(case, number, now)).collect();
+    server.put(&entries).await;
+    let keys: Vec<Key> = cases.iter().enumerate().map(|(number, case)| key(case, number)).collect();
+    let before = server.entries(&keys).await;
+
+    // Half of them as batches, half as single calls: the same answers.
+    let mut got = Vec::new();
+    for (part, cases) in cases.chunks(100).enumerate() {
+        let from = part * 100;
+        if part % 2 == 0 {
+            let settlements = cases.iter().enumerate().map(|(n, case)| settlement(case, from + n)).collect();
+            let batch = proto::BatchSettleRequest { settlements };
+            let results = server.client.batch_settle(batch).await.unwrap().into_inner().results;
+            assert_eq!(results.len(), cases.len());
+            got.extend(results.into_iter().map(|result| of_outcome(result.outcome.unwrap())));
+        } else {
+            for (n, case) in cases.iter().enumerate() {
+                got.push(single(&mut server, settlement(case, from + n)).await);
+            }
+        }
+    }
+    let after = server.entries(&keys).await;
+    for (number, (case, (got, advice))) in cases.iter().zip(got).enumerate() {
+        let want = want(case);
+        assert_eq!(got, without_cause(&want), "{case:?}");
+        check_entry(case, &want, before[number].as_ref(), after[number].as_ref(), now);
+        let state = after[number].as_ref().map(|entry| entry.state);
+        let expected = match state {
+            _ if matches!(want, Want::Renewed { .. }) => "",
+            Some(State::Completed) => "ACK",
+            Some(State::FailedTerminal | State::Parked(_)) => "DEAD_LETTER",
+            Some(State::Received | State::InProgress | State::FailedRetryable) | None => "RETRY_LATER",
+        };
+        assert_eq!(advice, expected, "{case:?}");
+    }
+    server.stop().await;
+}
+
+/// The wire tells the state, not the cause.
+fn without_cause(want: &Want) -> Want {
+    let plain = |state: State| match state {
+        State::Parked(_) => State::Parked(ParkCause::Operator),
+        other => other,
+    };
+    match want.clone() {
+        Want::Failed { replayed, state } => Want::Failed { replayed, state: plain(state) },
+        Want::Released { state: State::Received, replayed } => Want::Released { replayed, state: State::Received },
+        Want::Released { replayed, .. } => Want::Released { replayed, state: State::Parked(ParkCause::Operator) },
+        other => other,
+    }
+}
+
+fn settlement(case: &Case, number: usize) -> proto::Settlement {
+    let key = Some(proto::EntryKey {
+        consumer: consumer(case).into(),
+        source: "table".into(),
+        id: format!("settle-{number}"),
+    });
+    let token = token(case);
+    let fail = |kind: proto::FailureKind| {
+        Action::Fail(proto::FailRequest {
+            key: key.clone(),
+            token,
+            kind: kind.into(),
+            error: "second".into(),
+            retry_after: None,
+        })
+    };
+    let action = match case.op {
+        Op::Complete => Action::Complete(proto::CompleteRequest {
+            key: key.clone(),
+            token,
+            result: Bytes::from_static(b"second"),
+        }),
+        // Unset is RETRYABLE.
+        Op::Retryable => fail(proto::FailureKind::Unspecified),
+        Op::Terminal => fail(proto::FailureKind::Terminal),
+        Op::Park => fail(proto::FailureKind::Park),
+        Op::Release => {
+            let delay = Some(prost_types::Duration { seconds: 9, nanos: 0 });
+            Action::Release(proto::ReleaseRequest { key: key.clone(), token, delay })
+        }
+        Op::Renew => Action::Renew(proto::RenewRequest { key: key.clone(), token, ..Default::default() }),
+    };
+    proto::Settlement { action: Some(action) }
+}
+
+fn word(advice: proto::Advice) -> String {
+    advice.as_str_name().trim_start_matches("ADVICE_").to_owned()
+}
+
+fn domain_state(state: proto::EntryState) -> State {
+    match state {
+        proto::EntryState::Received => State::Received,
+        proto::EntryState::InProgress => State::InProgress,
+        proto::EntryState::FailedRetryable => State::FailedRetryable,
+        proto::EntryState::Completed => State::Completed,
+        proto::EntryState::FailedTerminal => State::FailedTerminal,
+        proto::EntryState::Parked => State::Parked(ParkCause::Operator),
+        proto::EntryState::Unspecified => panic!("no state"),
+    }
+}
+
+fn of_outcome(outcome: Outcome) -> (Want, String) {
+    match outcome {
+        Outcome::Complete(done) => {
+            (Want::Completed { replayed: done.replayed, late: done.late }, word(done.advice()))
+        }
+        Outcome::Fail(done) => {
+            (Want::Failed { replayed: done.replayed, state: domain_state(done.state()) }, word(done.advice()))
+        }
+        Outcome::Release(done) => {
+            let parked = done.advice() == proto::Advice::DeadLetter;
+            let state = if parked { State::Parked(ParkCause::Operator) } else { State::Received };
+            (Want::Released { replayed: done.replayed, state }, word(done.advice()))
+        }
+        Outcome::Renew(done) => (Want::Renewed { revived: done.revived }, String::new()),
+        Outcome::Rejected(rejected) => {
+            let reason = rejected.reason().as_str_name().trim_start_matches("ERROR_REASON_");
+            (Want::Refused(reason), word(rejected.advice()))
+        }
+    }
+}
+
+async fn single(server: &mut TestServer, settlement: proto::Settlement) -> (Want, String) {
+    let client = &mut server.client;
+    let outcome = match settlement.action.unwrap() {
+        Action::Complete(request) => client.complete(request).await.map(|ok| Outcome::Complete(ok.into_inner())),
+        Action::Fail(request) => client.fail(request).await.map(|ok| Outcome::Fail(ok.into_inner())),
+        Action::Release(request) => client.release(request).await.map(|ok| Outcome::Release(ok.into_inner())),
+        Action::Renew(request) => client.renew(request).await.map(|ok| Outcome::Renew(ok.into_inner())),
+    };
+    match outcome {
+        Ok(outcome) => of_outcome(outcome),
+        Err(status) => {
+            let refusal = refusal(&status);
+            (Want::Refused(Box::leak(refusal.reason.into_boxed_str())), refusal.advice)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+# shellcheck shell=bash
+# The steps of `tests/run`: each installs what it needs, and fails loudly. None skips silently.
+
+# In their order: the name, then what it proves.
+# shellcheck disable=SC2034 # for tests/run
+STEPS=(
+    "tools what the other steps need is there, or gets installed"
+    "fmt the Rust code is formatted"
+    "proto the protobuf files are clean, formatted, and compatible with the last release"
+    "clippy no lint complains"
+    "doc the documentation builds without a broken link"
+    "test the unit and integration tests pass, on SQLite and on a Postgres of their own"
+    "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres"
+    "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
+    "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
+)
+
+step_tools() {
+    need_rust
+    need cc git python3 venv postgres nats-server
+    need_venv
+    need_cargo_deny
+    cargo --version
+    python --version
+    say "buf $(buf --version)"
+    "$(postgres_bin)/initdb" --version
+    nats-server --version
+    "$(cargo_deny)" --version
+}
+
+step_fmt() { cargo fmt --check; }
+
+step_proto() {
+    need_venv
+    buf lint
+    buf format --diff --exit-code
+    local tag image=proto/released.binpb
+    tag=$(git tag --list 'v[0-9]*' --sort=-version:refname | head -n 1)
+    if [[ -f $image ]]; then
+        buf breaking --against "$image"
+        say "compatible with $image${tag:+ (last release: $tag)}"
+    elif [[ -n $tag ]]; then
+        die "$tag is released, but $image is missing; make it: git archive $tag proto buf.yaml | buf build -#format=tar -o $image"
+    else
+        say "no release exists yet: nothing to be compatible with"
+    fi
+}
+
+step_clippy() { cargo clippy --all-targets --locked -- -D warnings; }
+
+step_doc() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked; }
+
+step_test() {
+    need postgres
+    cargo test --locked
+}
+
+step_wire() { on_both_stores tests/python/wire.py; }
+
+step_redelivery() {
+    need nats-server
+    on_both_stores tests/python/redelivery.py
+}
+
+on_both_stores() {
+    need postgres
+    need_venv
+    cargo build --locked
+    on_sqlite "$1"
+    on_postgres "$1"
+}
+
+step_deny() {
+    need_cargo_deny
+    local deny reason
+    deny=$(cargo_deny)
+    "$deny" --locked check --hide-inclusion-graph licenses bans sources
+    if reason=$(GIT_TERMINAL_PROMPT=0 timeout 60 "$deny" --locked fetch db 2>&1); then
+        "$deny" --locked check --disable-fetch advisories
+    else
+        reason=$(grep -E '^(fatal|error):' <<<"$reason" | head -n 1 || true)
+        say "advisories: NOT CHECKED (the database of advisories cannot be fetched: ${reason:-no answer within 60 s})"
+    fi
+}

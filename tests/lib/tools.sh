@@ -1,0 +1,88 @@
+# shellcheck shell=bash
+# What the checks need, and how it gets there. Each `need_…` may be called at any time: it is quick
+# when the thing is there; as root it installs what is missing; else it says what would.
+
+CARGO_DENY_VERSION=0.20.2
+PATH=$PWD/.venv/bin:$PATH:/usr/sbin:/sbin
+
+# present THING: is it usable on this machine?
+present() {
+    case $1 in
+        postgres) [[ -n $(postgres_bin) ]] && { ((EUID != 0)) || id postgres >/dev/null 2>&1; } ;;
+        venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# packages_of THING: the Debian packages that bring it.
+packages_of() {
+    case $1 in
+        postgres | psql) say postgresql ;;
+        venv) say python3-venv ;;
+        cc) say gcc libc6-dev ;;
+        *) say "$1" ;;
+    esac
+}
+
+# need THING...: installs whatever is missing in one go, or says how.
+need() {
+    local thing packages=()
+    for thing in "$@"; do
+        # shellcheck disable=SC2207 # package names have no spaces; one thing may need two
+        present "$thing" || packages+=($(packages_of "$thing"))
+    done
+    ((${#packages[@]})) || return 0
+    if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+        die "missing; install with: sudo apt-get install -y --no-install-recommends ${packages[*]}"
+    fi
+    say "installing ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    quietly apt-get -q -o DPkg::Lock::Timeout=300 update
+    # Run level 1: the packages' own services stay down, the checks start what they need.
+    RUNLEVEL=1 quietly apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${packages[@]}"
+    for thing in "$@"; do
+        present "$thing" || die "$thing is still missing after installing ${packages[*]}"
+    done
+}
+
+need_rust() {
+    local tool
+    for tool in cargo cargo-fmt cargo-clippy; do
+        command -v "$tool" >/dev/null || die "$tool is missing; see https://rustup.rs, then: rustup component add rustfmt clippy"
+    done
+}
+
+# The project's own Python environment, .venv: made anew when what it should hold changes.
+need_venv() {
+    need python3 git
+    local wanted=(tests/lib/tools.txt tests/python/requirements.txt) stamp
+    stamp=$(python3 --version && cat "${wanted[@]}") || die "the lists of Python packages are incomplete"
+    [[ -f .venv/stamp && $(<.venv/stamp) == "$stamp" ]] && return 0
+    need venv
+    say "installing the Python packages into .venv"
+    rm -rf .venv
+    quietly python3 -m venv .venv
+    quietly .venv/bin/python -m pip install --require-hashes -r tests/lib/tools.txt
+    quietly .venv/bin/python -m pip install -r tests/python/requirements.txt
+    printf '%s\n' "$stamp" >.venv/stamp
+}
+
+# The path of cargo-deny: on the PATH in our version, or built once into the user's cache.
+cargo_deny() {
+    if [[ $(cargo-deny --version 2>/dev/null) == "cargo-deny $CARGO_DENY_VERSION" ]]; then
+        command -v cargo-deny
+    else
+        say "${XDG_CACHE_HOME:-$HOME/.cache}/idempotency-ledger/cargo-deny-$CARGO_DENY_VERSION/bin/cargo-deny"
+    fi
+}
+
+need_cargo_deny() {
+    local path
+    path=$(cargo_deny)
+    [[ -x $path ]] && return 0
+    need cc
+    say "building cargo-deny $CARGO_DENY_VERSION, once: about a minute"
+    # Unoptimised: it is built more slowly than it ever runs.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+        quietly cargo install cargo-deny --locked --version "$CARGO_DENY_VERSION" --root "${path%/bin/*}"
+}
