@@ -82,7 +82,8 @@ pub async fn health(address: &str, service: &str, within: Duration) -> Result<()
         let request = HealthCheckRequest { service: service.to_owned() };
         client.check(request).await.map_err(|status| format!("{address}: {}", status.message()))
     };
-    let answer = timeout(within, asked).await.map_err(|_| format!("{address}: no answer within {within:?}"))??;
+    let answer =
+        timeout(within, asked).await.map_err(|_| format!("{address}: no answer within {within:?}"))??;
     let status = answer.into_inner().status();
     println!("{}", status.as_str_name());
     if status == ServingStatus::Serving { Ok(()) } else { Err(format!("{address}: not serving")) }
@@ -147,7 +148,10 @@ struct Signals {
 impl Signals {
     fn new() -> Result<Signals, Problem> {
         let listen = |kind| signal(kind).map_err(|error| format!("signals can not be received: {error}"));
-        Ok(Signals { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
     }
 
     async fn next(&mut self) {

@@ -25,7 +25,9 @@ impl FromStr for Human {
     type Err = String;
     fn from_str(text: &str) -> Result<Human, String> {
         let parsed = humantime::parse_duration(text);
-        parsed.map(Human).map_err(|error| format!("`{text}` is no duration like 500ms, 30s, 15m, 24h or 7d: {error}"))
+        parsed
+            .map(Human)
+            .map_err(|error| format!("`{text}` is no duration like 500ms, 30s, 15m, 24h or 7d: {error}"))
     }
 }
 
@@ -203,8 +205,11 @@ impl Config {
             None => File::default(),
             Some(path) => read(path).map_err(|problem| vec![problem])?,
         };
-        let lower: Settings =
-            file.settings.clone().try_into().map_err(|error| vec![format!("the configuration file: {error}")])?;
+        let lower: Settings = file
+            .settings
+            .clone()
+            .try_into()
+            .map_err(|error| vec![format!("the configuration file: {error}")])?;
         let mut problems = Vec::new();
         let policies = policies(&file, &mut problems);
         let config = settings(flags.or(lower), policies, &mut problems);
@@ -213,7 +218,8 @@ impl Config {
 }
 
 fn read(path: &Path) -> Result<File, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("config: {}: {error}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("config: {}: {error}", path.display()))?;
     toml::from_str(&text).map_err(|error| format!("config: {}: {error}", path.display()))
 }
 
@@ -247,12 +253,30 @@ fn settings(settings: Settings, policies: Policies, problems: &mut Vec<String>) 
         source: number("source_bytes_max", settings.source_bytes_max, usual.source, 1, 1_024),
         id: number("id_bytes_max", settings.id_bytes_max, usual.id, 1, 4_096),
         owner: number("owner_bytes_max", settings.owner_bytes_max, usual.owner, 1, 1_024),
-        fingerprint: number("fingerprint_bytes_max", settings.fingerprint_bytes_max, usual.fingerprint, 1, 256),
+        fingerprint: number(
+            "fingerprint_bytes_max",
+            settings.fingerprint_bytes_max,
+            usual.fingerprint,
+            1,
+            256,
+        ),
         error: number("error_bytes_max", settings.error_bytes_max, usual.error, 64, 65_536),
         result: number("result_bytes_max", settings.result_bytes_max, usual.result, 0, 1_048_576),
-        checkpoint: number("checkpoint_bytes_max", settings.checkpoint_bytes_max, usual.checkpoint, 0, 1_048_576),
+        checkpoint: number(
+            "checkpoint_bytes_max",
+            settings.checkpoint_bytes_max,
+            usual.checkpoint,
+            0,
+            1_048_576,
+        ),
         batch_items: number("batch_items_max", settings.batch_items_max, usual.batch_items, 1, 1_000),
-        batch_bytes: number("batch_bytes_max", settings.batch_bytes_max, usual.batch_bytes, 65_536, 16_777_216),
+        batch_bytes: number(
+            "batch_bytes_max",
+            settings.batch_bytes_max,
+            usual.batch_bytes,
+            65_536,
+            16_777_216,
+        ),
     };
     let queue_max = number("queue_max", settings.queue_max, 8_192, 16, 1_000_000);
     let batch_max = number("batch_max", settings.batch_max, 1_000, 1, 1_000);
@@ -314,7 +338,9 @@ pub fn database(url: Option<&str>) -> Result<Database, String> {
         Some(path) if !path.is_empty() && !path.contains('?') && !path.contains(":memory:") => {
             Ok(Database::Sqlite { path: PathBuf::from(path), by_default: url.is_none() })
         }
-        Some(_) => Err("database_url: sqlite:// must be followed by the path of a file, without options".into()),
+        Some(_) => {
+            Err("database_url: sqlite:// must be followed by the path of a file, without options".into())
+        }
         None => Err("database_url: must start with sqlite:// or postgres://".into()),
     }
 }
@@ -368,7 +394,8 @@ impl PolicyFile {
     /// With the defaults of the contract's section 8.
     fn resolve(self) -> Policy {
         let usual = Policy::default();
-        let span = |human: Option<Human>, default: Span| human.map_or(default, |human| Span::from_std(human.0));
+        let span =
+            |human: Option<Human>, default: Span| human.map_or(default, |human| Span::from_std(human.0));
         let retention = span(self.retention, usual.retention);
         let max_redelivery_window = span(self.max_redelivery_window, usual.max_redelivery_window);
         let month = Span::from_days(30).max(retention);

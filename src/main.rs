@@ -19,7 +19,13 @@ struct Cli {
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
     /// What is logged: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
-    #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_LOG",
+        default_value = "info",
+        value_name = "FILTER"
+    )]
     log: String,
 }
 

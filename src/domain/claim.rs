@@ -13,7 +13,8 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
     if context.policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
         return Decision::read(Err(Rejection::invalid(vec![Violation {
             field: "fingerprint".into(),
-            description: "is empty, but the consumer's policy requires one: send a digest of the payload".into(),
+            description: "is empty, but the consumer's policy requires one: send a digest of the payload"
+                .into(),
         }])));
     }
     let Some(entry) = entry else {

@@ -84,8 +84,10 @@ impl Rejection {
     /// A refusal because of fields.
     #[must_use]
     pub fn invalid(violations: Vec<Violation>) -> Rejection {
-        let list: Vec<String> =
-            violations.iter().map(|violation| format!("{}: {}", violation.field, violation.description)).collect();
+        let list: Vec<String> = violations
+            .iter()
+            .map(|violation| format!("{}: {}", violation.field, violation.description))
+            .collect();
         Rejection { violations, ..Rejection::new(Reason::InvalidField, list.join("; ")) }
     }
 

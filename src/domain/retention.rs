@@ -31,7 +31,11 @@ fn basis(entry: &Entry, policy: &Policy) -> Option<(StoreTime, Span)> {
         State::FailedTerminal => Some((entry.closed_at.unwrap_or(entry.updated_at), policy.failed_retention)),
         State::Received | State::FailedRetryable => abandoned(entry.updated_at),
         State::InProgress => {
-            if entry.on_expiry == OnExpiry::Park { None } else { abandoned(entry.updated_at) }
+            if entry.on_expiry == OnExpiry::Park {
+                None
+            } else {
+                abandoned(entry.updated_at)
+            }
         }
         State::Parked(_) => None,
     }

@@ -117,7 +117,9 @@ fn fail(
             next.not_before = context.now + retry_after.unwrap_or_else(|| backoff(policy, entry));
         }
         FailureKind::Terminal => close(&mut next, State::FailedTerminal, ClosedBy::FailTerminal, context),
-        FailureKind::Park => close(&mut next, State::Parked(ParkCause::Consumer), ClosedBy::FailPark, context),
+        FailureKind::Park => {
+            close(&mut next, State::Parked(ParkCause::Consumer), ClosedBy::FailPark, context)
+        }
     }
     Decision::write(Ok(failed(&next, false, context)), next)
 }

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::queue::Unit;
 use super::{Shared, lost, store_unavailable};
 use crate::domain::{
-    Answer, Claim, Command, Context, Decision, Entry, Key, Policy, Reason, Rejection, Reply, Settle, StoreTime,
-    Verdict, decide, guessable,
+    Answer, Claim, Command, Context, Decision, Entry, Key, Policy, Reason, Rejection, Reply, Settle,
+    StoreTime, Verdict, decide, guessable,
 };
 use crate::store::{Base, Completion, Fault, Found, Reading, Session, StoreError};
 
@@ -275,8 +275,10 @@ impl<'a> Batch<'a> {
                     work.push(part);
                 } else {
                     tracing::error!(error = text, "the store refuses a command for good");
-                    let rejection =
-                        Rejection::new(Reason::Internal, "the store refuses this command for good; nothing was changed");
+                    let rejection = Rejection::new(
+                        Reason::Internal,
+                        "the store refuses this command for good; nothing was changed",
+                    );
                     part.into_iter().for_each(|pending| self.deliver(pending.unit, Err(rejection.clone())));
                 }
             }

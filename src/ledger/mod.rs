@@ -20,8 +20,8 @@ use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
 use crate::store::{Listing, Reading, Store, StoreError};
 
 pub use policies::{Policies, adopt};
-pub use sweeper::SweepOptions;
 use queue::{Queue, Step, Unit};
+pub use sweeper::SweepOptions;
 
 /// How the ledger works; each has a bound.
 #[derive(Clone, Copy, Debug)]

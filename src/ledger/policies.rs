@@ -45,7 +45,8 @@ impl Policies {
 pub async fn adopt(policies: &Policies, session: &mut dyn Session) -> Result<Policies, StoreError> {
     const DEFAULT: &str = "";
     let (reading, remembered) = session.remembered().await?;
-    let before: HashMap<&str, &Remembered> = remembered.iter().map(|one| (one.consumer.as_str(), one)).collect();
+    let before: HashMap<&str, &Remembered> =
+        remembered.iter().map(|one| (one.consumer.as_str(), one)).collect();
     let old_default = before.get(DEFAULT).and_then(|one| one.retention);
     let floor_of = |consumer: &str| before.get(consumer).map_or(StoreTime(0), |one| one.window_floor);
 
@@ -61,7 +62,9 @@ pub async fn adopt(policies: &Policies, session: &mut dyn Session) -> Result<Pol
         let old = before.get(name).and_then(|one| one.retention).or(old_default);
         let floor = match old {
             None => floor_of(name),
-            Some(old) => raised_floor(floor_of(name).max(floor_of(DEFAULT)), old, policy.retention, reading.now),
+            Some(old) => {
+                raised_floor(floor_of(name).max(floor_of(DEFAULT)), old, policy.retention, reading.now)
+            }
         };
         floors.insert(name, floor);
         let own = name == DEFAULT || policies.registered(name);

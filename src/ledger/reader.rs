@@ -52,9 +52,10 @@ impl Reader {
             mpsc::error::TrySendError::Full(_) => {
                 Rejection::new(Reason::Overloaded, "too many reads wait already: try again later")
             }
-            mpsc::error::TrySendError::Closed(_) => {
-                Rejection::new(Reason::Draining, "this server is shutting down: try again, another one answers")
-            }
+            mpsc::error::TrySendError::Closed(_) => Rejection::new(
+                Reason::Draining,
+                "this server is shutting down: try again, another one answers",
+            ),
         })
     }
 }
@@ -78,7 +79,10 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
 }
 
 /// Answers; says whether the session should be given up.
-async fn answer<T>(reply: Reply<T>, read: impl Future<Output = Result<Result<T, Rejection>, StoreError>>) -> bool {
+async fn answer<T>(
+    reply: Reply<T>,
+    read: impl Future<Output = Result<Result<T, Rejection>, StoreError>>,
+) -> bool {
     let (answer, broken) = match timeout(ANSWER_WITHIN, read).await {
         Ok(Ok(answer)) => (answer, false),
         Ok(Err(error)) => (Err(read_failed(&error)), true),

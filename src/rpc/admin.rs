@@ -30,7 +30,9 @@ impl AdminService for AdminRpc {
         let mut fields = Fields::new(&self.limits, "");
         let key = fields.key(request.get_ref().key.as_ref());
         let key = fields.finish(|| key).map_err(|rejection| refuse(&rejection))?;
-        let Some(key) = key else { return Err(refuse(&errors::internal("a key is neither wrong nor right"))) };
+        let Some(key) = key else {
+            return Err(refuse(&errors::internal("a key is neither wrong nor right")));
+        };
         let (reading, entry) = self.ledger.get(key).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(proto::GetEntryResponse { entry: Some(convert::entry(entry, &reading)) }))
     }
@@ -70,7 +72,10 @@ impl Query {
             Ok(proto::EntryState::FailedTerminal) => Some(State::FailedTerminal),
             Ok(proto::EntryState::Parked) => Some(State::Parked(ParkCause::Operator)),
             Err(_) => {
-                fields.wrong("state", format!("is {}, which is no EntryState that this server knows", request.state));
+                fields.wrong(
+                    "state",
+                    format!("is {}, which is no EntryState that this server knows", request.state),
+                );
                 None
             }
         };
@@ -78,7 +83,10 @@ impl Query {
             Ok(0) => PAGE_DEFAULT,
             Ok(size) if size <= PAGE_MAX => size,
             Ok(_) | Err(_) => {
-                fields.wrong("page_size", format!("is {}, must be 1 to {PAGE_MAX}, or 0 for {PAGE_DEFAULT}", request.page_size));
+                fields.wrong(
+                    "page_size",
+                    format!("is {}, must be 1 to {PAGE_MAX}, or 0 for {PAGE_DEFAULT}", request.page_size),
+                );
                 PAGE_DEFAULT
             }
         };
@@ -111,7 +119,8 @@ impl Query {
             for entry in entries {
                 looked_at += 1;
                 self.after = Some((entry.created_at, entry.key.hash()));
-                let wanted = self.state.is_none_or(|state| convert::state(state) == convert::state(entry.state));
+                let wanted =
+                    self.state.is_none_or(|state| convert::state(state) == convert::state(entry.state));
                 if wanted {
                     page.entries.push(convert::entry(entry, &reading));
                 }

@@ -6,8 +6,8 @@ use super::errors;
 use super::fields::{Fields, Limits};
 use super::proto::{self, claim_response, settlement, settlement_result};
 use crate::domain::{
-    Advice, Attempt, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, ParkCause, Rejection, Reply, Settle,
-    Span, State, StoreTime, Verdict,
+    Advice, Attempt, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, ParkCause, Rejection,
+    Reply, Settle, Span, State, StoreTime, Verdict,
 };
 use crate::store::Reading;
 
@@ -79,7 +79,10 @@ pub(super) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) 
         Ok(proto::FailureKind::Terminal) => FailureKind::Terminal,
         Ok(proto::FailureKind::Park) => FailureKind::Park,
         Err(_) => {
-            fields.wrong("kind", format!("is {}, which is no FailureKind that this server knows", request.kind));
+            fields.wrong(
+                "kind",
+                format!("is {}, which is no FailureKind that this server knows", request.kind),
+            );
             FailureKind::Retryable
         }
     };
@@ -98,7 +101,9 @@ pub(super) fn release(request: &proto::ReleaseRequest, limits: &Limits, prefix: 
 
 pub(super) fn settle(settlement: &proto::Settlement, limits: &Limits, prefix: &str) -> Asked {
     match &settlement.action {
-        Some(settlement::Action::Complete(request)) => complete(request, limits, &format!("{prefix}complete.")),
+        Some(settlement::Action::Complete(request)) => {
+            complete(request, limits, &format!("{prefix}complete."))
+        }
         Some(settlement::Action::Fail(request)) => fail(request, limits, &format!("{prefix}fail.")),
         Some(settlement::Action::Release(request)) => release(request, limits, &format!("{prefix}release.")),
         Some(settlement::Action::Renew(request)) => renew(request, limits, &format!("{prefix}renew.")),
@@ -142,20 +147,29 @@ pub(super) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             last_error,
             attempts_left,
         }),
-        Verdict::Completed { result, result_expired, completed_at, attempt, by_this_claim, fingerprint_unverified } => {
-            claim_response::Verdict::Completed(proto::Completed {
-                result,
-                result_expired,
-                result_omitted: false,
-                completed_at: Some(timestamp(completed_at)),
-                attempt,
-                by_this_claim,
-                fingerprint_unverified,
-            })
-        }
+        Verdict::Completed {
+            result,
+            result_expired,
+            completed_at,
+            attempt,
+            by_this_claim,
+            fingerprint_unverified,
+        } => claim_response::Verdict::Completed(proto::Completed {
+            result,
+            result_expired,
+            result_omitted: false,
+            completed_at: Some(timestamp(completed_at)),
+            attempt,
+            by_this_claim,
+            fingerprint_unverified,
+        }),
         Verdict::InProgress { owner, attempt, lease, retry_after } => {
             response.retry_after = Some(duration(retry_after));
-            claim_response::Verdict::InProgress(proto::InProgress { owner, attempt, lease: Some(duration(lease)) })
+            claim_response::Verdict::InProgress(proto::InProgress {
+                owner,
+                attempt,
+                lease: Some(duration(lease)),
+            })
         }
         Verdict::Backoff { attempts_left, last_error, retry_after } => {
             response.retry_after = Some(duration(retry_after));
@@ -196,11 +210,13 @@ pub(super) fn outcome(reply: Reply) -> Result<settlement_result::Outcome, Reject
         Reply::Renewed { lease, revived } => {
             settlement_result::Outcome::Renew(proto::RenewResponse { lease: Some(duration(lease)), revived })
         }
-        Reply::Completed { replayed, late } => settlement_result::Outcome::Complete(proto::CompleteResponse {
-            advice: proto::Advice::Ack.into(),
-            replayed,
-            late,
-        }),
+        Reply::Completed { replayed, late } => {
+            settlement_result::Outcome::Complete(proto::CompleteResponse {
+                advice: proto::Advice::Ack.into(),
+                replayed,
+                late,
+            })
+        }
         Reply::Failed { state: now, retry_after, attempts_left, replayed } => {
             settlement_result::Outcome::Fail(proto::FailResponse {
                 advice: advice(Advice::of_state(now)).into(),
@@ -210,10 +226,12 @@ pub(super) fn outcome(reply: Reply) -> Result<settlement_result::Outcome, Reject
                 replayed,
             })
         }
-        Reply::Released { state: now, replayed } => settlement_result::Outcome::Release(proto::ReleaseResponse {
-            advice: advice(Advice::of_state(now)).into(),
-            replayed,
-        }),
+        Reply::Released { state: now, replayed } => {
+            settlement_result::Outcome::Release(proto::ReleaseResponse {
+                advice: advice(Advice::of_state(now)).into(),
+                replayed,
+            })
+        }
         Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),
     })
 }

@@ -118,7 +118,10 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
     let rejection = match status.code() {
         Code::OutOfRange => Rejection::new(
             Reason::TooLarge,
-            format!("the request is larger than {} bytes; nothing was changed: send less at once", options.bytes_max),
+            format!(
+                "the request is larger than {} bytes; nothing was changed: send less at once",
+                options.bytes_max
+            ),
         ),
         // A message that is not what its type says.
         Code::Internal if status.message().contains("decode") => Rejection::invalid(vec![Violation {

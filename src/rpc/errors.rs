@@ -152,7 +152,10 @@ pub(super) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
         code: code(rejection.reason, during).into(),
         message: rejection.message.clone(),
         field_violations: violations
-            .map(|one| proto::FieldViolation { field: one.field.clone(), description: one.description.clone() })
+            .map(|one| proto::FieldViolation {
+                field: one.field.clone(),
+                description: one.description.clone(),
+            })
             .collect(),
         retry_after: retry_after(rejection.reason).map(convert::duration),
         current_state: rejection.state.map_or(proto::EntryState::Unspecified, convert::state).into(),

@@ -109,7 +109,10 @@ impl<'a> Fields<'a> {
             Ok(id) if value.len() == 36 && matches!(id.get_version_num(), 4 | 7) => Some(id),
             Ok(id) if value.len() == 36 => {
                 let version = id.get_version_num();
-                self.wrong("claim_id", format!("is a UUID of version {version}, must be a random one: version 4 or 7"));
+                self.wrong(
+                    "claim_id",
+                    format!("is a UUID of version {version}, must be a random one: version 4 or 7"),
+                );
                 None
             }
             Ok(_) | Err(_) => {
@@ -121,7 +124,10 @@ impl<'a> Fields<'a> {
 
     pub(super) fn token(&mut self, token: i64) {
         if !(1..=TOKEN_MAX).contains(&token) {
-            self.wrong("token", format!("is {token}, must be the token that `acquired` carried: 1 to {TOKEN_MAX}"));
+            self.wrong(
+                "token",
+                format!("is {token}, must be the token that `acquired` carried: 1 to {TOKEN_MAX}"),
+            );
         }
     }
 
@@ -155,10 +161,17 @@ impl<'a> Fields<'a> {
         Some(Span(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
     }
 
-    pub(super) fn instant(&mut self, field: &str, value: Option<&prost_types::Timestamp>) -> Option<StoreTime> {
+    pub(super) fn instant(
+        &mut self,
+        field: &str,
+        value: Option<&prost_types::Timestamp>,
+    ) -> Option<StoreTime> {
         let value = value?;
         if !TIMESTAMP_SECS.contains(&value.seconds) || !(0..=999_999_999).contains(&value.nanos) {
-            self.wrong(field, "is not a valid google.protobuf.Timestamp: years 1 to 9999, nanos 0 to 999999999");
+            self.wrong(
+                field,
+                "is not a valid google.protobuf.Timestamp: years 1 to 9999, nanos 0 to 999999999",
+            );
             return None;
         }
         Some(StoreTime(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))

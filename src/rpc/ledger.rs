@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
+use super::auth;
 use super::convert::{self, Asked};
 use super::errors::{self, During};
 use super::fields::Limits;
 use super::proto::{self, claim_response, ledger_service_server::LedgerService, settlement_result::Outcome};
-use super::auth;
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
 use crate::ledger::Ledger;
 
@@ -108,7 +108,10 @@ impl LedgerService for LedgerRpc {
         }
     }
 
-    async fn fail(&self, request: Request<proto::FailRequest>) -> Result<Response<proto::FailResponse>, Status> {
+    async fn fail(
+        &self,
+        request: Request<proto::FailRequest>,
+    ) -> Result<Response<proto::FailResponse>, Status> {
         match self.settle(convert::fail(request.get_ref(), &self.limits, "")).await? {
             Outcome::Fail(response) => Ok(Response::new(response)),
             _ => Err(mixed_up()),

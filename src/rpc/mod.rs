@@ -62,7 +62,8 @@ pub async fn serve(
     options: ServeOptions,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
-    let health = HealthState::new(&["idempotency.ledger.v1.LedgerService", "idempotency.ledger.v1.AdminService"]);
+    let health =
+        HealthState::new(&["idempotency.ledger.v1.LedgerService", "idempotency.ledger.v1.AdminService"]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let (close, closing) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(server(&ledger, &health, options)?.serve_with_incoming_shutdown(
@@ -115,9 +116,8 @@ async fn follow(health: HealthState, ledger: Ledger) {
     }
 }
 
-type Routed = tonic::transport::server::Router<
-    tower::layer::util::Stack<EdgeLayer, tower::layer::util::Identity>,
->;
+type Routed =
+    tonic::transport::server::Router<tower::layer::util::Stack<EdgeLayer, tower::layer::util::Identity>>;
 
 fn server(
     ledger: &Ledger,
@@ -132,10 +132,11 @@ fn server(
     };
     let reflection = descriptors().build_v1()?.accept_compressed(Gzip).send_compressed(Gzip);
     let reflection_alpha = descriptors().build_v1alpha()?.accept_compressed(Gzip).send_compressed(Gzip);
-    let ledger_service = LedgerServiceServer::new(LedgerRpc { ledger: ledger.clone(), limits: options.limits })
-        .max_decoding_message_size(bytes_max)
-        .accept_compressed(Gzip)
-        .send_compressed(Gzip);
+    let ledger_service =
+        LedgerServiceServer::new(LedgerRpc { ledger: ledger.clone(), limits: options.limits })
+            .max_decoding_message_size(bytes_max)
+            .accept_compressed(Gzip)
+            .send_compressed(Gzip);
     let admin_service = AdminServiceServer::new(AdminRpc { ledger: ledger.clone(), limits: options.limits })
         .max_decoding_message_size(bytes_max)
         .accept_compressed(Gzip)

@@ -18,8 +18,10 @@ use async_trait::async_trait;
 use crate::domain::{Entry, Key, KeyHash, Span, State, StoreTime};
 
 pub use clock::{Clock, SystemClock};
+pub use postgres::statements::ALL as POSTGRES_STATEMENTS;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::SqliteStore;
+pub use sqlite::statements::ALL as SQLITE_STATEMENTS;
 
 /// How many rows one statement carries at the most.
 pub const ROWS_MAX: usize = 1_000;

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, ClosedBy, Command, Context, Entry, FingerprintMode, Key, OnExpiry, ParkCause, Policy, Reply, Span,
-    State, StoreTime, Verdict, decide,
+    Claim, Claimant, ClosedBy, Command, Context, Entry, FingerprintMode, Key, OnExpiry, ParkCause, Policy,
+    Reply, Span, State, StoreTime, Verdict, decide,
 };
 use idempotency_ledger::rpc::proto::{self, claim_response};
 use uuid::Uuid;
@@ -76,10 +76,18 @@ struct Case {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Want {
     /// A new grant: the attempt's number, and whether the effect of an earlier one is unknown.
-    Granted { attempt: i32, effect_unknown: bool, prior_effect_started: bool },
+    Granted {
+        attempt: i32,
+        effect_unknown: bool,
+        prior_effect_started: bool,
+    },
     /// The same token again; whether the lease was armed anew.
-    Replayed { rearmed: bool },
-    Completed { by_this_claim: bool },
+    Replayed {
+        rearmed: bool,
+    },
+    Completed {
+        by_this_claim: bool,
+    },
     InProgress,
     Backoff,
     Failed,
@@ -152,19 +160,50 @@ fn park(case: &Case) -> Want {
 
 /// Section 4, in its order.
 const ROWS: &[Row] = &[
-    ("REQUIRE without a fingerprint", |c| c.mode == FingerprintMode::Require && matches!(c.prints, Prints::None | Prints::Stored), |_| Want::Refused("INVALID_FIELD")),
+    (
+        "REQUIRE without a fingerprint",
+        |c| c.mode == FingerprintMode::Require && matches!(c.prints, Prints::None | Prints::Stored),
+        |_| Want::Refused("INVALID_FIELD"),
+    ),
     ("any, both fingerprints, different", |c| c.was != Was::Absent && differ(c), |_| Want::Mismatch),
     ("absent", |c| c.was == Was::Absent, grant),
-    ("completed", |c| matches!(c.was, Was::Completed(_)), |c| Want::Completed { by_this_claim: same(c) && c.was == Was::Completed(ClosedBy::Complete) }),
+    (
+        "completed",
+        |c| matches!(c.was, Was::Completed(_)),
+        |c| Want::Completed { by_this_claim: same(c) && c.was == Was::Completed(ClosedBy::Complete) },
+    ),
     ("failed", |c| c.was == Was::FailedTerminal, |_| Want::Failed),
-    ("parked", |c| matches!(c.was, Was::Parked(_)), |c| match c.was { Was::Parked(cause) => Want::Parked(cause), _ => unreachable!() }),
-    ("closed by its holder, same claim", |c| closed_by_holder(c) && same(c), |_| Want::Refused("CLAIM_CLOSED")),
+    (
+        "parked",
+        |c| matches!(c.was, Was::Parked(_)),
+        |c| match c.was {
+            Was::Parked(cause) => Want::Parked(cause),
+            _ => unreachable!(),
+        },
+    ),
+    (
+        "closed by its holder, same claim",
+        |c| closed_by_holder(c) && same(c),
+        |_| Want::Refused("CLAIM_CLOSED"),
+    ),
     ("not due", |c| waits(c) && c.time == Time::Grace, |_| Want::Backoff),
     ("due", waits, grant),
-    ("held, effect started, same claim", |c| held(c) && c.effect_started && same(c), |_| Want::Refused("CLAIM_CLOSED")),
-    ("held, lease runs, same claim", |c| held(c) && !lease_over(c) && same(c), |_| Want::Replayed { rearmed: false }),
+    (
+        "held, effect started, same claim",
+        |c| held(c) && c.effect_started && same(c),
+        |_| Want::Refused("CLAIM_CLOSED"),
+    ),
+    (
+        "held, lease runs, same claim",
+        |c| held(c) && !lease_over(c) && same(c),
+        |_| Want::Replayed { rearmed: false },
+    ),
     ("held, lease runs", |c| held(c) && !lease_over(c), |_| Want::InProgress),
-    ("held, lease over, hold left, not rearmed, same claim", |c| held(c) && same(c) && c.time != Time::HoldOver && !c.rearmed, |_| Want::Replayed { rearmed: true }),
+    (
+        "held, lease over, hold left, not rearmed, same claim",
+        |c| held(c) && same(c) && c.time != Time::HoldOver && !c.rearmed,
+        |_| Want::Replayed { rearmed: true },
+    ),
     ("held, lease over, else, same claim", |c| held(c) && same(c), |_| Want::Refused("CLAIM_CLOSED")),
     ("held, in grace", |c| held(c) && c.time == Time::Grace, |_| Want::InProgress),
     ("expired, reclaimable", |c| expired(c) && !parks(c), grant),
@@ -244,7 +283,11 @@ fn sensible(case: &Case) -> bool {
 }
 
 fn holder() -> Claimant {
-    Claimant { claim_id: Uuid::from_u128(0x1111_4111_8111_1111_1111), principal: "anonymous".into(), owner: "holder".into() }
+    Claimant {
+        claim_id: Uuid::from_u128(0x1111_4111_8111_1111_1111),
+        principal: "anonymous".into(),
+        owner: "holder".into(),
+    }
 }
 
 /// A valid claim_id of version 4, told apart by a number.

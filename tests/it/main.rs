@@ -1,8 +1,18 @@
 //! The integration tests: one executable. Every suite that speaks of the ledger's promises runs
 //! through the generated gRPC client against both stores, each case a test of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what it misses by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what it misses by panicking"
+)]
 
 mod harness;
 
+mod admin;
+mod batches;
 mod claim_table;
+mod claims;
+mod retention;
 mod settle_table;
+mod stores;

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claimant, ClosedBy, Command, Context, Entry, FailureKind, Key, OnExpiry, ParkCause, Policy, Reply, Settle, Span,
-    State, StoreTime, decide,
+    Claimant, ClosedBy, Command, Context, Entry, FailureKind, Key, OnExpiry, ParkCause, Policy, Reply,
+    Settle, Span, State, StoreTime, decide,
 };
 use idempotency_ledger::rpc::proto::{self, settlement::Action, settlement_result::Outcome};
 use uuid::Uuid;
@@ -98,7 +98,9 @@ fn want(case: &Case) -> Want {
     match (case.was, case.op) {
         (Was::Absent, _) => unreachable!(),
         (Was::Open, Op::Complete) => done(false, over),
-        (Was::Open, Op::Retryable) if case.last_attempt => failed(false, State::Parked(ParkCause::AttemptsExhausted)),
+        (Was::Open, Op::Retryable) if case.last_attempt => {
+            failed(false, State::Parked(ParkCause::AttemptsExhausted))
+        }
         (Was::Open, Op::Retryable) => failed(false, State::FailedRetryable),
         (Was::Open, Op::Terminal) => failed(false, State::FailedTerminal),
         (Was::Open, Op::Park) => failed(false, State::Parked(ParkCause::Consumer)),
@@ -143,7 +145,11 @@ fn state(case: &Case) -> State {
         Was::FailedRetryable => State::FailedRetryable,
         Was::Exhausted => State::Parked(ParkCause::AttemptsExhausted),
         Was::FailedPark => State::Parked(ParkCause::Consumer),
-        Was::Expired => State::Parked(if case.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired }),
+        Was::Expired => State::Parked(if case.effect_started {
+            ParkCause::EffectUnknown
+        } else {
+            ParkCause::LeaseExpired
+        }),
         Was::Completed => State::Completed,
         Was::FailedTerminal => State::FailedTerminal,
     }
@@ -166,8 +172,18 @@ fn closed_by(was: Was) -> ClosedBy {
 fn cases() -> Vec<Case> {
     use {Op as O, Token as T, Was as W};
     let states = [
-        W::Absent, W::Open, W::Released, W::ReleasedParked, W::FailedRetryable, W::Exhausted, W::FailedPark,
-        W::Expired, W::OperatorPark, W::Completed, W::FailedTerminal, W::Redriven,
+        W::Absent,
+        W::Open,
+        W::Released,
+        W::ReleasedParked,
+        W::FailedRetryable,
+        W::Exhausted,
+        W::FailedPark,
+        W::Expired,
+        W::OperatorPark,
+        W::Completed,
+        W::FailedTerminal,
+        W::Redriven,
     ];
     let mut cases = Vec::new();
     for was in states {
@@ -215,7 +231,8 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
     };
     let state = state(case);
     let closed_by = closed_by(case.was);
-    let claimant = Claimant { claim_id: Uuid::from_u128(7), principal: "anonymous".into(), owner: "w".into() };
+    let claimant =
+        Claimant { claim_id: Uuid::from_u128(7), principal: "anonymous".into(), owner: "w".into() };
     Some(Entry {
         key: key(case, number),
         version: 1,
@@ -327,7 +344,9 @@ fn the_core_answers_every_row() {
         let decision = decide(&key(case, number), before.as_ref(), &command, &context);
         let want = want(case);
         let got = match decision.answer {
-            Err(rejection) => Want::Refused(Box::leak(snake(&format!("{:?}", rejection.reason)).into_boxed_str())),
+            Err(rejection) => {
+                Want::Refused(Box::leak(snake(&format!("{:?}", rejection.reason)).into_boxed_str()))
+            }
             Ok(Reply::Completed { replayed, late }) => Want::Completed { replayed, late },
             Ok(Reply::Failed { state, replayed, .. }) => Want::Failed { replayed, state },
             Ok(Reply::Released { state, replayed }) => Want::Released { replayed, state },
@@ -408,8 +427,12 @@ fn without_cause(want: &Want) -> Want {
     };
     match want.clone() {
         Want::Failed { replayed, state } => Want::Failed { replayed, state: plain(state) },
-        Want::Released { state: State::Received, replayed } => Want::Released { replayed, state: State::Received },
-        Want::Released { replayed, .. } => Want::Released { replayed, state: State::Parked(ParkCause::Operator) },
+        Want::Released { state: State::Received, replayed } => {
+            Want::Released { replayed, state: State::Received }
+        }
+        Want::Released { replayed, .. } => {
+            Want::Released { replayed, state: State::Parked(ParkCause::Operator) }
+        }
         other => other,
     }
 }
@@ -489,7 +512,9 @@ fn of_outcome(outcome: Outcome) -> (Want, String) {
 async fn single(server: &mut TestServer, settlement: proto::Settlement) -> (Want, String) {
     let client = &mut server.client;
     let outcome = match settlement.action.unwrap() {
-        Action::Complete(request) => client.complete(request).await.map(|ok| Outcome::Complete(ok.into_inner())),
+        Action::Complete(request) => {
+            client.complete(request).await.map(|ok| Outcome::Complete(ok.into_inner()))
+        }
         Action::Fail(request) => client.fail(request).await.map(|ok| Outcome::Fail(ok.into_inner())),
         Action::Release(request) => client.release(request).await.map(|ok| Outcome::Release(ok.into_inner())),
         Action::Renew(request) => client.renew(request).await.map(|ok| Outcome::Renew(ok.into_inner())),

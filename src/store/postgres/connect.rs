@@ -25,7 +25,8 @@ pub(super) fn options(url: &str) -> Result<PgConnectOptions, String> {
 }
 
 pub(super) fn describe(options: &PgConnectOptions) -> String {
-    let host = options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string());
+    let host =
+        options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string());
     let tls = match options.get_ssl_mode() {
         PgSslMode::Disable => "disable",
         PgSslMode::Allow => "allow",
@@ -61,7 +62,10 @@ async fn check(connection: &mut PgConnection) -> Result<(), StoreError> {
     let row = sqlx::query(sql::TRUST).persistent(false).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
     let version: i32 = row.try_get("version").map_err(of_sqlx)?;
     if version < VERSION_MIN {
-        return Err(schema(format!("the server is Postgres {}; the ledger needs 14 or newer", version / 10_000)));
+        return Err(schema(format!(
+            "the server is Postgres {}; the ledger needs 14 or newer",
+            version / 10_000
+        )));
     }
     if row.try_get("read_only").map_err(of_sqlx)? {
         return Err(unavailable("the server is read-only: a standby, or set so".into()));
@@ -96,7 +100,9 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<usize, StoreEr
 
 async fn applied(connection: &mut PgConnection) -> usize {
     let row = sqlx::query(sql::SCHEMA).persistent(false).fetch_one(connection).await;
-    row.ok().and_then(|row| row.try_get::<i64, _>("version").ok()).map_or(0, |version| usize::try_from(version).unwrap_or(0))
+    row.ok()
+        .and_then(|row| row.try_get::<i64, _>("version").ok())
+        .map_or(0, |version| usize::try_from(version).unwrap_or(0))
 }
 
 fn unavailable(text: String) -> StoreError {

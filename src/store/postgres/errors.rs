@@ -27,7 +27,9 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
         // Out of disk, memory or connections; the system failed.
         _ if code.starts_with("53") || code.starts_with("58") => Fault::Unavailable(text),
         // Missing tables, missing rights, wrong password, no such database.
-        _ if code.starts_with("42") || code.starts_with("28") || code.starts_with("3D") => Fault::Schema(text),
+        _ if code.starts_with("42") || code.starts_with("28") || code.starts_with("3D") => {
+            Fault::Schema(text)
+        }
         _ => Fault::Permanent(text),
     };
     StoreError::NotApplied(fault)
@@ -36,8 +38,9 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
 /// Sorts an error that came before anything was sent.
 pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
     let text = error.to_string();
-    let wrong = error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| {
-        code.starts_with("28") || code.starts_with("3D") || code.starts_with("42")
-    });
+    let wrong = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .is_some_and(|code| code.starts_with("28") || code.starts_with("3D") || code.starts_with("42"));
     StoreError::NotApplied(if wrong { Fault::Schema(text) } else { Fault::Unavailable(text) })
 }

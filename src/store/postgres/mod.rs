@@ -3,7 +3,7 @@
 mod connect;
 mod errors;
 mod names;
-pub(crate) mod statements;
+pub(super) mod statements;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -252,7 +252,8 @@ impl Session for PgSession {
     }
 
     async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
-        let attention = listing.state.map(|state| state_numbers(state).0).filter(|state| ![2, 4].contains(state));
+        let attention =
+            listing.state.map(|state| state_numbers(state).0).filter(|state| ![2, 4].contains(state));
         let (at, key) = listing.after.unwrap_or((StoreTime(i64::MIN), Uuid::nil()));
         let statement = if attention.is_some() { sql::LIST_ATTENTION } else { sql::LIST };
         let mut query = self

@@ -3,10 +3,26 @@
 
 use super::super::row::columns;
 
-/// Statements with their names, for the test that prepares every one of them.
-pub(crate) const ALL: &[&str] = &[
-    TRUST, SCHEMA, LOAD, INSERT, COMPLETE, REPLACE, BEAT, LIST, LIST_ATTENTION, DUE, LOOK_AGAIN, PURGE,
-    CONSUMERS_ADD, CONSUMERS_FIND, SOURCES_ADD, SOURCES_FIND, REMEMBERED, REMEMBER,
+/// All of them, for the test that prepares every one.
+pub const ALL: &[&str] = &[
+    TRUST,
+    SCHEMA,
+    LOAD,
+    INSERT,
+    COMPLETE,
+    REPLACE,
+    BEAT,
+    LIST,
+    LIST_ATTENTION,
+    DUE,
+    LOOK_AGAIN,
+    PURGE,
+    CONSUMERS_ADD,
+    CONSUMERS_FIND,
+    SOURCES_ADD,
+    SOURCES_FIND,
+    REMEMBERED,
+    REMEMBER,
 ];
 
 /// What a fresh connection is told. The plans of the hot statements are pinned: on a table that

@@ -19,9 +19,8 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 pub(super) fn lock(path: &Path) -> Result<File, String> {
     let beside = path.with_extension("lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&beside);
-    let file = opened.map_err(|error| {
-        format!("{}: {error}; the folder must exist and be writable", beside.display())
-    })?;
+    let file = opened
+        .map_err(|error| format!("{}: {error}; the folder must exist and be writable", beside.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(format!(
@@ -63,7 +62,8 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
 }
 
 async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    let row = sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let row =
+        sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     if !row.get::<bool, _>(0) {
         return Ok(0);
     }

@@ -6,7 +6,7 @@
 
 mod connect;
 mod errors;
-pub(crate) mod statements;
+pub(super) mod statements;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use uuid::Uuid;
 
 use super::row::{Row, state_numbers};
 use super::{
-    Base, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
-    StoreError,
+    Base, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session,
+    Store, StoreError,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -117,14 +117,13 @@ impl Shared {
         connection: &mut SqliteConnection,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(|error| of_sqlx(&error))?;
+        let mut transaction =
+            connection.begin_with("BEGIN IMMEDIATE").await.map_err(|error| of_sqlx(&error))?;
         let mark = self.mark.get();
-        let meta = sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
-        let reading = Reading {
-            now: self.clock.now(),
-            token_offset: meta.get(0),
-            mark: mark.max(meta.get(1)),
-        };
+        let meta =
+            sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
+        let reading =
+            Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
         self.mark.raise(&reading);
         let done = work(&mut transaction, reading).await?;
         transaction.commit().await.map_err(|error| of_commit(&error))?;
@@ -141,7 +140,8 @@ impl Session for SqliteSession {
                 let mut found = Vec::with_capacity(keys.len());
                 for key in keys {
                     let query = sqlx::query(sql::LOAD).bind(key.hash());
-                    let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    let row =
+                        query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
                     found.push(match row.as_ref().map(read) {
                         None => Found::Absent,
                         Some(Err(problem)) => Found::Unreadable(problem),
@@ -194,7 +194,8 @@ impl Session for SqliteSession {
                         .bind(reading.now.micros())
                         .bind(one.retention.micros())
                         .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
-                    let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    let row =
+                        query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
                     done.push(row.map(|row| row.get::<bool, _>(0)));
                 }
                 Ok(done)

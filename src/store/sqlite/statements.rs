@@ -3,9 +3,26 @@
 use super::super::row::columns;
 
 /// All of them, for the test that prepares every one.
-pub(crate) const ALL: &[&str] = &[
-    MIGRATED, SCHEMA, META, LOAD, INSERT, COMPLETE, REPLACE, BEAT, LIST, LIST_ATTENTION, DUE, LOOK_AGAIN, PURGE,
-    CONSUMER_ADD, CONSUMER_FIND, SOURCE_ADD, SOURCE_FIND, REMEMBERED, REMEMBER,
+pub const ALL: &[&str] = &[
+    MIGRATED,
+    SCHEMA,
+    META,
+    LOAD,
+    INSERT,
+    COMPLETE,
+    REPLACE,
+    BEAT,
+    LIST,
+    LIST_ATTENTION,
+    DUE,
+    LOOK_AGAIN,
+    PURGE,
+    CONSUMER_ADD,
+    CONSUMER_FIND,
+    SOURCE_ADD,
+    SOURCE_FIND,
+    REMEMBERED,
+    REMEMBER,
 ];
 
 pub(super) const MIGRATED: &str = "\

@@ -21,7 +21,12 @@ pub(crate) fn refusal(status: &Status) -> Refusal {
     let published = proto::ErrorReason::from_str_name(&format!("ERROR_REASON_{}", info.reason));
     assert!(published.is_some(), "{} is not published", info.reason);
     let of = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
-    Refusal { code: status.code(), reason: info.reason.clone(), advice: of("advice"), state: of("current_state") }
+    Refusal {
+        code: status.code(),
+        reason: info.reason.clone(),
+        advice: of("advice"),
+        state: of("current_state"),
+    }
 }
 
 /// The paths of a BadRequest.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
-const INSTALL: &str = "install it: apt-get install -y postgresql; or name its folder in IDEMPOTENCY_LEDGER_TEST_PG_BIN";
+const INSTALL: &str =
+    "install it: apt-get install -y postgresql; or name its folder in IDEMPOTENCY_LEDGER_TEST_PG_BIN";
 
 /// A running cluster. Its data folder and its process end with it.
 pub(crate) struct Cluster {
@@ -74,7 +75,11 @@ impl Cluster {
         }
         let bin = bin();
         let data = folder.path().join("data");
-        let init = format!("'{}/initdb' -D '{}' -A trust -U postgres -E UTF8 --locale=C -N", bin.display(), data.display());
+        let init = format!(
+            "'{}/initdb' -D '{}' -A trust -U postgres -E UTF8 --locale=C -N",
+            bin.display(),
+            data.display()
+        );
         let made = shell(&init).output().expect("initdb");
         assert!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
         let port = free_port();

@@ -45,7 +45,7 @@ pub(crate) struct TestStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) database: Option<String>,
     clock: Arc<TestClock>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 pub(crate) async fn migrate_postgres(url: &str) {
@@ -73,9 +73,24 @@ impl TestStore {
                 (Arc::new(store), Some(database))
             }
         };
-        let made = TestStore { store, database, clock, _folder: folder };
+        let made = TestStore { store, database, clock, folder };
         made.set_clock(START).await;
         made
+    }
+
+    /// A SQLite store as a new process finds it.
+    pub(crate) async fn reopened(self) -> TestStore {
+        let TestStore { store, database, clock, folder } = self;
+        drop(store);
+        let path = folder.path().join("ledger.db");
+        let store = loop {
+            // The tasks of the old one may still be on their way out.
+            match SqliteStore::new(&path, clock.clone()) {
+                Ok(store) => break store,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
+        TestStore { store: Arc::new(store), database, clock, folder }
     }
 
     /// Sets the store's clock; it stands still there.
@@ -178,8 +193,7 @@ impl TestServer {
             };
             serve(listener, ledger, edge, stopped).await.unwrap();
         });
-        let channel =
-            Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
         TestServer {
             at,
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),

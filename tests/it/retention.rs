@@ -1,0 +1,129 @@
+//! The purge: at least as long as promised, never what waits for a person, and nothing that was
+//! purged comes back as new inside the window.
+
+use std::time::Duration;
+
+use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span};
+use idempotency_ledger::rpc::proto;
+
+use crate::harness::details::{acquired, claim, key};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer};
+
+on_both_stores!(each_state_is_kept_for_its_retention, a_purged_key_is_granted_again_with_a_higher_token);
+
+const MARGIN: Span = Span::from_secs(3_600);
+
+/// A server that sweeps all the time.
+async fn server(kind: Kind) -> TestServer {
+    let unsure = Policy { on_expiry: OnExpiry::Park, ..Policy::default() };
+    let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() }.with("unsure", unsure);
+    TestServer::start_with(kind, setup).await
+}
+
+/// Waits until the sweeper has looked at everything that is due now.
+async fn swept(server: &TestServer) {
+    for _ in 0..500 {
+        let mut session = server.at.session().await;
+        let (_, due) = session.due(1_000).await.unwrap();
+        if due.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the sweeper did not come around");
+}
+
+async fn there(server: &TestServer, consumer: &str, id: &str) -> bool {
+    server.entry(&Key::new(consumer, "tests", id)).await.is_some()
+}
+
+async fn each_state_is_kept_for_its_retention(kind: Kind) {
+    let mut server = server(kind).await;
+    let mut tokens = std::collections::HashMap::new();
+    for (consumer, id) in [
+        ("c", "completed"),
+        ("c", "released"),
+        ("c", "retryable"),
+        ("c", "terminal"),
+        ("c", "parked"),
+        ("c", "abandoned"),
+        ("c", "started"),
+        ("unsure", "abandoned"),
+    ] {
+        let held = acquired(&server.client.claim(claim(consumer, id)).await.unwrap().into_inner());
+        tokens.insert((consumer, id), held.token);
+    }
+    let token = |id| tokens[&("c", id)];
+    let fail = |id: &str, token, kind: proto::FailureKind| proto::FailRequest {
+        key: key("c", id),
+        token,
+        kind: kind.into(),
+        ..Default::default()
+    };
+    let client = &mut server.client;
+    client
+        .complete(proto::CompleteRequest {
+            key: key("c", "completed"),
+            token: token("completed"),
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    client
+        .release(proto::ReleaseRequest { key: key("c", "released"), token: token("released"), delay: None })
+        .await
+        .unwrap();
+    client.fail(fail("retryable", token("retryable"), proto::FailureKind::Retryable)).await.unwrap();
+    client.fail(fail("terminal", token("terminal"), proto::FailureKind::Terminal)).await.unwrap();
+    client.fail(fail("parked", token("parked"), proto::FailureKind::Park)).await.unwrap();
+    client
+        .renew(proto::RenewRequest {
+            key: key("c", "started"),
+            token: token("started"),
+            effect_started: true,
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+
+    // The instants at which each may go: a moment before it is there, a moment after it is not.
+    let moment = Span::from_secs(60);
+    server.advance(Span::from_days(7) + MARGIN + Span(-moment.micros())).await;
+    swept(&server).await;
+    assert!(there(&server, "c", "completed").await, "inside its retention and margin");
+    // The sweeper looks at an entry up to two hours after it is due.
+    server.advance(moment + MARGIN + MARGIN).await;
+    swept(&server).await;
+    assert!(!there(&server, "c", "completed").await, "completed: 7 days");
+    for id in ["released", "retryable", "terminal", "parked", "abandoned", "started"] {
+        assert!(there(&server, "c", id).await, "{id} is kept for longer than 7 days");
+    }
+    server.advance(Span::from_days(23) + moment + MARGIN).await;
+    swept(&server).await;
+    server.advance(Span::from_days(8)).await;
+    swept(&server).await;
+    for id in ["released", "retryable", "terminal", "abandoned"] {
+        assert!(!there(&server, "c", id).await, "{id}: 30 days");
+    }
+    server.advance(Span::from_days(400)).await;
+    swept(&server).await;
+    for (consumer, id) in [("c", "parked"), ("c", "started"), ("unsure", "abandoned")] {
+        assert!(there(&server, consumer, id).await, "{consumer}/{id} waits for a person, for ever");
+    }
+    server.stop().await;
+}
+
+async fn a_purged_key_is_granted_again_with_a_higher_token(kind: Kind) {
+    let mut server = server(kind).await;
+    let first = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner());
+    let done = proto::CompleteRequest { key: key("c", "1"), token: first.token, ..Default::default() };
+    server.client.complete(done.clone()).await.unwrap();
+    server.advance(Span::from_days(8)).await;
+    swept(&server).await;
+    let gone = server.client.complete(done).await.unwrap_err();
+    assert_eq!(crate::harness::details::refusal(&gone).reason, "ENTRY_NOT_FOUND");
+    let second = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner());
+    assert!(second.token > first.token && second.attempt == 1);
+    server.stop().await;
+}
