@@ -47,14 +47,14 @@ pub struct Settings {
     /// Where to listen [default: 127.0.0.1:50051]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE
-    /// [default: sqlite://data/ledger.db]
+    /// Where the ledger lives: <sqlite://FILE> or <postgres://USER:PASSWORD@HOST/DATABASE>
+    /// [default: <sqlite://data/ledger.db>]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<usize>,
-    /// Named prepared statements; false behind PgBouncer in transaction mode [default: true]
+    /// Named prepared statements; false behind `PgBouncer` in transaction mode [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PREPARED_STATEMENTS", value_name = "BOOL")]
     pub prepared_statements: Option<bool>,
     /// How long to wait for the store at the start, at most 10m [default: 10s]
@@ -69,7 +69,7 @@ pub struct Settings {
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
     pub deadline_max: Option<Human>,
-    /// How long to go on serving after SIGTERM while saying NOT_SERVING, at most 10m [default: 5s]
+    /// How long to go on serving after SIGTERM while saying `NOT_SERVING`, at most 10m [default: 5s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_WAIT", value_name = "DURATION")]
     pub drain_wait: Option<Human>,
     /// How long calls under way may take after that, at most 10m [default: 15s]
@@ -212,7 +212,7 @@ impl Config {
             .map_err(|error| vec![format!("the configuration file: {error}")])?;
         let mut problems = Vec::new();
         let policies = policies(&file, &mut problems);
-        let config = settings(flags.or(lower), policies, &mut problems);
+        let config = settings(&flags.or(lower), policies, &mut problems);
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }
 }
@@ -239,7 +239,7 @@ impl Settings {
     }
 }
 
-fn settings(settings: Settings, policies: Policies, problems: &mut Vec<String>) -> Config {
+fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>) -> Config {
     let mut number = |name: &str, value: Option<usize>, default: usize, min: usize, max: usize| {
         let value = value.unwrap_or(default);
         if !(min..=max).contains(&value) {
@@ -296,13 +296,13 @@ fn settings(settings: Settings, policies: Policies, problems: &mut Vec<String>) 
         }
         value
     };
-    let (zero, minutes) = (Duration::ZERO, Duration::from_secs(600));
+    let (zero, minutes) = (Duration::ZERO, Duration::from_mins(10));
     let tenth = Duration::from_millis(100);
     let startup_wait = time("startup_wait", settings.startup_wait, Duration::from_secs(10), zero, minutes);
     let deadline_max = time("deadline_max", settings.deadline_max, Duration::from_secs(30), tenth, minutes);
     let drain_wait = time("drain_wait", settings.drain_wait, Duration::from_secs(5), zero, minutes);
     let drain_max = time("drain_max", settings.drain_max, Duration::from_secs(15), zero, minutes);
-    let day = Duration::from_secs(86_400);
+    let day = Duration::from_hours(24);
     let sweep_every = time("sweep_every", settings.sweep_every, Duration::from_secs(10), tenth, day);
     let database = database(settings.database_url.as_deref()).unwrap_or_else(|problem| {
         problems.push(problem);

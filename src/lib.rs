@@ -13,7 +13,7 @@
 //! 3. [`domain`], the core, is pure: one function from an entry and a command to an answer and the
 //!    next entry. Every rule exists once, there.
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
-//!    one that was read. It knows no rules. Postgres and SQLite implement the same small trait.
+//!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
 //! Around them: [`config`] (every setting, declared once), [`commands`] (the command line),
 //! [`telemetry`] (logs).

@@ -33,7 +33,7 @@ struct Cli {
 enum Command {
     /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
     Serve(Settled),
-    /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
+    /// Bring the store's schema up to this binary's version. `SQLite` does so by itself at the start
     Migrate(Settled),
     /// Ask a server whether it serves; exits with 0 if it does
     Health {
@@ -49,7 +49,7 @@ enum Command {
 /// Flags come before the environment, the environment before the file.
 #[derive(clap::Args)]
 struct Settled {
-    /// A TOML file with any of these settings (as snake_case) and the policies
+    /// A TOML file with any of these settings (as `snake_case`) and the policies
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -64,7 +64,9 @@ async fn main() -> ExitCode {
         Err(problem) => Err(vec![problem]),
     };
     let Err(problems) = done else { return ExitCode::SUCCESS };
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+    for problem in problems {
+        eprintln!("error: {problem}");
+    }
     ExitCode::FAILURE
 }
 

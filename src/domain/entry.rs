@@ -93,6 +93,7 @@ pub struct Attempt {
 
 /// The ledger's one row for a key.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, kept in a column of its own")]
 pub struct Entry {
     /// The key.
     pub key: Key,

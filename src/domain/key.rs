@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// The 128-bit hash under which the store files a key.
 pub type KeyHash = Uuid;
 
-/// The namespace of `idempotency_key`: the UUIDv5 of `idempotency-ledger` in the DNS namespace.
+/// The namespace of `idempotency_key`: the `UUIDv5` of `idempotency-ledger` in the DNS namespace.
 /// Published in the protobuf comments; it must never change.
 const IDEMPOTENCY_NAMESPACE: Uuid = Uuid::from_u128(0x1f15feca_771b_5c87_8f0c_36c3e92c2c95);
 
@@ -64,7 +64,7 @@ impl Key {
         self.0.hash
     }
 
-    /// The UUIDv5 that a consumer hands to its payment or mail provider: the same on every
+    /// The `UUIDv5` that a consumer hands to its payment or mail provider: the same on every
     /// attempt.
     #[must_use]
     pub fn idempotency_key(&self) -> Uuid {

@@ -80,7 +80,7 @@ pub struct Policy {
 }
 
 /// The shortest lease.
-pub const LEASE_MIN: Span = Span::from_secs(1);
+pub(super) const LEASE_MIN: Span = Span::from_secs(1);
 /// The bounds of `retention`.
 const RETENTION_MIN: Span = Span::from_secs(3_600);
 const RETENTION_MAX: Span = Span::from_days(400);

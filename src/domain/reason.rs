@@ -64,15 +64,16 @@ pub struct Rejection {
     pub state: Option<State>,
     /// Of `InvalidField`: every fault.
     pub violations: Vec<Violation>,
-    /// The settlement was refused although nobody but a bug or a loss of commits can explain it.
-    pub alert: bool,
+    /// What somebody should be woken for: only a bug, a contradiction or a loss of commits explains
+    /// this refusal.
+    pub alert: Option<&'static str>,
 }
 
 impl Rejection {
     /// A refusal without an entry.
     #[must_use]
     pub fn new(reason: Reason, message: impl Into<String>) -> Rejection {
-        Rejection { reason, message: message.into(), state: None, violations: Vec::new(), alert: false }
+        Rejection { reason, message: message.into(), state: None, violations: Vec::new(), alert: None }
     }
 
     /// A refusal because of the state that the entry is in.
@@ -91,10 +92,10 @@ impl Rejection {
         Rejection { violations, ..Rejection::new(Reason::InvalidField, list.join("; ")) }
     }
 
-    /// Worth waking somebody.
+    /// Worth waking somebody, where `alert` says why.
     #[must_use]
-    pub fn alerting(mut self) -> Rejection {
-        self.alert = true;
+    pub fn alerting(mut self, alert: Option<&'static str>) -> Rejection {
+        self.alert = alert;
         self
     }
 

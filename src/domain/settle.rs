@@ -12,7 +12,17 @@ use super::{Policy, Span};
 pub(super) fn decide(entry: Option<&Entry>, token: i64, settle: &Settle, context: &Context<'_>) -> Decision {
     let entry = match present(entry, token, context) {
         Ok(entry) => entry,
-        Err(rejection) => return Decision::read(Err(rejection)),
+        Err(rejection) => {
+            let twice = rejection.reason == Reason::LeaseLost
+                && rejection.state == Some(State::Completed)
+                && matches!(settle, Settle::Complete { .. });
+            let alert = if twice {
+                Some("two claims of one message both report its effect as done")
+            } else {
+                rejection.alert
+            };
+            return Decision::read(Err(rejection.alerting(alert)));
+        }
     };
     match settle {
         Settle::Complete { result } => complete(entry, result, context),
@@ -37,7 +47,9 @@ fn present<'a>(entry: Option<&'a Entry>, token: i64, context: &Context<'_>) -> R
         let policy = context.policy;
         let shortest = policy.retention.min(policy.failed_retention).min(policy.abandoned_retention);
         let young = token <= clock && token > clock.saturating_sub(shortest.micros());
-        return Err(if young { rejection.alerting() } else { rejection });
+        return Err(rejection.alerting(young.then_some(
+            "a token younger than any retention has no entry: the database lost commits, or somebody deleted it",
+        )));
     };
     if token < entry.token {
         return Err(Rejection::in_state(
@@ -53,7 +65,9 @@ fn present<'a>(entry: Option<&'a Entry>, token: i64, context: &Context<'_>) -> R
             entry.state,
             "this token was never issued for this key: the client mixed up keys, or the database lost commits",
         );
-        return Err(if token <= clock { rejection.alerting() } else { rejection });
+        return Err(rejection.alerting((token <= clock).then_some(
+            "a token that may have been issued is higher than the entry's: the database lost commits",
+        )));
     }
     Ok(entry)
 }
@@ -67,7 +81,11 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark => true,
         ClosedBy::Complete => return Decision::read(Ok(Reply::Completed { replayed: true, late: false })),
-        ClosedBy::FailTerminal | ClosedBy::Operator => return closed(entry),
+        ClosedBy::FailTerminal => {
+            let alert = Some("a holder completes what it had failed for good");
+            return Decision::read(Err(closed(entry).alerting(alert)));
+        }
+        ClosedBy::Operator => return Decision::read(Err(closed(entry))),
     };
     let mut next = entry.clone();
     if entry.closed_by == ClosedBy::Release {
@@ -103,11 +121,11 @@ fn fail(
             | ClosedBy::FailPark
             | ClosedBy::FailTerminal,
             _,
-        ) => return closed(entry),
+        ) => return Decision::read(Err(closed(entry))),
     }
     let policy = context.policy;
     let mut next = entry.clone();
-    next.last_error = error.to_owned();
+    error.clone_into(&mut next.last_error);
     match kind {
         FailureKind::Retryable if policy.exhausted(entry.attempts) => {
             close(&mut next, State::Parked(ParkCause::AttemptsExhausted), ClosedBy::FailRetryable, context);
@@ -118,7 +136,7 @@ fn fail(
         }
         FailureKind::Terminal => close(&mut next, State::FailedTerminal, ClosedBy::FailTerminal, context),
         FailureKind::Park => {
-            close(&mut next, State::Parked(ParkCause::Consumer), ClosedBy::FailPark, context)
+            close(&mut next, State::Parked(ParkCause::Consumer), ClosedBy::FailPark, context);
         }
     }
     Decision::write(Ok(failed(&next, false, context)), next)
@@ -154,7 +172,7 @@ fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
         | ClosedBy::FailPark
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark
-        | ClosedBy::Operator => return closed(entry),
+        | ClosedBy::Operator => return Decision::read(Err(closed(entry))),
     }
     let mut next = entry.clone();
     close(&mut next, State::Received, ClosedBy::Release, context);
@@ -171,7 +189,7 @@ fn renew(
     context: &Context<'_>,
 ) -> Decision {
     if entry.closed_by != ClosedBy::Open {
-        return closed(entry);
+        return Decision::read(Err(closed(entry)));
     }
     let now = context.now;
     if !entry.hold_left(now) {
@@ -201,12 +219,12 @@ fn close(next: &mut Entry, state: State, closed_by: ClosedBy, context: &Context<
     next.parked_at = matches!(state, State::Parked(_)).then_some(context.now);
 }
 
-fn closed(entry: &Entry) -> Decision {
-    Decision::read(Err(Rejection::in_state(
+fn closed(entry: &Entry) -> Rejection {
+    Rejection::in_state(
         Reason::ClaimClosed,
         entry.state,
         "the claim with this token has already ended in another way; the first settlement stays",
-    )))
+    )
 }
 
 fn failed(entry: &Entry, replayed: bool, context: &Context<'_>) -> Reply {

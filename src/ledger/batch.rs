@@ -214,7 +214,9 @@ impl<'a> Batch<'a> {
                     }
                 }
                 Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                    part.into_iter().for_each(|pending| self.lost_race(pending.unit));
+                    for pending in part {
+                        self.lost_race(pending.unit);
+                    }
                 }
                 Err(error) => self.failed(part, error, &mut work),
             }
@@ -279,20 +281,28 @@ impl<'a> Batch<'a> {
                         Reason::Internal,
                         "the store refuses this command for good; nothing was changed",
                     );
-                    part.into_iter().for_each(|pending| self.deliver(pending.unit, Err(rejection.clone())));
+                    for pending in part {
+                        self.deliver(pending.unit, Err(rejection.clone()));
+                    }
                 }
             }
             StoreError::NotApplied(Fault::Conflict(text)) => {
                 tracing::debug!(error = text, "a statement lost against another one");
-                part.into_iter().for_each(|pending| self.lost_race(pending.unit));
+                for pending in part {
+                    self.lost_race(pending.unit);
+                }
             }
             StoreError::NotApplied(Fault::ClockBehind) => {
-                part.into_iter().for_each(|pending| self.lost_race(pending.unit));
+                for pending in part {
+                    self.lost_race(pending.unit);
+                }
             }
             StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_))) => {
                 tracing::warn!(%fault, commands = part.len(), "the store refuses a statement");
                 self.outcome.broken = true;
-                part.into_iter().for_each(|pending| self.deliver(pending.unit, Err(store_unavailable())));
+                for pending in part {
+                    self.deliver(pending.unit, Err(store_unavailable()));
+                }
             }
         }
     }

@@ -108,6 +108,9 @@ impl Ledger {
     }
 
     /// Carries out one command.
+    ///
+    /// # Errors
+    /// The refusal of the core, of the queue or of the store.
     pub async fn submit(&self, key: Key, command: Command) -> Answer {
         let mut answers = self.submit_all(vec![(key, command)]).await?;
         answers.pop().unwrap_or_else(|| Err(lost()))

@@ -21,10 +21,10 @@ const REOPEN_AFTER: Duration = Duration::from_millis(250);
 pub(super) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
     loop {
         let run = std::panic::AssertUnwindSafe(run(&shared, batch_max)).catch_unwind().await;
-        match run {
-            Ok(()) => return,
-            Err(_) => tracing::error!(worker = number, "a worker died of a bug and is started anew"),
+        if run.is_ok() {
+            return;
         }
+        tracing::error!(worker = number, "a worker died of a bug and is started anew");
         sleep(REOPEN_AFTER).await;
     }
 }

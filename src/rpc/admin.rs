@@ -1,4 +1,4 @@
-//! AdminService: what operators see.
+//! `AdminService`: what operators see.
 
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
@@ -51,7 +51,7 @@ fn refuse(rejection: &Rejection) -> Status {
     errors::status(rejection, During::Other)
 }
 
-/// What ListEntries was asked for.
+/// What `ListEntries` was asked for.
 struct Query {
     consumer: String,
     state: Option<State>,

@@ -205,8 +205,8 @@ pub(super) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse 
 }
 
 /// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
-pub(super) fn outcome(reply: Reply) -> Result<settlement_result::Outcome, Rejection> {
-    Ok(match reply {
+pub(super) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
+    Ok(match *reply {
         Reply::Renewed { lease, revived } => {
             settlement_result::Outcome::Renew(proto::RenewResponse { lease: Some(duration(lease)), revived })
         }
@@ -280,7 +280,7 @@ fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
     }
 }
 
-/// An entry as operators see it: without token and claim_id.
+/// An entry as operators see it: without token and `claim_id`.
 pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
     let waits = matches!(entry.state, State::Received | State::FailedRetryable);

@@ -163,14 +163,10 @@ pub(super) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
     }
 }
 
-/// Says once, where operators look, what only a bug or a loss of commits can explain.
+/// Says once, where operators look, what a person should look into.
 pub(super) fn note(rejection: &Rejection, key: &crate::domain::Key) {
-    if rejection.alert {
-        tracing::error!(
-            reason = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_"),
-            consumer = key.consumer(),
-            key = %key.hash(),
-            "a token that the ledger should know is unknown: the database may have lost commits"
-        );
+    if let Some(alert) = rejection.alert {
+        let reason = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_");
+        tracing::error!(reason, consumer = key.consumer(), key = %key.hash(), "{alert}");
     }
 }

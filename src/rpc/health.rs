@@ -1,5 +1,5 @@
 //! `grpc.health.v1.Health`, as its specification says: Watch of an unknown service answers
-//! SERVICE_UNKNOWN and stays open; every stream ends when the server drains.
+//! `SERVICE_UNKNOWN` and stays open; every stream ends when the server drains.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

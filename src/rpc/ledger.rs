@@ -1,4 +1,4 @@
-//! LedgerService: each RPC turns its message into a command, submits it, and turns the answer back.
+//! `LedgerService`: each RPC turns its message into a command, submits it, and turns the answer back.
 
 use std::collections::HashSet;
 
@@ -28,9 +28,13 @@ impl LedgerRpc {
         answer
     }
 
-    async fn settle(&self, asked: Asked) -> Result<Outcome, Status> {
-        let answer = self.submit(asked).await.and_then(convert::outcome);
-        answer.map_err(|rejection| errors::status(&rejection, During::Other))
+    /// Carries out one settlement; `own` takes the RPC's own kind of answer out.
+    async fn settle<T>(&self, asked: Asked, own: fn(Outcome) -> Option<T>) -> Result<Response<T>, Status> {
+        let answer = self.submit(asked).await.and_then(|reply| {
+            let answer = own(convert::outcome(&reply)?);
+            answer.ok_or_else(|| errors::internal("a settlement was answered as another kind"))
+        });
+        answer.map(Response::new).map_err(|rejection| errors::status(&rejection, During::Other))
     }
 
     /// Submits what is well-formed as one batch; answers everything in order.
@@ -92,40 +96,33 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::RenewRequest>,
     ) -> Result<Response<proto::RenewResponse>, Status> {
-        match self.settle(convert::renew(request.get_ref(), &self.limits, "")).await? {
-            Outcome::Renew(response) => Ok(Response::new(response)),
-            _ => Err(mixed_up()),
-        }
+        let asked = convert::renew(request.get_ref(), &self.limits, "");
+        self.settle(asked, |outcome| if let Outcome::Renew(own) = outcome { Some(own) } else { None }).await
     }
 
     async fn complete(
         &self,
         request: Request<proto::CompleteRequest>,
     ) -> Result<Response<proto::CompleteResponse>, Status> {
-        match self.settle(convert::complete(request.get_ref(), &self.limits, "")).await? {
-            Outcome::Complete(response) => Ok(Response::new(response)),
-            _ => Err(mixed_up()),
-        }
+        let asked = convert::complete(request.get_ref(), &self.limits, "");
+        self.settle(asked, |outcome| if let Outcome::Complete(own) = outcome { Some(own) } else { None })
+            .await
     }
 
     async fn fail(
         &self,
         request: Request<proto::FailRequest>,
     ) -> Result<Response<proto::FailResponse>, Status> {
-        match self.settle(convert::fail(request.get_ref(), &self.limits, "")).await? {
-            Outcome::Fail(response) => Ok(Response::new(response)),
-            _ => Err(mixed_up()),
-        }
+        let asked = convert::fail(request.get_ref(), &self.limits, "");
+        self.settle(asked, |outcome| if let Outcome::Fail(own) = outcome { Some(own) } else { None }).await
     }
 
     async fn release(
         &self,
         request: Request<proto::ReleaseRequest>,
     ) -> Result<Response<proto::ReleaseResponse>, Status> {
-        match self.settle(convert::release(request.get_ref(), &self.limits, "")).await? {
-            Outcome::Release(response) => Ok(Response::new(response)),
-            _ => Err(mixed_up()),
-        }
+        let asked = convert::release(request.get_ref(), &self.limits, "");
+        self.settle(asked, |outcome| if let Outcome::Release(own) = outcome { Some(own) } else { None }).await
     }
 
     async fn batch_claim(
@@ -149,7 +146,7 @@ impl LedgerService for LedgerRpc {
             Ok(response) => response,
             Err(rejection) => convert::rejected_claim(errors::rejected(&rejection, During::Claim)),
         });
-        let mut responses = responses.collect();
+        let mut responses: Vec<_> = responses.collect();
         omit_results(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchClaimResponse { responses }))
     }
@@ -166,7 +163,7 @@ impl LedgerService for LedgerRpc {
         let answers = self.submit_all(asked.collect()).await;
         let answers = answers.map_err(|rejection| errors::status(&rejection, During::Other))?;
         let results = answers.into_iter().map(|answer| {
-            let outcome = match answer.and_then(convert::outcome) {
+            let outcome = match answer.and_then(|reply| convert::outcome(&reply)) {
                 Ok(outcome) => outcome,
                 Err(rejection) => Outcome::Rejected(errors::rejected(&rejection, During::Other)),
             };
@@ -185,10 +182,6 @@ fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {
     }
 }
 
-fn mixed_up() -> Status {
-    errors::status(&errors::internal("a settlement was answered as another kind"), During::Other)
-}
-
 fn repeated_claim_id(prefix: &str) -> Rejection {
     Rejection::invalid(vec![Violation {
         field: format!("{prefix}claim_id"),
@@ -197,7 +190,7 @@ fn repeated_claim_id(prefix: &str) -> Rejection {
 }
 
 /// Leaves results out, the last ones first to go, until the answer fits.
-fn omit_results(responses: &mut Vec<proto::ClaimResponse>, bytes_max: usize) {
+fn omit_results(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
     // Each item costs its tag and its length besides.
     const OVERHEAD: usize = 6;
     let mut bytes: usize = responses.iter().map(|response| response.encoded_len() + OVERHEAD).sum();

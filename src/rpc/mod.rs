@@ -48,10 +48,10 @@ const STREAMS_MAX: u32 = 256;
 const LOCAL_RESETS_MAX: usize = 1_024;
 const HEADER_BYTES_MAX: u32 = 8 * 1_024;
 /// HTTP/2 pings find connections whose other end has gone.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(60);
+const KEEPALIVE_EVERY: Duration = Duration::from_mins(1);
 const KEEPALIVE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Serves until `stop` resolves, and drains: says NOT_SERVING, waits, ends the streams, finishes
+/// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
 /// what was accepted. Says whether that was done within its time.
 ///
 /// # Errors
@@ -91,16 +91,13 @@ pub async fn serve(
         ledger.stop().await;
         ended
     };
-    match timeout(options.drain_max, drain).await {
-        Ok(ended) => {
-            ended??;
-            tracing::info!("drained");
-            Ok(true)
-        }
-        Err(_) => {
-            tracing::warn!(within = ?options.drain_max, "calls were still under way when the time was over");
-            Ok(false)
-        }
+    if let Ok(ended) = timeout(options.drain_max, drain).await {
+        ended??;
+        tracing::info!("drained");
+        Ok(true)
+    } else {
+        tracing::warn!(within = ?options.drain_max, "calls were still under way when the time was over");
+        Ok(false)
     }
 }
 

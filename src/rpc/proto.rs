@@ -4,6 +4,7 @@
     unreachable_pub,
     clippy::all,
     clippy::pedantic,
+    clippy::restriction,
     reason = "generated; the manual is the comments of the protobuf files"
 )]
 

@@ -1,4 +1,4 @@
-//! The system's clock: its one home. Postgres has a clock of its own; this one serves SQLite.
+//! The system's clock: its one home. Postgres has a clock of its own; this one serves `SQLite`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

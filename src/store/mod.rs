@@ -3,7 +3,7 @@
 //!
 //! A [`Store`] opens [`Session`]s. A session is one connection that one long-lived task owns: no
 //! request's future ever holds it, so that a client that goes away can not leave a statement half
-//! done. Each write is one autocommit statement (Postgres) or one transaction (SQLite), sorted by
+//! done. Each write is one autocommit statement (Postgres) or one transaction (`SQLite`), sorted by
 //! key, and is durable when the call returns.
 
 mod clock;

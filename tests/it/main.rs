@@ -4,7 +4,10 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test says what it misses by panicking"
+    clippy::pedantic,
+    clippy::nonminimal_bool,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test says what it misses by panicking, and reads like a table"
 )]
 
 mod harness;

@@ -6,7 +6,7 @@ say() { printf '%s\n' "$*"; }
 
 # Ends with a reason; a reason may be a command that mends it.
 die() {
-    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    printf '%s: %s\n' "tests/${0##*/}" "$*" >&2
     exit 1
 }
 

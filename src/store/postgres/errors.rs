@@ -3,14 +3,15 @@
 use crate::store::{Fault, StoreError};
 
 /// Sorts an error that came of a statement which may have been sent.
+#[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
     let sqlx::Error::Database(database) = &error else {
-        return match error {
-            // Never sent.
-            sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => {
-                StoreError::NotApplied(Fault::Permanent(error.to_string()))
-            }
-            _ => StoreError::Unknown(error.to_string()),
+        let never_sent = matches!(error, sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_));
+        let text = error.to_string();
+        return if never_sent {
+            StoreError::NotApplied(Fault::Permanent(text))
+        } else {
+            StoreError::Unknown(text)
         };
     };
     let text = error.to_string();

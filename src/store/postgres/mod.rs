@@ -30,7 +30,7 @@ pub struct PostgresOptions {
     pub url: String,
     /// How many sessions the ledger works with.
     pub sessions: usize,
-    /// Named prepared statements. Off behind PgBouncer in transaction mode.
+    /// Named prepared statements. Off behind `PgBouncer` in transaction mode.
     pub prepared_statements: bool,
 }
 

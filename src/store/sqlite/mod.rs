@@ -1,4 +1,4 @@
-//! The ledger in one SQLite file: the embedded default.
+//! The ledger in one `SQLite` file: the embedded default.
 //!
 //! One process owns the file, by a lock beside it; within it one connection serves all sessions,
 //! one transaction at a time. Each transaction runs in a task of its own, so that a caller that
@@ -27,7 +27,7 @@ use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
 use statements as sql;
 
-/// The ledger in one SQLite file.
+/// The ledger in one `SQLite` file.
 pub struct SqliteStore {
     shared: Arc<Shared>,
 }
@@ -329,7 +329,8 @@ impl Session for SqliteSession {
                 Ok(())
             })
         });
-        Ok(self.transaction(work).await?.1)
+        let _: () = self.transaction(work).await?.1;
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every statement that is sent to SQLite.
+//! Every statement that is sent to `SQLite`.
 
 use super::super::row::columns;
 
