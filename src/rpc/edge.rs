@@ -151,13 +151,14 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
     errors::status(&rejection, during).into_http()
 }
 
-/// The path of a field in a decoder's message, which names `Message.field` from the outside in.
+/// The path of a field in a decoder's message, which names `Message.field` from the inside out.
 fn field_of(message: &str) -> String {
     let parts = message.split(": ").filter_map(|part| {
         let (outer, field) = part.split_once('.')?;
         let name = outer.chars().all(char::is_alphanumeric) && !outer.is_empty();
         (name && field.chars().all(|c| c.is_alphanumeric() || c == '_')).then_some(field)
     });
-    let path: Vec<&str> = parts.collect();
+    let mut path: Vec<&str> = parts.collect();
+    path.reverse();
     if path.is_empty() { "request".to_owned() } else { path.join(".") }
 }
