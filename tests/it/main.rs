@@ -16,6 +16,7 @@ mod admin;
 mod batches;
 mod claim_table;
 mod claims;
+mod faults;
 mod retention;
 mod settle_table;
 mod stores;

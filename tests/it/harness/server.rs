@@ -104,6 +104,20 @@ impl TestStore {
         }
     }
 
+    /// Changes rows behind the ledger's back; `@entries` stands for the table.
+    pub(crate) async fn execute(&self, statement: &str) {
+        if let Some(database) = &self.database {
+            let statement = statement.replace("@entries", "ledger.entries");
+            return postgres::shared().execute(database, &statement).await;
+        }
+        let path = self.folder.path().join("ledger.db");
+        let url = format!("sqlite://{}", path.display());
+        let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let statement = statement.replace("@entries", "entries");
+        connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
     pub(crate) fn now(&self) -> StoreTime {
         self.clock.now()
     }

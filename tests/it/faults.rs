@@ -1,0 +1,206 @@
+//! A store that fails: what is unknown is resolved or said to be unknown, what is poisoned fails
+//! alone, what dies is answered and comes back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use idempotency_ledger::domain::Span;
+use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+use crate::harness::details::{acquired, claim, completed, key, refusal};
+use crate::harness::faulty::{FaultyStore, Inject, POISON, Plan};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
+
+on_both_stores!(
+    a_lost_answer_is_resolved_by_one_repeat,
+    a_lost_request_is_repeated,
+    what_stays_unknown_is_said_and_the_identical_request_finds_out,
+    after_an_unknown_outcome_no_answer_says_not_applied,
+    a_refused_write_is_certainly_not_applied,
+    a_conflict_is_tried_again,
+    a_poisoned_row_fails_alone_within_few_statements,
+    a_dying_task_answers_its_waiters_and_comes_back,
+    a_row_that_can_not_be_read_fails_alone,
+);
+
+async fn server(kind: Kind) -> (TestServer, Arc<Plan>) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    (TestServer::on(at, Setup::default()).await, plan)
+}
+
+fn delivery(id: &str, number: u128) -> proto::ClaimRequest {
+    let claim_id = uuid::Builder::from_random_bytes(number.to_be_bytes()).into_uuid();
+    proto::ClaimRequest { claim_id: claim_id.to_string(), ..claim("c", id) }
+}
+
+fn complete(id: &str, token: i64) -> proto::CompleteRequest {
+    proto::CompleteRequest { key: key("c", id), token, result: Bytes::new() }
+}
+
+async fn a_lost_answer_is_resolved_by_one_repeat(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    plan.next([Inject::LostAnswer]);
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    assert!(held.replayed, "found as its own claim");
+    plan.next([Inject::LostAnswer]);
+    let renewed = proto::RenewRequest {
+        key: key("c", "1"),
+        token: held.token,
+        effect_started: true,
+        ..Default::default()
+    };
+    server.client.renew(renewed).await.unwrap();
+    plan.next([Inject::LostAnswer]);
+    let done = server.client.complete(complete("1", held.token)).await.unwrap().into_inner();
+    assert!(done.replayed);
+    for (id, retry_after) in
+        [("failed", Some(prost_types::Duration { seconds: 1, nanos: 0 })), ("released", None)]
+    {
+        let held = acquired(&server.client.claim(delivery(id, 1)).await.unwrap().into_inner());
+        plan.next([Inject::LostAnswer]);
+        let (key, token) = (key("c", id), held.token);
+        let replayed = match retry_after {
+            Some(_) => {
+                let request = proto::FailRequest { key, token, retry_after, ..Default::default() };
+                server.client.fail(request).await.unwrap().into_inner().replayed
+            }
+            None => {
+                let request = proto::ReleaseRequest { key, token, delay: None };
+                server.client.release(request).await.unwrap().into_inner().replayed
+            }
+        };
+        assert!(replayed, "{id}");
+    }
+    server.stop().await;
+}
+
+async fn a_lost_request_is_repeated(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    plan.next([Inject::LostRequest]);
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    assert!(!held.replayed);
+    plan.next([Inject::LostRequest]);
+    let done = server.client.complete(complete("1", held.token)).await.unwrap().into_inner();
+    assert!(!done.replayed);
+    server.stop().await;
+}
+
+async fn what_stays_unknown_is_said_and_the_identical_request_finds_out(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    plan.next([Inject::LostRequest, Inject::LostAnswer]);
+    let unknown = server.client.claim(delivery("1", 1)).await.unwrap_err();
+    let refused = refusal(&unknown);
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "OUTCOME_UNKNOWN"));
+    assert_eq!(refused.advice, "RETRY_LATER");
+    assert!(unknown.get_error_details().retry_info().is_some());
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    assert!(held.replayed);
+    server.stop().await;
+}
+
+async fn after_an_unknown_outcome_no_answer_says_not_applied(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    let slow = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    server.advance(Span::from_secs(31)).await;
+    acquired(&server.client.claim(delivery("1", 2)).await.unwrap().into_inner());
+    plan.next([Inject::LostRequest]);
+    let refused = refusal(&server.client.complete(complete("1", slow.token)).await.unwrap_err());
+    assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
+    let refused = refusal(&server.client.complete(complete("1", slow.token)).await.unwrap_err());
+    assert_eq!(refused.reason, "LEASE_LOST");
+    server.stop().await;
+}
+
+async fn a_refused_write_is_certainly_not_applied(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    plan.next([Inject::Unavailable]);
+    let refused = refusal(&server.client.claim(delivery("1", 1)).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+    assert!(!acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner()).replayed);
+    server.stop().await;
+}
+
+async fn a_conflict_is_tried_again(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    plan.next([Inject::Conflict; 5]);
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    assert!(!held.replayed);
+    plan.next([Inject::Conflict; 40]);
+    let refused = refusal(&server.client.complete(complete("1", held.token)).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::ResourceExhausted, "OVERLOADED"));
+    server.stop().await;
+}
+
+async fn a_poisoned_row_fails_alone_within_few_statements(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    let mut requests: Vec<_> = (0..64).map(|number| claim("c", &format!("m{number}"))).collect();
+    requests[40] = claim("c", POISON);
+    let before = plan.writes.load(Ordering::SeqCst);
+    let answers = server.client.batch_claim(proto::BatchClaimRequest { requests }).await;
+    let answers = answers.unwrap().into_inner().responses;
+    let statements = plan.writes.load(Ordering::SeqCst) - before;
+    assert!(statements <= 2 * 6 + 1, "{statements} statements for 64 rows");
+    for (number, answer) in answers.iter().enumerate() {
+        if number == 40 {
+            let Some(Verdict::Rejected(rejected)) = &answer.verdict else { panic!("{answer:?}") };
+            assert_eq!(rejected.reason(), proto::ErrorReason::Internal);
+            assert_eq!(
+                (rejected.code, rejected.advice()),
+                (Code::Internal as i32, proto::Advice::RetryLater)
+            );
+            assert!(!rejected.message.contains("on demand"), "the driver's text never leaves");
+        } else {
+            acquired(answer);
+        }
+    }
+    server.stop().await;
+}
+
+async fn a_dying_task_answers_its_waiters_and_comes_back(kind: Kind) {
+    let (server, plan) = server(kind).await;
+    plan.next([Inject::Panic]);
+    let calls = (0..20).map(|number| {
+        let mut client = server.client.clone();
+        async move { client.claim(delivery(&format!("m{number}"), 1)).await }
+    });
+    let answers = futures_util::future::join_all(calls).await;
+    let lost = answers.iter().filter(|answer| answer.is_err()).count();
+    assert!(lost > 0, "nobody waited for the task that died");
+    for answer in answers {
+        match answer {
+            Ok(response) => drop(acquired(&response.into_inner())),
+            Err(status) => assert_eq!(refusal(&status).reason, "OUTCOME_UNKNOWN"),
+        }
+    }
+    for number in 0..20 {
+        let mut client = server.client.clone();
+        acquired(&client.claim(delivery(&format!("m{number}"), 1)).await.unwrap().into_inner());
+    }
+    server.stop().await;
+}
+
+async fn a_row_that_can_not_be_read_fails_alone(kind: Kind) {
+    let (mut server, _) = server(kind).await;
+    for id in ["good", "bad"] {
+        let held = acquired(&server.client.claim(delivery(id, 1)).await.unwrap().into_inner());
+        server.client.complete(complete(id, held.token)).await.unwrap();
+    }
+    server.at.execute("UPDATE @entries SET state = 77 WHERE id = 'bad'").await;
+    let requests = vec![delivery("good", 2), delivery("bad", 3)];
+    let answers = server.client.batch_claim(proto::BatchClaimRequest { requests }).await;
+    let answers = answers.unwrap().into_inner().responses;
+    completed(&answers[0]);
+    let Some(Verdict::Rejected(rejected)) = &answers[1].verdict else { panic!("{answers:?}") };
+    assert_eq!(rejected.reason(), proto::ErrorReason::EntryUnreadable);
+    // Another key behind the same hash is an error, never a silent duplicate.
+    server.at.execute("UPDATE @entries SET state = 4, id = 'another' WHERE id = 'bad'").await;
+    let refused = refusal(&server.client.claim(delivery("bad", 4)).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Internal, "KEY_COLLISION"));
+    server.stop().await;
+}

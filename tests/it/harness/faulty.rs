@@ -1,0 +1,158 @@
+//! A store that fails on demand, around a real one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
+use idempotency_ledger::store::{
+    Base, Completion, Fault, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
+};
+
+/// How the next write fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inject {
+    /// It is carried out, and its answer is lost.
+    LostAnswer,
+    /// The connection breaks before it is carried out.
+    LostRequest,
+    /// The store refuses it.
+    Unavailable,
+    /// It loses against another one.
+    Conflict,
+    /// The task that carries it out dies of a bug.
+    Panic,
+}
+
+/// Ids that start with this spoil the statement that carries them.
+pub(crate) const POISON: &str = "poison";
+
+#[derive(Default)]
+pub(crate) struct Plan {
+    faults: Mutex<VecDeque<Inject>>,
+    /// How many statements wrote, or tried to.
+    pub(crate) writes: AtomicUsize,
+}
+
+impl Plan {
+    pub(crate) fn next(&self, faults: impl IntoIterator<Item = Inject>) {
+        self.faults.lock().unwrap().extend(faults);
+    }
+
+    fn take(&self) -> Option<Inject> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        let fault = self.faults.lock().unwrap().pop_front();
+        assert!(fault != Some(Inject::Panic), "a bug, on demand");
+        fault
+    }
+}
+
+pub(crate) struct FaultyStore {
+    pub(crate) inner: Arc<dyn Store>,
+    pub(crate) plan: Arc<Plan>,
+}
+
+struct FaultySession {
+    inner: Box<dyn Session>,
+    plan: Arc<Plan>,
+}
+
+fn lost() -> StoreError {
+    StoreError::Unknown("the connection broke, on demand".into())
+}
+
+/// Carries a write out, or not, as the plan has it.
+macro_rules! carried_out {
+    ($plan:expr, $poisoned:expr, $write:expr) => {{
+        let fault = $plan.take();
+        if $poisoned {
+            return Err(StoreError::NotApplied(Fault::Permanent("poison, on demand".into())));
+        }
+        match fault {
+            None => $write.await,
+            Some(Inject::LostAnswer) => {
+                $write.await?;
+                Err(lost())
+            }
+            Some(Inject::LostRequest | Inject::Panic) => Err(lost()),
+            Some(Inject::Unavailable) => Err(StoreError::NotApplied(Fault::Unavailable("on demand".into()))),
+            Some(Inject::Conflict) => Err(StoreError::NotApplied(Fault::Conflict("on demand".into()))),
+        }
+    }};
+}
+
+fn poisoned<'k>(mut keys: impl Iterator<Item = &'k Key>) -> bool {
+    keys.any(|key| key.id().starts_with(POISON))
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn describe(&self) -> String {
+        format!("{}, that fails on demand", self.inner.describe())
+    }
+
+    fn sessions(&self) -> usize {
+        1
+    }
+
+    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
+        let inner = self.inner.open().await?;
+        Ok(Box::new(FaultySession { inner, plan: Arc::clone(&self.plan) }))
+    }
+
+    async fn migrate(&self) -> Result<usize, StoreError> {
+        self.inner.migrate().await
+    }
+}
+
+#[async_trait]
+impl Session for FaultySession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        self.inner.load(keys).await
+    }
+
+    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+        carried_out!(self.plan, poisoned(rows.iter().map(|row| &row.key)), self.inner.insert(rows, base))
+    }
+
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+        carried_out!(
+            self.plan,
+            poisoned(completions.iter().map(|one| &one.key)),
+            self.inner.complete(completions)
+        )
+    }
+
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+        carried_out!(self.plan, poisoned(entries.iter().map(|row| &row.key)), self.inner.replace(entries))
+    }
+
+    async fn beat(&mut self) -> Result<Reading, StoreError> {
+        self.inner.beat().await
+    }
+
+    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
+        self.inner.list(listing).await
+    }
+
+    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
+        self.inner.due(limit).await
+    }
+
+    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
+        self.inner.look_again(entries).await
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
+        self.inner.purge(entries).await
+    }
+
+    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
+        self.inner.remembered().await
+    }
+
+    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError> {
+        self.inner.remember(all).await
+    }
+}
