@@ -21,6 +21,8 @@ pub(crate) struct Cluster {
     pub(crate) port: u16,
     /// Ends the server when it closes, also if this process is killed.
     watch: Option<Child>,
+    /// What the watch does at the very end.
+    last: String,
 }
 
 /// The folder with `initdb` and `postgres`.
@@ -66,8 +68,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl Cluster {
-    /// Makes and starts a cluster; `settings` are lines of its configuration.
-    pub(crate) fn start(settings: &str) -> Cluster {
+    fn make(settings: &str) -> Cluster {
         let folder = tempfile::Builder::new().prefix("ledger-pg-").tempdir_in("/tmp").expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("postgres:postgres").arg(folder.path()).status();
@@ -91,7 +92,20 @@ impl Cluster {
         let mut child = shell(&append).stdin(Stdio::piped()).spawn().expect("sh");
         child.stdin.take().unwrap().write_all(configuration.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
-        let mut cluster = Cluster { folder, bin, port, watch: None };
+        Cluster { folder, bin, port, watch: None, last: String::new() }
+    }
+
+    /// Makes and starts a cluster; `settings` are lines of its configuration.
+    pub(crate) fn start(settings: &str) -> Cluster {
+        let mut cluster = Cluster::make(settings);
+        cluster.run();
+        cluster
+    }
+
+    /// A cluster that nobody drops: its watch removes its folder.
+    fn for_good(settings: &str) -> Cluster {
+        let mut cluster = Cluster::make(settings);
+        cluster.last = format!("; rm -rf '{}'", cluster.folder.path().display());
         cluster.run();
         cluster
     }
@@ -103,9 +117,10 @@ impl Cluster {
     /// Starts the server, and waits until it answers.
     pub(crate) fn run(&mut self) {
         let script = format!(
-            "'{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server; wait $server",
+            "'{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server; wait $server{2}",
             self.bin.display(),
-            self.data().display()
+            self.data().display(),
+            self.last
         );
         self.watch = Some(shell(&script).stdin(Stdio::piped()).spawn().expect("postgres"));
         for _ in 0..600 {
@@ -166,7 +181,7 @@ impl Drop for Cluster {
 /// The cluster that the suites share. Crash safety is off: nothing here crashes.
 pub(crate) fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
-    SHARED.get_or_init(|| Cluster::start("fsync = off\nfull_page_writes = off"))
+    SHARED.get_or_init(|| Cluster::for_good("fsync = off\nfull_page_writes = off"))
 }
 
 /// A database of the shared cluster, migrated, whose clock tests can set.
