@@ -1,0 +1,25 @@
+"""Where a test makes the consumer die or stand still. Without FAULTS it does nothing.
+
+FAULTS is a JSON object from a message's id to [point, signal]; FAULTS_DONE is a folder that
+remembers what has happened, so that each happens once, whichever process it hits.
+"""
+
+import json
+import os
+import pathlib
+import signal
+
+_PLAN = json.loads(os.environ.get("FAULTS", "{}"))
+
+
+def point(name, message_id):
+    planned = _PLAN.get(message_id)
+    if not planned or planned[0] != name:
+        return
+    done = pathlib.Path(os.environ["FAULTS_DONE"]) / message_id
+    try:
+        with done.open("x") as file:  # fails if it happened before
+            file.write(str(os.getpid()))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.Signals[planned[1]])

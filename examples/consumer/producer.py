@@ -1,0 +1,38 @@
+"""Publishes CloudEvents to NATS JetStream, each as often as asked: producers repeat themselves."""
+
+import argparse
+import asyncio
+import datetime
+import json
+
+import nats
+from nats.js.api import StreamConfig
+
+
+def cloud_event(message_id, kind="payment"):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {
+        "specversion": "1.0", "id": message_id, "source": "shop/checkout", "type": kind,
+        "time": now.isoformat(), "datacontenttype": "application/json", "data": {"amount": 42},
+    }
+
+
+async def publish(url, events):
+    broker = await nats.connect(url)
+    stream = broker.jetstream()
+    await stream.add_stream(StreamConfig(name="EVENTS", subjects=["events.>"]))
+    await stream.add_stream(StreamConfig(name="DEAD", subjects=["dead.>"]))
+    for event in events:
+        await stream.publish("events.payments", json.dumps(event).encode())
+    await broker.close()
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("ids", nargs="+", help="the messages' ids")
+    arguments.add_argument("--nats", default="nats://127.0.0.1:4222")
+    arguments.add_argument("--copies", type=int, default=2)
+    options = arguments.parse_args()
+    wanted = [cloud_event(message_id) for message_id in options.ids for _ in range(options.copies)]
+    asyncio.run(publish(options.nats, wanted))
+    print(f"{len(wanted)} messages published")

@@ -1,0 +1,82 @@
+"""Starts and stops real processes: the server, the broker, consumers."""
+
+import argparse
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "examples"))
+sys.path.insert(0, str(ROOT / "examples" / "consumer"))
+
+
+def options(description):
+    arguments = argparse.ArgumentParser(description=description)
+    arguments.add_argument("--binary", default=str(ROOT / "target/debug/idempotency-ledger"))
+    arguments.add_argument("--database-url", help="an empty database [default: SQLite in a new folder]")
+    return arguments.parse_args()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for(what, check, seconds=20.0, every=0.05):
+    """Polls until `check` is true; a condition, never a mere pause."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if check():
+            return
+        time.sleep(every)
+    raise AssertionError(f"after {seconds} s still not so: {what}")
+
+
+class Running:
+    """Processes that end with the `with` block, however it ends."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="ledger-test-")
+        self.path = pathlib.Path(self.folder.name)
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+        self.folder.cleanup()
+
+    def start(self, name, *command, environment=None):
+        log = (self.path / f"{name}.log").open("ab")
+        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, env=environment)
+        self.processes.append(process)
+        return process
+
+    def log(self, name):
+        return (self.path / f"{name}.log").read_text(errors="replace")
+
+    def serve(self, binary, database_url, *more, name="server"):
+        """A server that is healthy; returns its process and its address."""
+        database_url = database_url or f"sqlite://{self.path / 'ledger.db'}"
+        if database_url.startswith("postgres"):
+            subprocess.run([binary, "migrate", "--database-url", database_url], check=True)
+        address = f"127.0.0.1:{free_port()}"
+        process = self.start(name, binary, "serve", "--listen", address, "--database-url", database_url, *more)
+
+        def healthy():
+            assert process.poll() is None, self.log(name)
+            asked = subprocess.run([binary, "health", "--address", address], capture_output=True)
+            return asked.returncode == 0
+
+        wait_for("the server is healthy", healthy)
+        return process, address
