@@ -23,7 +23,7 @@ struct Cli {
         long,
         global = true,
         env = "IDEMPOTENCY_LEDGER_LOG",
-        default_value = "info",
+        default_value = "info,sqlx::postgres::notice=warn",
         value_name = "FILTER"
     )]
     log: String,
