@@ -17,9 +17,9 @@ until (: <>/dev/tcp/127.0.0.1/50051) 2>/dev/null; do
     sleep 0.2
 done
 say "listening, after $SECONDS s"
-quietly python3 -m venv /tmp/quickstart
-quietly /tmp/quickstart/bin/pip install grpcio-tools
-/tmp/quickstart/bin/python examples/quickstart.py
+quietly python3 -m venv .venv
+quietly .venv/bin/pip install grpcio-tools
+.venv/bin/python examples/quickstart.py
 kill "$server"
 wait "$server" || die "the server did not stop in good order"
 trap - EXIT

@@ -20,13 +20,12 @@ on_sqlite() {
     return "$code"
 }
 
-# on_postgres SCRIPT: runs it against a server over a new cluster, which holds the ledger's tables.
+# on_postgres SCRIPT: runs it against a server over a new cluster.
 on_postgres() {
     local binary code=0
     binary=$(server_binary)
     postgres_start
     say "$1 on Postgres"
-    quietly "$binary" migrate --database-url "$POSTGRES_URL"
     python "$1" --binary "$binary" --database-url "$POSTGRES_URL" || code=$?
     postgres_stop
     return "$code"
