@@ -42,19 +42,19 @@ impl TryFrom<String> for Human {
 #[derive(Clone, Debug, Default, Deserialize, clap::Args)]
 #[serde(deny_unknown_fields, default)]
 #[group(skip)]
-#[allow(missing_docs, reason = "the text of each is its help")]
+#[allow(clippy::doc_markdown, rustdoc::bare_urls, reason = "each text is also its flag's help")]
 pub struct Settings {
     /// Where to listen [default: 127.0.0.1:50051]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Where the ledger lives: <sqlite://FILE> or <postgres://USER:PASSWORD@HOST/DATABASE>
-    /// [default: <sqlite://data/ledger.db>]
+    /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE
+    /// [default: sqlite://data/ledger.db]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<usize>,
-    /// Named prepared statements; false behind `PgBouncer` in transaction mode [default: true]
+    /// Named prepared statements; false behind PgBouncer in transaction mode [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PREPARED_STATEMENTS", value_name = "BOOL")]
     pub prepared_statements: Option<bool>,
     /// How long to wait for the store at the start, at most 10m [default: 10s]
@@ -69,7 +69,7 @@ pub struct Settings {
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
     pub deadline_max: Option<Human>,
-    /// How long to go on serving after SIGTERM while saying `NOT_SERVING`, at most 10m [default: 5s]
+    /// How long to go on serving after SIGTERM while saying NOT_SERVING, at most 10m [default: 5s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_WAIT", value_name = "DURATION")]
     pub drain_wait: Option<Human>,
     /// How long calls under way may take after that, at most 10m [default: 15s]

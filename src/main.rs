@@ -49,7 +49,8 @@ enum Command {
 /// Flags come before the environment, the environment before the file.
 #[derive(clap::Args)]
 struct Settled {
-    /// A TOML file with any of these settings (as `snake_case`) and the policies
+    #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
+    /// A TOML file with any of these settings (as snake_case) and the policies
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
