@@ -33,7 +33,8 @@ struct Cli {
 enum Command {
     /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
     Serve(Settled),
-    /// Bring the store's schema up to this binary's version. `SQLite` does so by itself at the start
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
     Migrate(Settled),
     /// Ask a server whether it serves; exits with 0 if it does
     Health {

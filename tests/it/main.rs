@@ -20,3 +20,4 @@ mod faults;
 mod retention;
 mod settle_table;
 mod stores;
+mod storm;

@@ -60,7 +60,7 @@ need_venv() {
     [[ -f .venv/stamp && $(<.venv/stamp) == "$stamp" ]] && return 0
     need venv
     say "installing the Python packages into .venv"
-    rm -rf .venv
+    rm -rf .venv && hash -r
     quietly python3 -m venv .venv
     quietly .venv/bin/python -m pip install --require-hashes -r tests/lib/tools.txt
     quietly .venv/bin/python -m pip install -r tests/python/requirements.txt

@@ -3,6 +3,7 @@
 pub(crate) mod details;
 pub(crate) mod faulty;
 pub(crate) mod postgres;
+pub(crate) mod random;
 pub(crate) mod server;
 
 /// Stamps each case once per store, so that a failure is named singly.

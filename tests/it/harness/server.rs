@@ -127,14 +127,21 @@ impl TestStore {
     }
 }
 
-/// A running server.
+/// A running server, on any store.
+pub(crate) struct Served {
+    pub(crate) client: LedgerServiceClient<Channel>,
+    pub(crate) admin: AdminServiceClient<Channel>,
+    pub(crate) address: std::net::SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+/// A running server on a store of its own.
 pub(crate) struct TestServer {
     pub(crate) at: TestStore,
     pub(crate) client: LedgerServiceClient<Channel>,
     pub(crate) admin: AdminServiceClient<Channel>,
-    pub(crate) address: std::net::SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    served: Option<JoinHandle<()>>,
+    served: Served,
 }
 
 /// How a test's server differs from the usual one.
@@ -170,19 +177,10 @@ impl Setup {
     }
 }
 
-impl TestServer {
-    pub(crate) async fn start(kind: Kind) -> TestServer {
-        TestServer::start_with(kind, Setup::default()).await
-    }
-
-    pub(crate) async fn start_with(kind: Kind, setup: Setup) -> TestServer {
-        TestServer::on(TestStore::new(kind).await, setup).await
-    }
-
-    /// A server on a store that may have been used before.
-    pub(crate) async fn on(at: TestStore, setup: Setup) -> TestServer {
+impl Served {
+    pub(crate) async fn start(store: Arc<dyn Store>, setup: Setup) -> Served {
         let policies = Policies::new(setup.default, setup.own);
-        let mut session = at.store.open().await.unwrap();
+        let mut session = store.open().await.unwrap();
         let policies = adopt(&policies, &mut *session).await.unwrap();
         drop(session);
         let options = LedgerOptions {
@@ -191,7 +189,7 @@ impl TestServer {
             registered_only: setup.registered_only,
             sweep: SweepOptions { every: setup.sweep_every, batch: 500, rest_factor: 1 },
         };
-        let ledger = Ledger::start(Arc::clone(&at.store), policies, options);
+        let ledger = Ledger::start(store, policies, options);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -208,22 +206,44 @@ impl TestServer {
             serve(listener, ledger, edge, stopped).await.unwrap();
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        TestServer {
-            at,
+        Served {
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
             admin: AdminServiceClient::new(channel),
             address,
-            stop: Some(stop),
-            served: Some(served),
+            stop,
+            served,
         }
     }
 
-    /// Stops the server, and gives its store back.
-    pub(crate) async fn stop(mut self) -> TestStore {
+    /// Drains, and ends.
+    pub(crate) async fn stop(self) {
         drop(self.client);
         drop(self.admin);
-        drop(self.stop.take());
-        self.served.take().unwrap().await.unwrap();
+        drop(self.stop);
+        self.served.await.unwrap();
+    }
+}
+
+impl TestServer {
+    pub(crate) async fn start(kind: Kind) -> TestServer {
+        TestServer::start_with(kind, Setup::default()).await
+    }
+
+    pub(crate) async fn start_with(kind: Kind, setup: Setup) -> TestServer {
+        TestServer::on(TestStore::new(kind).await, setup).await
+    }
+
+    /// A server on a store that may have been used before.
+    pub(crate) async fn on(at: TestStore, setup: Setup) -> TestServer {
+        let served = Served::start(Arc::clone(&at.store), setup).await;
+        TestServer { at, client: served.client.clone(), admin: served.admin.clone(), served }
+    }
+
+    /// Stops the server, and gives its store back.
+    pub(crate) async fn stop(self) -> TestStore {
+        drop(self.client);
+        drop(self.admin);
+        self.served.stop().await;
         self.at
     }
 
