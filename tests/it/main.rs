@@ -17,6 +17,7 @@ mod batches;
 mod claim_table;
 mod claims;
 mod faults;
+mod limits;
 mod retention;
 mod settle_table;
 mod stores;

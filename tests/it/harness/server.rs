@@ -247,6 +247,10 @@ impl TestServer {
         self.at
     }
 
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.served.address
+    }
+
     /// Moves the store's clock on.
     pub(crate) async fn advance(&self, span: Span) {
         self.at.set_clock(self.at.now() + span).await;
