@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::pedantic,
     clippy::nonminimal_bool,
+    clippy::type_complexity,
     clippy::wildcard_enum_match_arm,
     reason = "a test says what it misses by panicking, and reads like a table"
 )]

@@ -113,7 +113,7 @@ async fn no_key_has_two_live_holders_and_no_token_shrinks() {
         );
         storm.counts.killed.fetch_add(killed.fetch_all(&mut admin).await.unwrap().len(), Ordering::Relaxed);
         round += 1;
-        if round % 30 == 0 {
+        if round.is_multiple_of(30) {
             reclaims = expiries(&mut admin).await;
         }
     }
@@ -204,20 +204,20 @@ impl Storm {
     {
         for _ in 0..20 {
             let replica = self.replicas[usize::try_from(random.below(2)).unwrap()].clone();
-            if random.percent(5) {
-                let patience = Duration::from_micros(random.below(8_000));
-                let Ok(answer) = tokio::time::timeout(patience, send(replica)).await else {
+            let patience = if random.percent(5) {
+                Duration::from_micros(random.below(8_000))
+            } else {
+                Duration::from_secs(60)
+            };
+            match tokio::time::timeout(patience, send(replica)).await {
+                Err(_) => {
                     self.counts.dropped.fetch_add(1, Ordering::Relaxed);
                     if random.percent(50) {
                         return None;
                     }
-                    continue;
-                };
-                return Some(answer.map(tonic::Response::into_inner));
-            }
-            match send(replica).await {
-                Ok(answer) => return Some(Ok(answer.into_inner())),
-                Err(status)
+                }
+                Ok(Ok(answer)) => return Some(Ok(answer.into_inner())),
+                Ok(Err(status))
                     if matches!(
                         status.code(),
                         Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted
@@ -228,7 +228,7 @@ impl Storm {
                     }
                     tokio::time::sleep(Duration::from_millis(random.below(20))).await;
                 }
-                Err(status) => return Some(Err(status)),
+                Ok(Err(status)) => return Some(Err(status)),
             }
         }
         None
