@@ -15,6 +15,7 @@ mod harness;
 
 mod admin;
 mod batches;
+mod cancel;
 mod claim_table;
 mod claims;
 mod faults;

@@ -9,6 +9,7 @@ use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
     Base, Completion, Fault, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
 };
+use tokio::sync::Semaphore;
 
 /// How the next write fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +31,47 @@ pub(crate) enum Inject {
 /// Ids that start with this spoil the statement that carries them.
 pub(crate) const POISON: &str = "poison";
 
-#[derive(Default)]
 pub(crate) struct Plan {
     faults: Mutex<VecDeque<Inject>>,
     /// How many statements wrote, or tried to.
     pub(crate) writes: AtomicUsize,
+    /// Each write takes a permit; there are more than enough until a test closes the gate.
+    gate: Semaphore,
 }
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan { faults: Mutex::default(), writes: AtomicUsize::new(0), gate: Semaphore::new(OPEN) }
+    }
+}
+
+/// The permits of an open gate.
+const OPEN: usize = 1 << 20;
 
 impl Plan {
     pub(crate) fn next(&self, faults: impl IntoIterator<Item = Inject>) {
         self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// From now on writes wait at the gate.
+    pub(crate) fn close(&self) {
+        self.gate.forget_permits(usize::MAX);
+    }
+
+    /// Lets one write through.
+    pub(crate) fn let_through(&self) {
+        self.gate.add_permits(1);
+    }
+
+    pub(crate) fn open(&self) {
+        self.gate.add_permits(OPEN - self.gate.available_permits());
+    }
+
+    /// Waits until so many writes have come to the gate, ever.
+    pub(crate) async fn arrived(&self, writes: usize) {
+        while self.writes.load(Ordering::SeqCst) < writes {
+            tokio::task::yield_now().await;
+        }
     }
 
     fn take(&self) -> Option<Inject> {
@@ -68,6 +100,7 @@ fn lost() -> StoreError {
 macro_rules! carried_out {
     ($plan:expr, $poisoned:expr, $write:expr) => {{
         let fault = $plan.take();
+        $plan.gate.acquire().await.unwrap().forget();
         if $poisoned {
             return Err(StoreError::NotApplied(Fault::Permanent("poison, on demand".into())));
         }
