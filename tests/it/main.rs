@@ -14,12 +14,14 @@
 mod harness;
 
 mod admin;
+mod architecture;
 mod batches;
 mod cancel;
 mod claim_table;
 mod claims;
 mod faults;
 mod limits;
+mod process;
 mod retention;
 mod settle_table;
 mod stores;

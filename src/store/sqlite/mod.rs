@@ -102,7 +102,9 @@ impl SqliteSession {
                 Some(connection) => shared.carry_out(connection, work).await,
                 None => Err(StoreError::NotApplied(Fault::Unavailable("no connection".into()))),
             };
-            if matches!(done, Err(StoreError::Unknown(_))) {
+            // A full disk, say, ends a transaction behind the driver's back: after an error of
+            // SQLite's nothing but a new connection is known to be clean.
+            if !matches!(done, Ok(_) | Err(StoreError::NotApplied(Fault::ClockBehind))) {
                 *slot = None;
             }
             done

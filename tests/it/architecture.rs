@@ -1,0 +1,117 @@
+//! The borders that a single crate does not have by itself, and the promises that are about the
+//! source: who may import whom, where time and chance live, what is published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use idempotency_ledger::rpc::proto::ErrorReason;
+
+fn files(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                found.push((path, text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} is empty");
+    found
+}
+
+/// The code of a file, without its comments.
+fn code(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_room_imports_only_what_it_may() {
+    // Who, and what must not stand there.
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "src/domain",
+            &["crate::store", "crate::ledger", "crate::rpc", "sqlx", "tonic", "tokio", "async ", "tracing"],
+        ),
+        ("src/store", &["crate::ledger", "crate::rpc", "tonic"]),
+        (
+            "src/ledger",
+            &[
+                "crate::rpc",
+                "sqlx",
+                "tonic",
+                "PostgresStore",
+                "SqliteStore",
+                "store::postgres",
+                "store::sqlite",
+            ],
+        ),
+        ("src/rpc", &["sqlx", "PostgresStore", "SqliteStore", "dyn Store", "dyn Session"]),
+    ];
+    for (folder, forbidden) in rows {
+        for (path, text) in files(folder) {
+            for word in *forbidden {
+                assert!(!code(&text).contains(word), "{} must not use {word}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn time_and_chance_have_one_home_each() {
+    for (word, home) in [("SystemTime::now", "clock.rs"), ("Uuid::new_v4", "convert.rs")] {
+        for (path, text) in files("src") {
+            assert!(!code(&text).contains(word) || path.ends_with(home), "{word} in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_reason_is_published() {
+    let source =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain/reason.rs")).unwrap();
+    let body = source.split("pub enum Reason {").nth(1).unwrap().split('}').next().unwrap();
+    let words: Vec<String> = body
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            let parts = word.char_indices().flat_map(|(at, c)| {
+                (at > 0 && c.is_uppercase()).then_some('_').into_iter().chain(c.to_uppercase())
+            });
+            format!("ERROR_REASON_{}", parts.collect::<String>())
+        })
+        .collect();
+    for word in &words {
+        assert!(ErrorReason::from_str_name(word).is_some(), "{word} is not published");
+    }
+    let published = (1..).map_while(|number| ErrorReason::try_from(number).ok());
+    for reason in published {
+        assert!(words.iter().any(|word| word == reason.as_str_name()), "{reason:?} is never used");
+    }
+}
+
+#[test]
+fn both_stores_have_the_same_migrations() {
+    let names = |store: &str| {
+        let mut names: Vec<_> = files(&format!("migrations/{store}"))
+            .iter()
+            .map(|(path, _)| path.file_name().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("postgres"), names("sqlite"));
+}
+
+#[test]
+fn files_are_small() {
+    for (path, text) in files("src").into_iter().chain(files("tests/it")) {
+        let lines = text.lines().count();
+        assert!(lines <= 700, "{} has {lines} lines: does it still have one duty?", path.display());
+    }
+}

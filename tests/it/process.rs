@@ -1,0 +1,376 @@
+//! The program itself: what is wrong at its start is said with the name of its setting; what breaks
+//! while it serves loses nothing.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto::{
+    self, claim_response::Verdict, ledger_service_client::LedgerServiceClient,
+};
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::harness::details::{acquired, claim, completed, key, refusal};
+use crate::harness::postgres::{Cluster, free_port};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(BINARY).args(arguments).args(["--startup-wait", "0s"]).output().unwrap()
+}
+
+/// It fails, and says all of this.
+fn fails(arguments: &[&str], says: &[&str]) {
+    let output = run(arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{arguments:?} must fail");
+    for word in says {
+        assert!(text.contains(word), "{arguments:?} must say {word:?}: {text}");
+    }
+}
+
+/// A server that is killed when the test ends.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    async fn start(database_url: &str) -> Server {
+        Server::spawn(Command::new(BINARY), database_url).await
+    }
+
+    async fn spawn(mut command: Command, database_url: &str) -> Server {
+        let address = format!("127.0.0.1:{}", free_port());
+        command.args(["serve", "--listen", &address, "--database-url", database_url, "--drain-wait", "0s"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Server { child, address };
+        let until = Instant::now() + Duration::from_secs(30);
+        while server.health().await != Some(ServingStatus::Serving) {
+            assert!(server.child.try_wait().unwrap().is_none(), "the server ended");
+            assert!(Instant::now() < until, "the server does not serve");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        server
+    }
+
+    async fn channel(&self) -> Option<Channel> {
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.ok()
+    }
+
+    async fn client(&self) -> LedgerServiceClient<Channel> {
+        LedgerServiceClient::new(self.channel().await.unwrap())
+    }
+
+    async fn health(&self) -> Option<ServingStatus> {
+        let mut client = HealthClient::new(self.channel().await?);
+        let answer = client.check(HealthCheckRequest { service: String::new() }).await.ok()?;
+        Some(answer.into_inner().status())
+    }
+
+    async fn becomes(&self, status: ServingStatus) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.health().await != Some(status) {
+            assert!(Instant::now() < until, "the server does not become {status:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGKILL: what a crash does.
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+fn sqlite(folder: &Path) -> String {
+    format!("sqlite://{}", folder.join("ledger.db").display())
+}
+
+#[test]
+fn a_wrong_setting_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let fine = sqlite(folder.path());
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["serve", "--database-url", "mysql://x"], &["database_url", "sqlite://", "postgres://"]),
+        (&["serve", "--database-url", "sqlite://"], &["database_url", "path of a file"]),
+        (
+            &["serve", "--database-url", "sqlite:///no/such/folder/ledger.db"],
+            &["database_url", "/no/such/folder"],
+        ),
+        (&["serve", "--database-url", "sqlite:///proc/ledger.db"], &["database_url", "writable"]),
+        (&["serve", "--database-url", "postgres://127.0.0.1:1/x"], &["database_url", "127.0.0.1:1"]),
+        (&["serve", "--database-url", &fine, "--queue-max", "3"], &["queue_max", "16 to 1000000"]),
+        (&["serve", "--database-url", &fine, "--deadline-max", "soon"], &["deadline-max", "30s"]),
+        (&["serve", "--database-url", &fine, "--listen", "nowhere"], &["--listen"]),
+        (&["serve", "--database-url", &fine, "--config", "/no/such.toml"], &["config", "/no/such.toml"]),
+        (&["migrate", "--database-url", "sqlite:///no/such/folder/ledger.db"], &["database_url"]),
+    ];
+    for (arguments, says) in rows {
+        fails(arguments, says);
+    }
+}
+
+#[test]
+fn a_wrong_policy_is_named_with_its_field_and_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ledger.toml");
+    for (text, says) in [
+        ("queue_maxx = 3", &["queue_maxx"][..]),
+        ("[policy]\nleese = \"3s\"", &["leese"]),
+        ("[policy]\nlease = \"soon\"", &["soon"]),
+        ("[policy]\nlease = \"500ms\"", &["policy.lease", "1s"]),
+        ("[policy]\nretention = \"500d\"", &["policy.retention", "400d"]),
+        ("[consumers.pay]\nmax_attempts = -1", &["consumers.\"pay\".max_attempts"]),
+        ("[consumers.pay]\non_expiry = \"EXPLODE\"", &["EXPLODE"]),
+        (
+            "[consumers.pay]\nretention = \"1d\"\nmax_redelivery_window = \"14d\"",
+            &["consumers.\"pay\".retention", "max_redelivery_window", "accept_risk"],
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        fails(&["serve", "--database-url", &sqlite(folder.path()), "--config", file.to_str().unwrap()], says);
+    }
+}
+
+#[test]
+fn help_lists_every_setting_and_the_commands() {
+    let help =
+        String::from_utf8(Command::new(BINARY).args(["serve", "--help"]).output().unwrap().stdout).unwrap();
+    for flag in
+        ["listen", "database-url", "config", "queue-max", "drain-wait", "batch-bytes-max", "log-format"]
+    {
+        assert!(help.contains(&format!("--{flag}")), "{flag}");
+        let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
+        assert!(help.contains(&variable), "{variable}");
+    }
+}
+
+#[tokio::test]
+async fn a_sqlite_file_has_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let server = Server::start(&url).await;
+    fails(
+        &["serve", "--listen", "127.0.0.1:0", "--database-url", &url],
+        &["database_url", "in use by another"],
+    );
+    fails(
+        &[
+            "serve",
+            "--listen",
+            &server.address,
+            "--database-url",
+            &sqlite(tempfile::tempdir().unwrap().path()),
+        ],
+        &["listen", &server.address],
+    );
+    drop(server);
+    // The lock ends with its process, however it died.
+    drop(Server::start(&url).await);
+}
+
+#[tokio::test]
+async fn a_schema_that_does_not_fit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                 VALUES (9999, 'of a newer binary', true, ''::bytea, 0)";
+    {
+        use sqlx::{Connection as _, Executor as _};
+        let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        connection.execute(sqlx::AssertSqlSafe(newer.replace("''::bytea", "x''"))).await.unwrap();
+        connection.close().await.unwrap();
+    }
+    fails(&["serve", "--database-url", &url], &["database_url", "9999"]);
+
+    let cluster = Cluster::start("fsync = off");
+    let url = cluster.url("postgres");
+    fails(&["serve", "--database-url", &url], &["database_url", "idempotency-ledger migrate"]);
+    fails(&["serve", "--database-url", &cluster.url("nobody")], &["database_url", "nobody"]);
+    assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
+    for (setting, says) in [
+        ("synchronous_commit = off", "synchronous_commit"),
+        ("default_transaction_read_only = on", "read-only"),
+    ] {
+        cluster.execute("template1", &format!("ALTER DATABASE postgres SET {setting}")).await;
+        fails(&["serve", "--database-url", &url], &["database_url", says]);
+        let name = setting.split(' ').next().unwrap();
+        cluster.execute("template1", &format!("ALTER DATABASE postgres RESET {name}")).await;
+    }
+    cluster.execute("postgres", newer).await;
+    fails(&["serve", "--database-url", &url], &["database_url", "9999", "newer"]);
+}
+
+#[tokio::test]
+async fn a_database_that_goes_away_and_comes_back_loses_nothing() {
+    let mut cluster = Cluster::start("");
+    let url = cluster.url("postgres");
+    assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
+    let server = Server::start(&url).await;
+    let mut client = server.client().await;
+    let held = acquired(&client.claim(claim("c", "held")).await.unwrap().into_inner());
+    let done = acquired(&client.claim(claim("c", "done")).await.unwrap().into_inner());
+    let complete =
+        |id: &str, token| proto::CompleteRequest { key: key("c", id), token, ..Default::default() };
+    client.complete(complete("done", done.token)).await.unwrap();
+    cluster.crash();
+    for _ in 0..5 {
+        let refused = refusal(&client.claim(claim("c", "new")).await.unwrap_err());
+        assert_eq!((refused.code, refused.advice.as_str()), (Code::Unavailable, "RETRY_LATER"));
+        assert!(["STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"].contains(&refused.reason.as_str()), "{refused:?}");
+    }
+    server.becomes(ServingStatus::NotServing).await;
+    cluster.run();
+    server.becomes(ServingStatus::Serving).await;
+    client.complete(complete("held", held.token)).await.unwrap();
+    for id in ["held", "done"] {
+        completed(&client.claim(claim("c", id)).await.unwrap().into_inner());
+    }
+}
+
+/// Claims and completes until the server dies; says what was acknowledged.
+async fn load(mut client: LedgerServiceClient<Channel>, worker: String) -> Vec<(String, bool)> {
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let id = format!("{worker}-{number}");
+        let Ok(answer) = client.claim(claim("c", &id)).await else { break };
+        let token = acquired(&answer.into_inner()).token;
+        let request = proto::CompleteRequest { key: key("c", &id), token, ..Default::default() };
+        let completed = client.complete(request).await.is_ok();
+        acknowledged.push((id, completed));
+        if !completed {
+            break;
+        }
+    }
+    acknowledged
+}
+
+async fn kill_and_look(url: &str) {
+    for round in 0..3 {
+        let mut server = Server::start(url).await;
+        let mut workers = Vec::new();
+        for worker in 0..8 {
+            workers.push(tokio::spawn(load(server.client().await, format!("{round}-{worker}"))));
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        server.child.kill().unwrap();
+        let mut acknowledged = Vec::new();
+        for worker in workers {
+            acknowledged.extend(worker.await.unwrap());
+        }
+        assert!(acknowledged.len() > 8, "too little happened");
+        drop(server);
+        let server = Server::start(url).await;
+        let mut client = server.client().await;
+        for (id, done) in acknowledged {
+            let answer = client.claim(claim("c", &id)).await.unwrap().into_inner();
+            let known = match answer.verdict {
+                Some(Verdict::Completed(_)) => true,
+                Some(Verdict::InProgress(_)) => !done,
+                _ => false,
+            };
+            assert!(known, "{id} was acknowledged: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_loses_nothing_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_and_look(&sqlite(folder.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_loses_nothing_on_postgres() {
+    let cluster = Cluster::start("");
+    let url = cluster.url("postgres");
+    assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
+    kill_and_look(&url).await;
+}
+
+/// A file system of one mebibyte: claims fill it, are then refused clearly, and what was
+/// acknowledged is there when there is room again.
+#[tokio::test]
+async fn a_full_disk_is_a_clear_refusal_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = format!(
+        "mount -t tmpfs -o size=1m tmpfs '{0}' && head -c 200000 /dev/zero > '{0}/ballast' && exec \"$@\"",
+        folder.path().display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", &mount, "sh", BINARY]);
+    let server = Server::spawn(command, &sqlite(folder.path())).await;
+    let mut client = server.client().await;
+    let (mut acknowledged, mut refused) = (Vec::new(), None);
+    for number in 0..20_000 {
+        let id = format!("{number}-{}", "x".repeat(480));
+        match client.claim(claim("c", &id)).await {
+            Ok(_) => acknowledged.push(id),
+            Err(status) => {
+                refused = Some(refusal(&status));
+                break;
+            }
+        }
+    }
+    let refused = refused.expect("the disk never became full");
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+    assert!(acknowledged.len() > 20, "only {}", acknowledged.len());
+    // Room again: seen through the server's own view of the file system.
+    let ballast = format!("/proc/{}/root{}/ballast", server.child.id(), folder.path().display());
+    std::fs::remove_file(ballast).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while client.claim(claim("c", "room again")).await.is_err() {
+        assert!(Instant::now() < until, "the server does not recover");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for id in acknowledged {
+        let answer = client.claim(claim("c", &id)).await.unwrap().into_inner();
+        assert!(matches!(answer.verdict, Some(Verdict::InProgress(_))), "{id} is lost: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn logs_are_json_by_a_switch_and_hold_no_payload() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let address = format!("127.0.0.1:{}", free_port());
+    let child = Command::new(BINARY)
+        .args(["serve", "--listen", &address, "--database-url", &sqlite(folder.path())])
+        .args(["--log-format", "json", "--log", "trace"])
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let server = Server { child, address };
+    server.becomes(ServingStatus::Serving).await;
+    let mut client = server.client().await;
+    let held = acquired(&client.claim(claim("c", "1")).await.unwrap().into_inner());
+    let (key, token) = (key("c", "1"), held.token);
+    let secret = "correct-horse-battery-staple";
+    let checkpoint = Some(bytes::Bytes::from_static(secret.as_bytes()));
+    client
+        .renew(proto::RenewRequest { key: key.clone(), token, checkpoint, ..Default::default() })
+        .await
+        .unwrap();
+    let error = secret.to_owned();
+    client.fail(proto::FailRequest { key: key.clone(), token, error, ..Default::default() }).await.unwrap();
+    let result = bytes::Bytes::from_static(secret.as_bytes());
+    client.complete(proto::CompleteRequest { key, token, result }).await.unwrap();
+    drop(server);
+    let text = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let ours: Vec<&str> = text.lines().filter(|line| line.contains("idempotency_ledger")).collect();
+    assert!(!ours.is_empty());
+    for line in text.lines() {
+        let parsed: Result<serde_json::Value, _> = serde_json::from_str(line);
+        assert!(parsed.is_ok(), "{line}");
+    }
+    assert!(!ours.iter().any(|line| line.contains(secret)), "a payload is in the log");
+}
