@@ -44,7 +44,7 @@ fn bin() -> PathBuf {
         .unwrap_or_else(|| panic!("no Postgres server was found; {INSTALL}"))
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().expect("id");
     String::from_utf8_lossy(&id.stdout).trim() == "0"
 }
