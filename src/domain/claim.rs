@@ -305,13 +305,56 @@ fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
 }
 
 /// Whether a claim may be guessed to find no entry without a look: nothing but the store's clock
-/// could then make it anything else than `acquired`. `now` is any recent reading of that clock.
+/// could then make it anything else than `acquired`. `now` is a recent reading of that clock;
+/// without one nothing is known of the window.
 #[must_use]
-pub(crate) fn guessable(claim: &Claim, policy: &super::Policy, now: StoreTime) -> bool {
+pub(crate) fn guessable(claim: &Claim, policy: &super::Policy, now: Option<StoreTime>) -> bool {
     const NEAR: Span = Span::from_secs(3_600);
-    let recent = claim.occurred_at.is_none_or(|occurred_at| {
-        occurred_at > now - policy.retention + NEAR && occurred_at > policy.window_floor
-    });
+    let inside = match (claim.occurred_at, now) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(occurred_at), Some(now)) => {
+            occurred_at > now - policy.retention + NEAR && occurred_at > policy.window_floor
+        }
+    };
     let present = policy.fingerprint != FingerprintMode::Require || !claim.fingerprint.is_empty();
-    recent && present && !policy.disabled
+    inside && present && !policy.disabled
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::{Claimant, Policy};
+
+    #[test]
+    fn only_a_claim_that_is_surely_inside_the_window_is_guessed() {
+        let now = StoreTime(1_780_000_000_000_000);
+        let week = Policy::default().retention;
+        let hour = Span::from_secs(3_600);
+        for (made, clock, guessed) in [
+            (None, None, true),
+            (None, Some(now), true),
+            (Some(now), Some(now), true),
+            (Some(now), None, false),
+            (Some(now - week), Some(now), false),
+            (Some(now - week + hour), Some(now), false),
+            (Some(now - week + hour + hour), Some(now), true),
+        ] {
+            let claim = Claim {
+                claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
+                lease: None,
+                fingerprint: Bytes::new(),
+                occurred_at: made,
+                traceparent: String::new(),
+            };
+            assert_eq!(guessable(&claim, &Policy::default(), clock), guessed, "{made:?} {clock:?}");
+            let disabled = Policy { disabled: true, ..Policy::default() };
+            let required = Policy { fingerprint: FingerprintMode::Require, ..Policy::default() };
+            let floor = Policy { window_floor: now, ..Policy::default() };
+            assert!(!guessable(&claim, &disabled, clock) && !guessable(&claim, &required, clock));
+            assert!(!guessable(&claim, &floor, clock) || made.is_none());
+        }
+    }
 }

@@ -9,10 +9,11 @@ mod reader;
 mod sweeper;
 mod worker;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -63,15 +64,19 @@ struct Shared {
 
 /// A recent reading of the store's clock: good enough to choose a guess, never to decide.
 #[derive(Debug, Default)]
-struct Recent(AtomicI64);
+struct Recent(Mutex<Option<(StoreTime, Instant)>>);
+
+/// An older reading is none.
+const RECENT: Duration = Duration::from_secs(60);
 
 impl Recent {
     fn note(&self, reading: &Reading) {
-        self.0.fetch_max(reading.now.micros(), Ordering::Relaxed);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((reading.now, Instant::now()));
     }
 
-    fn now(&self) -> StoreTime {
-        StoreTime(self.0.load(Ordering::Relaxed))
+    fn now(&self) -> Option<StoreTime> {
+        let noted = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.filter(|(_, at)| at.elapsed() < RECENT).map(|(now, _)| now)
     }
 }
 
