@@ -67,7 +67,7 @@ struct Shared {
 struct Recent(Mutex<Option<(StoreTime, Instant)>>);
 
 /// An older reading is none.
-const RECENT: Duration = Duration::from_secs(60);
+const RECENT: Duration = Duration::from_mins(1);
 
 impl Recent {
     fn note(&self, reading: &Reading) {
