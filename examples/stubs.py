@@ -5,7 +5,7 @@ A service of yours generates them once, in its build:
         idempotency/ledger/v1/ledger.proto
 """
 
-import atexit
+import hashlib
 import importlib
 import pathlib
 import shutil
@@ -15,16 +15,31 @@ import tempfile
 import grpc_tools
 from grpc_tools import protoc
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+PROTO = HERE.parent / "proto"
 FILES = ["idempotency/ledger/v1/ledger.proto", "idempotency/ledger/v1/admin.proto"]
 
-_folder = tempfile.mkdtemp(prefix="ledger-stubs-")
-atexit.register(shutil.rmtree, _folder, ignore_errors=True)
-_include = pathlib.Path(grpc_tools.__file__).parent / "_proto"
-if protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"-I{_include}", f"--python_out={_folder}",
-                f"--grpc_python_out={_folder}", *FILES]) != 0:
-    raise SystemExit("the protobuf files could not be compiled")
-sys.path.insert(0, _folder)
+
+def _generated():
+    """The folder with the stubs: made once for each version of the files."""
+    version = hashlib.sha256(b"".join((PROTO / file).read_bytes() for file in FILES)).hexdigest()[:16]
+    home = HERE / "__pycache__" / f"stubs-{version}"
+    if home.exists():
+        return home
+    home.parent.mkdir(exist_ok=True)
+    part = pathlib.Path(tempfile.mkdtemp(dir=home.parent))
+    include = pathlib.Path(grpc_tools.__file__).parent / "_proto"
+    if protoc.main(["protoc", f"-I{PROTO}", f"-I{include}", f"--python_out={part}",
+                    f"--grpc_python_out={part}", *FILES]) != 0:
+        raise SystemExit("the protobuf files could not be compiled")
+    try:
+        part.rename(home)
+    except OSError:  # another process was quicker
+        shutil.rmtree(part)
+    return home
+
+
+sys.path.insert(0, str(_generated()))
 
 pb = importlib.import_module("idempotency.ledger.v1.ledger_pb2")
 rpc = importlib.import_module("idempotency.ledger.v1.ledger_pb2_grpc")

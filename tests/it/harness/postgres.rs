@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -123,18 +123,23 @@ impl Cluster {
             self.last
         );
         self.watch = Some(shell(&script).stdin(Stdio::piped()).spawn().expect("postgres"));
-        for _ in 0..600 {
-            let ready = format!("'{}/pg_isready' -q -h 127.0.0.1 -p {}", self.bin.display(), self.port);
-            let psql = Path::new(&self.bin).join("pg_isready").exists();
-            let up = if psql {
-                shell(&ready).status().is_ok_and(|status| status.success())
-            } else {
-                std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
-            };
-            if up {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        // A connection, not a mere port: a server that is starting up listens already. On a thread of
+        // its own, since the caller may be within a runtime.
+        let url = self.url("postgres");
+        let up = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                for _ in 0..600 {
+                    if let Ok(connection) = PgConnection::connect(&url).await {
+                        return connection.close().await.is_ok();
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                false
+            })
+        });
+        if up.join().unwrap() {
+            return;
         }
         let log = std::fs::read_to_string(self.data().join("log")).unwrap_or_default();
         panic!("Postgres did not start: {log}");
