@@ -285,7 +285,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
     if queue_max * 5 / 8 < limits.batch_items {
         problems.push(format!(
             "queue_max: is {queue_max}, must be at least {} so that a batch of {} claims (batch_items_max) fits",
-            limits.batch_items * 8 / 5 + 1,
+            (limits.batch_items * 8).div_ceil(5),
             limits.batch_items
         ));
     }

@@ -26,6 +26,7 @@ from stubs import pb, rpc
 CONSUMER = "payments"
 OWNER = f"{socket.gethostname()}/{os.getpid()}"
 # Whether these were applied is unknown, or they were not: the identical request may be repeated.
+RETRY_LATER = pb.Advice.DESCRIPTOR.values_by_name["ADVICE_RETRY_LATER"]
 REPEATABLE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 
 
@@ -42,7 +43,7 @@ async def handle(ledger, message, process, dead_letter):
             try:
                 result = await process(event, answer.acquired)
             except Exception as error:  # whatever it is, the ledger decides what comes next
-                failed = await repeat(ledger.Fail, pb.FailRequest(key=key, token=token, error=repr(error)))
+                failed = await repeat(ledger.Fail, pb.FailRequest(key=key, token=token, error=type(error).__name__))
                 advice, wait = failed.advice, seconds(failed.retry_after)
             else:
                 advice = (await repeat(ledger.Complete, pb.CompleteRequest(key=key, token=token, result=result))).advice
@@ -76,8 +77,8 @@ def advice_of(error):
     for detail in status.details if status else []:
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info):
-            return pb.Advice.Value("ADVICE_" + info.metadata.get("advice", "RETRY_LATER"))
-    return pb.ADVICE_RETRY_LATER
+            return pb.Advice.DESCRIPTOR.values_by_name.get(f"ADVICE_{info.metadata['advice']}", RETRY_LATER).number
+    return RETRY_LATER.number
 
 
 def seconds(duration):

@@ -131,7 +131,7 @@ impl Ledger {
         let mut places = std::collections::HashMap::with_capacity(commands.len());
         let mut waiting = Vec::with_capacity(commands.len());
         for (key, command) in commands {
-            if let Err(rejection) = self.known(&key) {
+            if let Err(rejection) = self.known(&key, &command) {
                 waiting.push(Err(rejection));
                 continue;
             }
@@ -155,8 +155,10 @@ impl Ledger {
         Ok(answers)
     }
 
-    fn known(&self, key: &Key) -> Result<(), Rejection> {
-        if self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
+    /// Settlements work without registration too: who was granted a claim may end it.
+    fn known(&self, key: &Key, command: &Command) -> Result<(), Rejection> {
+        let claims = matches!(command, Command::Claim(_));
+        if claims && self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
             return Err(Rejection::new(
                 Reason::UnknownConsumer,
                 "this server serves only consumers that have a policy, and this one has none: register it",

@@ -1,5 +1,7 @@
 //! A row as it is stored, and how it becomes an entry: one home for both dialects.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -295,18 +297,24 @@ fn some_bytes(bytes: &Bytes) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then(|| bytes.to_vec())
 }
 
-/// Whether the schema that a store has is the one that this binary's migrations end with.
-pub(super) fn check_schema(migrations: &sqlx::migrate::Migrator, present: i64) -> Result<(), String> {
+/// How a store's schema stands to the one that this binary's migrations end with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Schema {
+    Fits,
+    /// What to tell people.
+    Older(String),
+    Newer(String),
+}
+
+pub(super) fn schema(migrations: &sqlx::migrate::Migrator, present: i64) -> Schema {
     let known = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
-    if present > known {
-        return Err(format!(
-            "the store's schema is version {present}, newer than this binary's {known}: run the newer binary"
-        ));
-    }
-    if present < known {
-        return Err(format!(
+    match present.cmp(&known) {
+        Ordering::Equal => Schema::Fits,
+        Ordering::Less => Schema::Older(format!(
             "the store's schema is version {present}, this binary needs {known}: run `idempotency-ledger migrate`"
-        ));
+        )),
+        Ordering::Greater => Schema::Newer(format!(
+            "the store's schema is version {present}, newer than this binary's {known}: run the newer binary"
+        )),
     }
-    Ok(())
 }

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{ClosedBy, Key, Span};
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use sqlx::{Connection as _, Row as _};
 use tokio::task::JoinHandle;
+use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, completed, key};
 use crate::harness::faulty::{FaultyStore, Plan};
@@ -36,6 +38,8 @@ type Call = JoinHandle<()>;
 struct Round<'a> {
     server: &'a TestServer,
     plan: &'a Plan,
+    /// A connection of the round's own: the server closes one that resets streams by the thousand.
+    client: LedgerServiceClient<Channel>,
     number: usize,
 }
 
@@ -53,7 +57,7 @@ impl Round<'_> {
     fn send(&self, group: &str, count: usize, tokens: &[i64]) -> Vec<Call> {
         (0..count)
             .map(|call| {
-                let mut client = self.server.client.clone();
+                let mut client = self.client.clone();
                 let id = id(self.number, group, call);
                 let token = tokens.get(call).copied();
                 tokio::spawn(async move {
@@ -143,7 +147,10 @@ async fn ten_thousand_cancelled_calls_leave_nothing_behind(kind: Kind) {
     let server = TestServer::on(at, Setup::default()).await;
     let mut counts = Counts::default();
     for number in 0..ROUNDS {
-        Round { server: &server, plan: &plan, number }.run(&mut counts).await;
+        let channel =
+            Channel::from_shared(format!("http://{}", server.address())).unwrap().connect().await.unwrap();
+        let client = LedgerServiceClient::new(channel);
+        Round { server: &server, plan: &plan, client, number }.run(&mut counts).await;
     }
     let all = counts.queued + counts.in_store + counts.answered;
     println!("{kind:?}: {all} cancelled calls: {counts:?}");

@@ -318,6 +318,9 @@ async fn an_unregistered_consumer_is_refused_where_registration_is_demanded(kind
     acquired(&server.client.claim(claim("known", "1")).await.unwrap().into_inner());
     let refused = refusal(&server.client.claim(claim("unknown", "1")).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "UNKNOWN_CONSUMER"));
+    // Only claims are refused: a settlement is looked at.
+    let request = proto::CompleteRequest { key: key("unknown", "1"), token: 1, result: Bytes::new() };
+    assert_eq!(refusal(&server.client.complete(request).await.unwrap_err()).reason, "ENTRY_NOT_FOUND");
     let requests = vec![claim("unknown", "2"), claim("known", "2")];
     let answer = server.client.batch_claim(proto::BatchClaimRequest { requests }).await;
     let answers = answer.unwrap().into_inner().responses;

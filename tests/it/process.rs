@@ -205,7 +205,20 @@ async fn a_schema_that_does_not_fit_is_refused() {
         let name = setting.split(' ').next().unwrap();
         cluster.execute("template1", &format!("ALTER DATABASE postgres RESET {name}")).await;
     }
+    let server = Server::start(&url).await;
     cluster.execute("postgres", newer).await;
+    // Who serves goes on, also on new connections; who starts does not.
+    cluster
+        .execute(
+            "template1",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'",
+        )
+        .await;
+    let mut client = server.client().await;
+    let until = Instant::now() + Duration::from_secs(10);
+    while client.claim(claim("c", "1")).await.is_err() {
+        assert!(Instant::now() < until, "a newer schema stopped who served");
+    }
     fails(&["serve", "--database-url", &url], &["database_url", "9999", "newer"]);
 }
 

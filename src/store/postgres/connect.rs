@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::errors::{of_connect, of_sqlx};
 use super::sql;
+use crate::store::row::{self, Schema};
 use crate::store::{Fault, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
@@ -47,17 +48,18 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError>
     }
 }
 
-/// A connection whose commits are durable, to a writable primary with the right schema.
-pub(super) async fn open(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+/// A connection whose commits are durable, to a writable primary with the right schema; a process
+/// that is `serving` already accepts a newer one.
+pub(super) async fn open(options: &PgConnectOptions, serving: bool) -> Result<PgConnection, StoreError> {
     let mut connection = connect(options).await?;
-    match timeout(CONNECT_TIMEOUT, check(&mut connection)).await {
+    match timeout(CONNECT_TIMEOUT, check(&mut connection, serving)).await {
         Ok(Ok(())) => Ok(connection),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(unavailable(format!("no answer within {CONNECT_TIMEOUT:?}"))),
     }
 }
 
-async fn check(connection: &mut PgConnection) -> Result<(), StoreError> {
+async fn check(connection: &mut PgConnection, serving: bool) -> Result<(), StoreError> {
     connection.execute(sql::SETTINGS).await.map_err(of_sqlx)?;
     let row = sqlx::query(sql::TRUST).persistent(false).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
     let version: i32 = row.try_get("version").map_err(of_sqlx)?;
@@ -84,9 +86,14 @@ async fn check(connection: &mut PgConnection) -> Result<(), StoreError> {
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
         return Err(schema("the database has no ledger yet: run `idempotency-ledger migrate`".into()));
     }
-    let row = sqlx::query(sql::SCHEMA).persistent(false).fetch_one(connection).await.map_err(of_sqlx)?;
-    let present: i64 = row.try_get("version").map_err(of_sqlx)?;
-    crate::store::row::check_schema(&MIGRATIONS, present).map_err(schema)
+    let found = sqlx::query(sql::SCHEMA).persistent(false).fetch_one(connection).await.map_err(of_sqlx)?;
+    let present: i64 = found.try_get("version").map_err(of_sqlx)?;
+    match row::schema(&MIGRATIONS, present) {
+        Schema::Fits => Ok(()),
+        // Migrations keep the version that is running working: whoever serves goes on.
+        Schema::Newer(_) if serving => Ok(()),
+        Schema::Older(problem) | Schema::Newer(problem) => Err(schema(problem)),
+    }
 }
 
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<usize, StoreError> {

@@ -7,6 +7,7 @@ pub(super) mod statements;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
@@ -41,6 +42,8 @@ pub struct PostgresStore {
     sessions: usize,
     persistent: bool,
     mark: Arc<Mark>,
+    /// A session was opened before.
+    serving: AtomicBool,
 }
 
 impl PostgresStore {
@@ -55,6 +58,7 @@ impl PostgresStore {
             sessions: options.sessions,
             persistent: options.prepared_statements,
             mark: Arc::default(),
+            serving: AtomicBool::new(false),
         })
     }
 }
@@ -70,7 +74,7 @@ impl Store for PostgresStore {
     }
 
     async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
-        let connection = connect::open(&self.connect).await?;
+        let connection = connect::open(&self.connect, self.serving.load(Ordering::SeqCst)).await?;
         let mut session = PgSession {
             connection,
             persistent: self.persistent,
@@ -80,7 +84,8 @@ impl Store for PostgresStore {
         };
         // A promoted database may have lost commits: take over what it has written down.
         let loaded = session.load(&[]).await?;
-        self.mark.0.fetch_max(loaded.reading.mark, std::sync::atomic::Ordering::SeqCst);
+        self.mark.0.fetch_max(loaded.reading.mark, Ordering::SeqCst);
+        self.serving.store(true, Ordering::SeqCst);
         Ok(Box::new(session))
     }
 

@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::errors::of_sqlx;
 use super::sql;
+use crate::store::row::{Schema, schema};
 use crate::store::{Fault, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -46,8 +47,12 @@ async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
 pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
     let mut connection = connect(path).await?;
     let present = version(&mut connection).await?;
-    crate::store::row::check_schema(&MIGRATIONS, present)
-        .map_err(|problem| StoreError::NotApplied(Fault::Schema(problem)))?;
+    match schema(&MIGRATIONS, present) {
+        Schema::Fits => {}
+        Schema::Older(problem) | Schema::Newer(problem) => {
+            return Err(StoreError::NotApplied(Fault::Schema(problem)));
+        }
+    }
     Ok(connection)
 }
 
