@@ -363,37 +363,11 @@ fn guess_absent(key: &Key, claim: &Claim, policy: &Policy, position: i64) -> Opt
     decision.write.map(|row| (decision.answer, row))
 }
 
-fn with_token(answer: Answer, granted: i64) -> Answer {
-    answer.map(|reply| match reply {
-        Reply::Verdict(Verdict::Acquired {
-            token: _,
-            attempt,
-            lease,
-            replayed,
-            effect_unknown,
-            prior_effect_started,
-            idempotency_key,
-            checkpoint,
-            last_error,
-            attempts_left,
-        }) => Reply::Verdict(Verdict::Acquired {
-            token: granted,
-            attempt,
-            lease,
-            replayed,
-            effect_unknown,
-            prior_effect_started,
-            idempotency_key,
-            checkpoint,
-            last_error,
-            attempts_left,
-        }),
-        other @ (Reply::Verdict(_)
-        | Reply::Renewed { .. }
-        | Reply::Completed { .. }
-        | Reply::Failed { .. }
-        | Reply::Released { .. }) => other,
-    })
+fn with_token(mut answer: Answer, granted: i64) -> Answer {
+    if let Ok(Reply::Verdict(Verdict::Acquired { token, .. })) = &mut answer {
+        *token = granted;
+    }
+    answer
 }
 
 /// A statement that does not answer is given up with its connection; whether it was applied is

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use sqlx::FromRow as _;
 use uuid::Uuid;
 
 use crate::domain::{Attempt, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, Span, State, StoreTime};
@@ -295,6 +296,32 @@ fn some(text: String) -> Option<String> {
 
 fn some_bytes(bytes: &Bytes) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then(|| bytes.to_vec())
+}
+
+/// The entry in a row of either database, or why it can not be read.
+pub(super) fn read<'r, R: sqlx::Row>(row: &'r R) -> Result<Entry, String>
+where
+    Row: sqlx::FromRow<'r, R>,
+{
+    match Row::from_row(row) {
+        Ok(raw) => raw.entry().map_err(|unreadable| unreadable.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The entries that can be read; the others are logged.
+pub(super) fn readable<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<Entry>
+where
+    Row: sqlx::FromRow<'r, R>,
+{
+    let entries = rows.iter().filter_map(|row| match read(row) {
+        Ok(entry) => Some(entry),
+        Err(problem) => {
+            tracing::error!(problem, "an entry can not be read");
+            None
+        }
+    });
+    entries.collect()
 }
 
 /// How a store's schema stands to the one that this binary's migrations end with.

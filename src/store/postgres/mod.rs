@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
 use sqlx::query::Query;
-use sqlx::{FromRow, Postgres, Row as _};
+use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
-use super::row::{Row, state_numbers};
+use super::row::{Row, read, readable, state_numbers};
 use super::{
     Base, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
     StoreError, in_order,
@@ -332,24 +332,6 @@ impl Session for PgSession {
 /// One column of many rows, as Postgres takes it.
 fn column<R, T>(rows: &[R], value: impl Fn(&R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
-}
-
-fn read(row: &PgRow) -> Result<Entry, String> {
-    match Row::from_row(row) {
-        Ok(raw) => raw.entry().map_err(|unreadable| unreadable.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn readable(rows: &[PgRow]) -> Vec<Entry> {
-    let entries = rows.iter().filter_map(|row| match read(row) {
-        Ok(entry) => Some(entry),
-        Err(problem) => {
-            tracing::error!(problem, "an entry can not be read");
-            None
-        }
-    });
-    entries.collect()
 }
 
 fn pairs<'r, T>(rows: &'r [PgRow], name: &str) -> Result<Vec<(Uuid, T)>, StoreError>

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Connection as _, FromRow, Row as _};
+use sqlx::{Connection as _, Row as _};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::row::{Row, state_numbers};
+use super::row::{Row, read, readable, state_numbers};
 use super::{
     Base, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session,
     Store, StoreError,
@@ -415,22 +415,4 @@ async fn replace(connection: &mut SqliteConnection, row: &Row) -> Result<bool, S
         .bind(row.checkpoint.clone());
     let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(done.rows_affected() == 1)
-}
-
-fn read(row: &SqliteRow) -> Result<Entry, String> {
-    match Row::from_row(row) {
-        Ok(raw) => raw.entry().map_err(|unreadable| unreadable.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn readable(rows: &[SqliteRow]) -> Vec<Entry> {
-    let entries = rows.iter().filter_map(|row| match read(row) {
-        Ok(entry) => Some(entry),
-        Err(problem) => {
-            tracing::error!(problem, "an entry can not be read");
-            None
-        }
-    });
-    entries.collect()
 }
