@@ -139,7 +139,12 @@ impl Rejection {
     }
 }
 
-/// A path under `key.`, alone or within an item of a batch.
+/// A path under `key.`, of the request or of one item of a batch. Not of a batch that can not be read:
+/// nobody knows which of its messages it was, and the others must not be dead-lettered for it.
 fn is_of_key(field: &str) -> bool {
-    field.split('.').any(|part| part == "key") && !field.ends_with("key")
+    let (first, rest) = field.split_once('.').unwrap_or((field, ""));
+    match first {
+        "key" => !rest.is_empty(),
+        _ => first.ends_with(']') && rest.split('.').any(|part| part == "key") && !rest.ends_with("key"),
+    }
 }

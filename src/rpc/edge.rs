@@ -116,19 +116,16 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
     }
     let Some(status) = Status::from_header_map(response.headers()) else { return response };
     let rejection = match status.code() {
-        Code::OutOfRange => Rejection::new(
+        // The second: larger than that once it is unpacked.
+        Code::OutOfRange | Code::ResourceExhausted => Rejection::new(
             Reason::TooLarge,
             format!(
                 "the request is larger than {} bytes; nothing was changed: send less at once",
                 options.bytes_max
             ),
         ),
-        // A message that is not what its type says.
-        Code::Internal if status.message().contains("decode") => Rejection::invalid(vec![Violation {
-            field: field_of(status.message()),
-            description: "is not valid protobuf: text must be UTF-8, and lengths must fit".into(),
-        }]),
-        Code::Internal => errors::internal(status.message()),
+        // The services explain themselves: whatever else is "internal" was said on reading the request.
+        Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),
         Code::DeadlineExceeded => too_late(),
         Code::Cancelled => Rejection::new(
             Reason::Cancelled,
@@ -140,7 +137,6 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
         | Code::NotFound
         | Code::AlreadyExists
         | Code::PermissionDenied
-        | Code::ResourceExhausted
         | Code::FailedPrecondition
         | Code::Aborted
         | Code::Unimplemented
@@ -149,6 +145,17 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
         | Code::Unauthenticated => return response,
     };
     errors::status(&rejection, during).into_http()
+}
+
+/// What is wrong with a request that can not be read, from the words of tonic and prost.
+fn unreadable(message: &str) -> Violation {
+    let field = field_of(message);
+    let description = if message.contains("decode Protobuf") {
+        "is not valid protobuf: text must be UTF-8, and lengths must fit"
+    } else {
+        "is not one whole gRPC message: a flag of 0 or 1, four bytes of length, and as many bytes as that"
+    };
+    Violation { field, description: description.to_owned() }
 }
 
 /// The path of a field in a decoder's message, which names `Message.field` from the inside out.

@@ -20,6 +20,7 @@ mod cancel;
 mod claim_table;
 mod claims;
 mod faults;
+mod garbage;
 mod limits;
 mod process;
 mod retention;

@@ -1,0 +1,211 @@
+//! Bytes that are no message: texts that are no UTF-8, cut and mangled messages and frames. Each is
+//! refused as bad input, with the field's name where there is one, and changes nothing.
+
+use bytes::{Buf as _, BufMut as _};
+use idempotency_ledger::domain::Key;
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::{self, settlement::Action};
+use prost::Message;
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use tower::{Service as _, ServiceExt as _};
+
+use crate::harness::details::{acquired, claim, fields, key, refusal};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, TestServer};
+
+on_both_stores!(
+    messages_that_can_not_be_read_are_refused_by_field,
+    frames_that_can_not_be_read_are_refused,
+    a_compressed_message_is_measured_unpacked,
+);
+
+/// Sends bytes as they are.
+#[derive(Clone, Copy, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = ();
+    type Encoder = Raw;
+    type Decoder = Raw;
+    fn encoder(&mut self) -> Raw {
+        Raw
+    }
+    fn decoder(&mut self) -> Raw {
+        Raw
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = ();
+    type Error = Status;
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
+        from.advance(from.remaining());
+        Ok(Some(()))
+    }
+}
+
+async fn channel(server: &TestServer) -> Channel {
+    Channel::from_shared(format!("http://{}", server.address())).unwrap().connect().await.unwrap()
+}
+
+async fn send(channel: &Channel, method: &str, bytes: Vec<u8>) -> Result<(), Status> {
+    let mut client = tonic::client::Grpc::new(channel.clone());
+    client.ready().await.unwrap();
+    let path = format!("/idempotency.ledger.v1.{method}").parse().unwrap();
+    client.unary(Request::new(bytes), path, Raw).await.map(drop)
+}
+
+const GOOD: &str = "good-text";
+
+/// The message, in which the one text `GOOD` is no UTF-8 any more.
+fn spoilt(message: &impl Message) -> Vec<u8> {
+    let mut bytes = message.encode_to_vec();
+    let at = bytes.windows(GOOD.len()).position(|window| window == GOOD.as_bytes()).unwrap();
+    bytes[at + 3] = 0xff;
+    bytes
+}
+
+async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let token = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner()).token;
+    let before = server.entry(&Key::new("c", "tests", "held")).await;
+    let channel = channel(&server).await;
+
+    let good = || key("c", GOOD);
+    let owner = proto::ClaimRequest { owner: GOOD.into(), ..claim("c", "owner") };
+    let requests = vec![claim("c", "neighbour"), claim("c", GOOD)];
+    let complete = proto::CompleteRequest { key: good(), token, ..Default::default() };
+    let error = proto::FailRequest { key: key("c", "held"), token, error: GOOD.into(), ..Default::default() };
+    let settlements = vec![
+        proto::Settlement {
+            action: Some(Action::Complete(proto::CompleteRequest {
+                key: key("c", "held"),
+                token,
+                ..Default::default()
+            })),
+        },
+        proto::Settlement { action: Some(Action::Fail(proto::FailRequest { key: good(), ..error.clone() })) },
+    ];
+    let consumer = proto::ListEntriesRequest { consumer: GOOD.into(), ..Default::default() };
+    let mut cut = claim("c", "cut").encode_to_vec();
+    cut.pop();
+    // A field of a number that nobody knows is no fault; one of a wrong type is.
+    let wrong_type = vec![(1 << 3), 7];
+
+    let rows = [
+        ("LedgerService/Claim", vec![0xff; 40], "request", "RETRY_LATER"),
+        ("LedgerService/Claim", b"{\"key\": {}}".to_vec(), "request", "RETRY_LATER"),
+        ("LedgerService/Claim", cut, "owner", "RETRY_LATER"),
+        ("LedgerService/Claim", wrong_type, "key", "RETRY_LATER"),
+        ("LedgerService/Claim", spoilt(&claim("c", GOOD)), "key.id", "DEAD_LETTER"),
+        ("LedgerService/Claim", spoilt(&claim(GOOD, "1")), "key.consumer", "DEAD_LETTER"),
+        ("LedgerService/Claim", spoilt(&owner), "owner", "RETRY_LATER"),
+        ("LedgerService/Complete", spoilt(&complete), "key.id", "DEAD_LETTER"),
+        ("LedgerService/Fail", spoilt(&error), "error", "RETRY_LATER"),
+        // Of a batch nobody can say which message it was: no other may be dead-lettered for it.
+        (
+            "LedgerService/BatchClaim",
+            spoilt(&proto::BatchClaimRequest { requests }),
+            "requests.key.id",
+            "RETRY_LATER",
+        ),
+        (
+            "LedgerService/BatchSettle",
+            spoilt(&proto::BatchSettleRequest { settlements }),
+            "settlements.action.key.id",
+            "RETRY_LATER",
+        ),
+        ("AdminService/GetEntry", spoilt(&proto::GetEntryRequest { key: good() }), "key.id", "DEAD_LETTER"),
+        ("AdminService/ListEntries", spoilt(&consumer), "consumer", "RETRY_LATER"),
+    ];
+    for (method, bytes, field, advice) in rows {
+        let status = send(&channel, method, bytes).await.unwrap_err();
+        let refused = refusal(&status);
+        assert_eq!(
+            (refused.code, refused.reason.as_str(), refused.advice.as_str()),
+            (Code::InvalidArgument, "INVALID_FIELD", advice),
+            "{method} {field}: {status:?}"
+        );
+        assert_eq!(fields(&status), [field], "{method}: {status:?}");
+    }
+    assert_eq!(server.entry(&Key::new("c", "tests", "held")).await, before, "nothing was changed");
+    for id in ["neighbour", "owner", "cut", "1", GOOD] {
+        assert_eq!(server.entry(&Key::new("c", "tests", id)).await, None, "{id}");
+    }
+    // What a newer client sends besides is no fault.
+    let mut newer = claim("c", "newer").encode_to_vec();
+    newer.extend([0xc0, 0x3e, 7]);
+    send(&channel, "LedgerService/Claim", newer).await.unwrap();
+    assert!(server.entry(&Key::new("c", "tests", "newer")).await.is_some());
+    server.stop().await;
+}
+
+/// A gRPC frame: its flag, the length that it claims to have, and its content.
+fn frame(flag: u8, length: usize, content: &[u8]) -> String {
+    let mut bytes = vec![flag];
+    bytes.extend(u32::try_from(length).unwrap().to_be_bytes());
+    bytes.extend(content);
+    String::from_utf8(bytes).unwrap()
+}
+
+async fn frames_that_can_not_be_read_are_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let channel = channel(&server).await;
+    let message = claim("c", "framed").encode_to_vec();
+    let length = message.len();
+    let rows = [
+        ("no frame", "identity", String::new(), "INVALID_FIELD"),
+        ("half a header", "identity", "\0\0".into(), "INVALID_FIELD"),
+        ("an unknown flag", "identity", frame(7, length, &message), "INVALID_FIELD"),
+        ("cut short", "identity", frame(0, length + 9, &message), "INVALID_FIELD"),
+        ("compressed by nothing", "identity", frame(1, length, &message), "INVALID_FIELD"),
+        ("no gzip", "gzip", frame(1, length, &message), "INVALID_FIELD"),
+        ("larger than any request", "identity", frame(0, 0x7f7f_7f7f, &message), "TOO_LARGE"),
+    ];
+    for (what, encoding, body, reason) in rows {
+        let mut channel = channel.clone();
+        let request = http::Request::post(format!(
+            "http://{}/idempotency.ledger.v1.LedgerService/Claim",
+            server.address()
+        ))
+        .header("content-type", "application/grpc")
+        .header("grpc-encoding", encoding)
+        .body(tonic::body::Body::new(body))
+        .unwrap();
+        let answer = channel.ready().await.unwrap().call(request).await.unwrap();
+        let status =
+            Status::from_header_map(answer.headers()).unwrap_or_else(|| panic!("{what}: {answer:?}"));
+        assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status:?}");
+        let refused = refusal(&status);
+        assert_eq!((refused.reason.as_str(), refused.advice.as_str()), (reason, "RETRY_LATER"), "{what}");
+        assert_eq!(server.entry(&Key::new("c", "tests", "framed")).await, None, "{what}");
+    }
+    server.stop().await;
+}
+
+async fn a_compressed_message_is_measured_unpacked(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mut client =
+        LedgerServiceClient::new(channel(&server).await).send_compressed(CompressionEncoding::Gzip);
+    acquired(&client.claim(claim("c", "small")).await.unwrap().into_inner());
+    // Some 60 KiB on the wire.
+    let bomb = proto::ClaimRequest { fingerprint: vec![0; 64 << 20].into(), ..claim("c", "bomb") };
+    let status = client.claim(bomb).await.unwrap_err();
+    let refused = refusal(&status);
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::InvalidArgument, "TOO_LARGE"));
+    assert!(status.message().contains("3670016 bytes"), "the limit is named: {}", status.message());
+    assert_eq!(server.entry(&Key::new("c", "tests", "bomb")).await, None);
+    server.stop().await;
+}
