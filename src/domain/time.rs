@@ -13,6 +13,9 @@ pub struct StoreTime(pub i64);
 pub struct Span(pub i64);
 
 impl StoreTime {
+    /// Later than any reading.
+    pub const MAX: StoreTime = StoreTime(i64::MAX);
+
     /// Microseconds since the Unix epoch.
     #[must_use]
     pub const fn micros(self) -> i64 {

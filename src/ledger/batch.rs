@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::queue::Unit;
 use super::{Shared, lost, store_unavailable};
 use crate::domain::{
-    Answer, Claim, Command, Context, Decision, Entry, Key, Policy, Reason, Rejection, Reply, Settle,
-    StoreTime, Verdict, decide, guessable,
+    Answer, Claim, Command, Context, Decision, Entry, GUESS_MARGIN, Key, Policy, Reason, Rejection, Reply,
+    Settle, StoreTime, Verdict, decide, guessable,
 };
 use crate::store::{Base, Completion, Fault, Found, Reading, Session, StoreError};
 
@@ -51,10 +51,11 @@ impl<'a> Batch<'a> {
         let mut fresh = Vec::new();
         let mut completions = Vec::new();
         let mut looks = Vec::new();
+        let now = self.shared.clock.now();
         for (unit, position) in units.into_iter().zip(1..) {
             let policy = self.shared.policies.of(unit.key.consumer());
             match &unit.head.command {
-                Command::Claim(claim) if !unit.look && guessable(claim, &policy, self.shared.clock.now()) => {
+                Command::Claim(claim) if !unit.look && guessable(claim, &policy, now) => {
                     match guess_absent(&unit.key, claim, &policy, position) {
                         Some((answer, row)) => fresh.push(Pending { unit, answer, row }),
                         None => looks.push(unit),
@@ -72,7 +73,8 @@ impl<'a> Batch<'a> {
                 Command::Claim(_) | Command::Settle(..) => looks.push(unit),
             }
         }
-        self.guess_inserts(fresh, &mut looks).await;
+        let until = now.map_or(StoreTime::MAX, |now| now + GUESS_MARGIN);
+        self.guess_inserts(fresh, until, &mut looks).await;
         self.guess_completions(completions, &mut looks).await;
         looks.sort_by_key(|unit| unit.key.hash());
         self.look(looks).await;
@@ -80,14 +82,14 @@ impl<'a> Batch<'a> {
     }
 
     /// Claims that are guessed to find no entry: one insert.
-    async fn guess_inserts(&mut self, fresh: Vec<Pending<Entry>>, looks: &mut Vec<Unit>) {
+    async fn guess_inserts(&mut self, fresh: Vec<Pending<Entry>>, until: StoreTime, looks: &mut Vec<Unit>) {
         let mut work = vec![fresh];
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
             let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.session.insert(&rows, Base::Clock)).await {
+            match within(self.session.insert(&rows, Base::Clock { until })).await {
                 Ok(inserted) => {
                     self.shared.clock.note(&inserted.reading);
                     for (pending, token) in part.into_iter().zip(inserted.tokens) {

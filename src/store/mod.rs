@@ -117,8 +117,12 @@ pub struct Inserted {
 /// How the instants and the token of a new row are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// As offsets, to which the statement adds its clock (a guess).
-    Clock,
+    /// As offsets, to which the statement adds its clock (a guess). Where the clock has passed `until`
+    /// nothing is inserted: what was guessed of the window no longer holds.
+    Clock {
+        /// The latest reading of the clock at which the guess still holds.
+        until: StoreTime,
+    },
     /// As they are (decided after a load).
     Zero,
 }

@@ -395,6 +395,10 @@ async fn old_messages_are_outside_the_window(kind: Kind) {
             assert_eq!(span(outside.window), week);
         }
     }
+    // A clock that jumps right after the server has read it.
+    server.advance(Span::from_days(30)).await;
+    let answer = ask(&mut server, made_at("new, before the jump", 1, Span::ZERO)).await;
+    assert!(matches!(answer.verdict, Some(Verdict::OutsideWindow(_))), "{answer:?}");
     server.stop().await;
 }
 

@@ -309,22 +309,9 @@ async fn a_kill_loses_nothing_on_postgres() {
     kill_and_look(&url).await;
 }
 
-/// A file system of one mebibyte: claims fill it, are then refused clearly, and what was
-/// acknowledged is there when there is room again.
-#[tokio::test]
-async fn a_full_disk_is_a_clear_refusal_and_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let mount = format!(
-        "mount -t tmpfs -o size=1m tmpfs '{0}' && head -c 200000 /dev/zero > '{0}/ballast' && exec \"$@\"",
-        folder.path().display()
-    );
-    let mut command = Command::new("unshare");
-    // Root may mount, and within a chroot nobody may make a user namespace.
-    if !is_root() {
-        command.arg("--map-root-user");
-    }
-    command.args(["--mount", "sh", "-c", &mount, "sh", BINARY]);
-    let server = Server::spawn(command, &sqlite(folder.path())).await;
+/// Claims fill the disk, are then refused clearly, and what was acknowledged is there when there is
+/// room again.
+async fn fill_the_disk(server: &Server, make_room: impl AsyncFnOnce()) {
     let mut client = server.client().await;
     let (mut acknowledged, mut refused) = (Vec::new(), None);
     for number in 0..20_000 {
@@ -340,9 +327,7 @@ async fn a_full_disk_is_a_clear_refusal_and_loses_nothing() {
     let refused = refused.expect("the disk never became full");
     assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
     assert!(acknowledged.len() > 20, "only {}", acknowledged.len());
-    // Room again: seen through the server's own view of the file system.
-    let ballast = format!("/proc/{}/root{}/ballast", server.child.id(), folder.path().display());
-    std::fs::remove_file(ballast).unwrap();
+    make_room().await;
     let until = Instant::now() + Duration::from_secs(20);
     while client.claim(claim("c", "room again")).await.is_err() {
         assert!(Instant::now() < until, "the server does not recover");
@@ -352,6 +337,41 @@ async fn a_full_disk_is_a_clear_refusal_and_loses_nothing() {
         let answer = client.claim(claim("c", &id)).await.unwrap().into_inner();
         assert!(matches!(answer.verdict, Some(Verdict::InProgress(_))), "{id} is lost: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_a_clear_refusal_and_loses_nothing_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = format!(
+        "mount -t tmpfs -o size=1m tmpfs '{0}' && head -c 200000 /dev/zero > '{0}/ballast' && exec \"$@\"",
+        folder.path().display()
+    );
+    let mut command = Command::new("unshare");
+    // Root may mount, and within a chroot nobody may make a user namespace.
+    if !is_root() {
+        command.arg("--map-root-user");
+    }
+    command.args(["--mount", "sh", "-c", &mount, "sh", BINARY]);
+    let server = Server::spawn(command, &sqlite(folder.path())).await;
+    // Seen through the server's own view of the file system.
+    let ballast = format!("/proc/{}/root{}/ballast", server.child.id(), folder.path().display());
+    fill_the_disk(&server, async || std::fs::remove_file(ballast).unwrap()).await;
+}
+
+/// The tables are on the small disk, the log of changes is not: without room for that one Postgres
+/// stops, which is the case of a database that goes away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_a_clear_refusal_and_loses_nothing_on_postgres() {
+    let cluster = Cluster::start_on_a_small_disk("64m");
+    let url = cluster.url("postgres");
+    assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
+    let server = Server::start(&url).await;
+    // Run by Postgres, which sees its own file system.
+    let ballast = "head -c $(($(df --output=avail -B1 base | tail -1) - 400000)) /dev/zero > base/ballast";
+    cluster.execute("postgres", &format!("COPY (SELECT 1) TO PROGRAM '{ballast}'")).await;
+    let make_room =
+        async || cluster.execute("postgres", "COPY (SELECT 1) TO PROGRAM 'rm base/ballast'").await;
+    fill_the_disk(&server, make_room).await;
 }
 
 #[tokio::test]

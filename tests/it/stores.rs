@@ -136,12 +136,18 @@ async fn a_guess_is_shifted_by_the_stores_clock(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let guess = granted("1", StoreTime(0));
-    let inserted = session.insert(std::slice::from_ref(&guess), Base::Clock).await.unwrap();
+    let inserted = session.insert(std::slice::from_ref(&guess), Base::Clock { until: START }).await.unwrap();
     let mut expected = guess.shifted(START);
     expected.token = START.micros() + 1;
     assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![Some(expected.token)]));
     assert_eq!(load(&mut *session, "1").await, Some(expected.clone()));
     assert_eq!(expected, granted("1", START), "the guess is what the core would have decided");
+
+    // The clock has passed what the guess was made for.
+    let base = Base::Clock { until: StoreTime(START.micros() - 1) };
+    let inserted = session.insert(&[granted("2", StoreTime(0))], base).await.unwrap();
+    assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![None]));
+    assert_eq!(load(&mut *session, "2").await, None);
 }
 
 async fn a_replacement_needs_the_version_before(kind: Kind) {

@@ -81,7 +81,7 @@ WITH clock AS MATERIALIZED (
                       $21::bytea[])
          AS r(key, token, at, lease_until, grace, hold_until, retention, sweep_at, retain_until, claim_id,
               consumer, source, policy_version, on_expiry, id, principal, owner, traceparent, fingerprint)
-    WHERE c.clock_now + c.token_offset >= greatest(c.clock_mark, $2)
+    WHERE c.clock_now + c.token_offset >= greatest(c.clock_mark, $2) AND c.clock_now <= $22
     ORDER BY r.key
     ON CONFLICT (key) DO NOTHING
     RETURNING e.key, e.token

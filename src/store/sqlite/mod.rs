@@ -169,7 +169,11 @@ impl Session for SqliteSession {
                 for row in rows {
                     let row = match base {
                         Base::Zero => row,
-                        Base::Clock => {
+                        Base::Clock { until } if reading.now > until => {
+                            tokens.push(None);
+                            continue;
+                        }
+                        Base::Clock { .. } => {
                             let mut row = row.shifted(reading.now);
                             row.token += reading.token_clock();
                             row

@@ -23,6 +23,8 @@ pub(crate) struct Cluster {
     watch: Option<Child>,
     /// What the watch does at the very end.
     last: String,
+    /// The size of the file system of the tables, where they have one of their own.
+    disk: Option<&'static str>,
 }
 
 /// The folder with `initdb` and `postgres`.
@@ -63,6 +65,29 @@ fn shell(script: &str) -> Command {
     command
 }
 
+/// The same, in a mount namespace in which `folder` is a file system of its own.
+fn shell_with_a_disk(folder: &std::path::Path, size: &str, script: &str) -> Command {
+    let folder = folder.display();
+    let mount = format!(
+        "mv '{folder}' '{folder}.before' && mkdir '{folder}' && mount -t tmpfs -o size={size} tmpfs '{folder}' && \
+         cp -a '{folder}.before/.' '{folder}/' && chown --reference='{folder}.before' '{folder}' && \
+         chmod 700 '{folder}' && exec \"$@\""
+    );
+    let mut command = Command::new("unshare");
+    let user = Command::new("id").arg("-u").output().expect("id").stdout;
+    let user = String::from_utf8_lossy(&user).trim().to_owned();
+    if is_root() {
+        command.args(["--mount", "sh", "-c", &mount, "sh"]);
+        command.args(["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]);
+    } else {
+        // Root only to mount; a second namespace gives the own name back, since root may not run it.
+        command.args(["--map-root-user", "--mount", "sh", "-c", &mount, "sh"]);
+        command.args(["unshare", "--user", &format!("--map-user={user}")]);
+    }
+    command.args(["sh", "-c", script]).current_dir("/");
+    command
+}
+
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
@@ -92,12 +117,20 @@ impl Cluster {
         let mut child = shell(&append).stdin(Stdio::piped()).spawn().expect("sh");
         child.stdin.take().unwrap().write_all(configuration.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
-        Cluster { folder, bin, port, watch: None, last: String::new() }
+        Cluster { folder, bin, port, watch: None, last: String::new(), disk: None }
     }
 
     /// Makes and starts a cluster; `settings` are lines of its configuration.
     pub(crate) fn start(settings: &str) -> Cluster {
         let mut cluster = Cluster::make(settings);
+        cluster.run();
+        cluster
+    }
+
+    /// A cluster whose tables have a file system of this size.
+    pub(crate) fn start_on_a_small_disk(size: &'static str) -> Cluster {
+        let mut cluster = Cluster::make("");
+        cluster.disk = Some(size);
         cluster.run();
         cluster
     }
@@ -122,7 +155,11 @@ impl Cluster {
             self.data().display(),
             self.last
         );
-        self.watch = Some(shell(&script).stdin(Stdio::piped()).spawn().expect("postgres"));
+        let mut command = match self.disk {
+            Some(size) => shell_with_a_disk(&self.data().join("base"), size, &script),
+            None => shell(&script),
+        };
+        self.watch = Some(command.stdin(Stdio::piped()).spawn().expect("postgres"));
         // A connection, not a mere port: a server that is starting up listens already. On a thread of
         // its own, since the caller may be within a runtime.
         let url = self.url("postgres");
