@@ -66,6 +66,9 @@ pub struct Settings {
     /// How many commands one batch takes to the store, 1 to 1000 [default: 1000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_BATCH_MAX", value_name = "N")]
     pub batch_max: Option<usize>,
+    /// How many client connections may be open at once, 1 to 1000000 [default: 10000]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTIONS_MAX", value_name = "N")]
+    pub connections_max: Option<usize>,
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
     pub deadline_max: Option<Human>,
@@ -233,7 +236,7 @@ impl Settings {
     fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, database_url, sessions, prepared_statements, startup_wait, queue_max,
-            batch_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch,
+            batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }
@@ -278,6 +281,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
             16_777_216,
         ),
     };
+    let connections_max = number("connections_max", settings.connections_max, 10_000, 1, 1_000_000);
     let queue_max = number("queue_max", settings.queue_max, 8_192, 16, 1_000_000);
     let batch_max = number("batch_max", settings.batch_max, 1_000, 1, 1_000);
     let sessions = number("sessions", settings.sessions, 2, 1, 32);
@@ -320,7 +324,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
             registered_only: settings.require_registration.unwrap_or(false),
             sweep: SweepOptions { every: sweep_every, batch: sweep_batch, ..SweepOptions::default() },
         },
-        serve: ServeOptions { limits, deadline_max, drain_wait, drain_max },
+        serve: ServeOptions { limits, connections_max, deadline_max, drain_wait, drain_max },
         policies,
     }
 }

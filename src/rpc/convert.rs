@@ -146,6 +146,7 @@ pub(super) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             checkpoint,
             last_error,
             attempts_left,
+            checkpoint_omitted: false,
         }),
         Verdict::Completed {
             result,

@@ -9,7 +9,9 @@ use super::auth;
 use super::convert::{self, Asked};
 use super::errors::{self, During};
 use super::fields::Limits;
-use super::proto::{self, claim_response, ledger_service_server::LedgerService, settlement_result::Outcome};
+use super::proto::{
+    self, claim_response::Verdict, ledger_service_server::LedgerService, settlement_result::Outcome,
+};
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
 use crate::ledger::Ledger;
 
@@ -147,7 +149,7 @@ impl LedgerService for LedgerRpc {
             Err(rejection) => convert::rejected_claim(errors::rejected(&rejection, During::Claim)),
         });
         let mut responses: Vec<_> = responses.collect();
-        omit_results(&mut responses, self.limits.batch_bytes);
+        fit(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchClaimResponse { responses }))
     }
 
@@ -189,22 +191,39 @@ fn repeated_claim_id(prefix: &str) -> Rejection {
     }])
 }
 
-/// Leaves results out, the last ones first to go, until the answer fits.
-fn omit_results(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
+/// Leaves results and then checkpoints out, the last ones first to go, until the answer fits.
+fn fit(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
     // Each item costs its tag and its length besides.
     const OVERHEAD: usize = 6;
     let mut bytes: usize = responses.iter().map(|response| response.encoded_len() + OVERHEAD).sum();
-    for response in responses.iter_mut().rev() {
-        if bytes <= bytes_max {
-            return;
+    for leave_out in [leave_result_out, leave_checkpoint_out] {
+        for response in responses.iter_mut().rev() {
+            if bytes <= bytes_max {
+                return;
+            }
+            let before = response.encoded_len();
+            if let Some(verdict) = &mut response.verdict {
+                leave_out(verdict);
+            }
+            bytes -= before - response.encoded_len();
         }
-        let before = response.encoded_len();
-        if let Some(claim_response::Verdict::Completed(completed)) = &mut response.verdict
-            && !completed.result.is_empty()
-        {
-            completed.result.clear();
-            completed.result_omitted = true;
-        }
-        bytes -= before - response.encoded_len();
+    }
+}
+
+fn leave_result_out(verdict: &mut Verdict) {
+    if let Verdict::Completed(completed) = verdict
+        && !completed.result.is_empty()
+    {
+        completed.result.clear();
+        completed.result_omitted = true;
+    }
+}
+
+fn leave_checkpoint_out(verdict: &mut Verdict) {
+    if let Verdict::Acquired(acquired) = verdict
+        && acquired.checkpoint.len() > 2
+    {
+        acquired.checkpoint.clear();
+        acquired.checkpoint_omitted = true;
     }
 }

@@ -1,5 +1,6 @@
 //! The edge: gRPC. No SQL, no rules.
 
+mod accept;
 mod admin;
 mod auth;
 mod convert;
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::codec::CompressionEncoding::Gzip;
 use tonic::transport::Server;
 use tonic_health::pb::health_server::HealthServer;
@@ -35,6 +35,8 @@ pub use fields::Limits;
 pub struct ServeOptions {
     /// The limits of fields and batches.
     pub limits: Limits,
+    /// How many connections may be open at once.
+    pub connections_max: usize,
     /// The deadline of a call that brings none, and the longest of any.
     pub deadline_max: Duration,
     /// How long the server goes on serving after it says that it will not.
@@ -67,7 +69,7 @@ pub async fn serve(
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let (close, closing) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(server(&ledger, &health, options)?.serve_with_incoming_shutdown(
-        TcpListenerStream::new(listener),
+        accept::connections(listener, options.connections_max),
         async move {
             let _closed = closing.await;
         },
@@ -145,7 +147,6 @@ fn server(
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
-        .tcp_nodelay(true)
         .layer(EdgeLayer { deadline_max: options.deadline_max, bytes_max })
         .add_service(ledger_service)
         .add_service(admin_service)

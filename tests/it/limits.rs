@@ -3,11 +3,13 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, Policy};
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use prost_types::{Duration, Timestamp};
 use tonic::Code;
+use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::on_both_stores;
@@ -22,6 +24,8 @@ on_both_stores!(
     batches_are_bounded_and_name_their_items,
     a_long_error_is_truncated_with_a_mark,
     results_that_do_not_fit_a_batch_are_left_out,
+    checkpoints_that_do_not_fit_a_batch_are_left_out,
+    connections_beyond_the_limit_wait,
     an_unregistered_consumer_is_refused_where_registration_is_demanded,
     every_content_type_but_grpc_is_refused,
 );
@@ -309,6 +313,56 @@ async fn results_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
     assert!(whole > 200 && omitted > 50, "{whole} whole, {omitted} left out");
     let alone = completed(&server.client.claim(claim("c", "m299")).await.unwrap().into_inner());
     assert_eq!(alone.result.len(), 16_384, "asked for alone, it is there");
+    server.stop().await;
+}
+
+async fn checkpoints_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let ids: Vec<String> = (0..300).map(|number| format!("m{number}")).collect();
+    let claims = || ids.iter().map(|id| claim("c", id)).collect::<Vec<_>>();
+    let answer = server.client.batch_claim(proto::BatchClaimRequest { requests: claims() }).await;
+    let held = answer.unwrap().into_inner().responses;
+    for (id, held) in ids.iter().zip(&held) {
+        let (key, token) = (key("c", id), acquired(held).token);
+        let checkpoint = Some(Bytes::from(vec![7; 16_384]));
+        let request = proto::RenewRequest { key: key.clone(), token, checkpoint, ..Default::default() };
+        server.client.renew(request).await.unwrap();
+        server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap();
+    }
+    let requests: Vec<_> = claims()
+        .into_iter()
+        .map(|claim| proto::ClaimRequest { claim_id: uuid::Uuid::new_v4().to_string(), ..claim })
+        .collect();
+    let last = requests[299].clone();
+    let answer = server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap().into_inner();
+    assert!(prost::Message::encoded_len(&answer) <= 3_670_016);
+    let (mut whole, mut omitted) = (0, 0);
+    for response in &answer.responses {
+        let held = acquired(response);
+        assert_eq!(held.checkpoint_omitted, held.checkpoint.is_empty());
+        if held.checkpoint_omitted { omitted += 1 } else { whole += 1 }
+    }
+    assert!(whole > 200 && omitted > 50, "{whole} whole, {omitted} left out");
+    let alone = acquired(&server.client.claim(last).await.unwrap().into_inner());
+    assert!(alone.replayed && alone.checkpoint.len() == 16_384, "asked for alone, it is there");
+    server.stop().await;
+}
+
+async fn connections_beyond_the_limit_wait(kind: Kind) {
+    let server = TestServer::start_with(kind, Setup { connections_max: 2, ..Setup::default() }).await;
+    let at = server.address();
+    let connect = || async move {
+        let channel = Channel::from_shared(format!("http://{at}")).unwrap().connect_lazy();
+        LedgerServiceClient::new(channel).claim(claim("c", "x")).await.map(drop)
+    };
+    let second = Channel::from_shared(format!("http://{at}")).unwrap().connect().await.unwrap();
+    LedgerServiceClient::new(second.clone()).claim(claim("c", "1")).await.unwrap();
+    // The third is not served while two are open, and is as soon as one has gone.
+    let third = tokio::spawn(connect());
+    LedgerServiceClient::new(second.clone()).claim(claim("c", "2")).await.unwrap();
+    assert!(!third.is_finished());
+    drop(second);
+    third.await.unwrap().unwrap();
     server.stop().await;
 }
 

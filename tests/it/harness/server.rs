@@ -153,6 +153,7 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) sweep_every: Duration,
     pub(crate) queue_max: usize,
+    pub(crate) connections_max: usize,
 }
 
 impl Default for Setup {
@@ -164,6 +165,7 @@ impl Default for Setup {
             limits: Limits::default(),
             sweep_every: Duration::from_secs(86_400),
             queue_max: 8_192,
+            connections_max: 10_000,
         }
     }
 }
@@ -195,6 +197,7 @@ impl Served {
         let (stop, stopped) = oneshot::channel::<()>();
         let edge = ServeOptions {
             limits: setup.limits,
+            connections_max: setup.connections_max,
             deadline_max: Duration::from_secs(30),
             drain_wait: Duration::ZERO,
             drain_max: Duration::from_secs(10),
