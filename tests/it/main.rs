@@ -23,6 +23,7 @@ mod faults;
 mod garbage;
 mod limits;
 mod process;
+mod proof;
 mod retention;
 mod settle_table;
 mod stores;
