@@ -142,7 +142,7 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
         return grant(&expired, claim, context);
     }
     if context.policy.disabled {
-        return disabled(entry.state);
+        return not_granted(entry, Reason::ConsumerDisabled);
     }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
     park(entry, cause, context)
@@ -161,18 +161,13 @@ fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
 fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
     if policy.disabled {
-        return disabled(entry.state);
+        return not_granted(entry, Reason::ConsumerDisabled);
     }
     if policy.exhausted(entry.attempts) {
         return park(entry, ParkCause::AttemptsExhausted, context);
     }
     if context.clock_behind {
-        return Decision::read(Err(Rejection::in_state(
-            Reason::StoreClockBehind,
-            entry.state,
-            "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
-             caught up, or have an operator raise token_offset",
-        )));
+        return not_granted(entry, Reason::StoreClockBehind);
     }
     let now = context.now;
     let mut next = entry.clone();
@@ -255,12 +250,16 @@ fn closed(entry: &Entry) -> Decision {
     )))
 }
 
-fn disabled(state: State) -> Decision {
-    Decision::read(Err(Rejection::in_state(
-        Reason::ConsumerDisabled,
-        state,
-        "the consumer's policy is `disabled`: no new grants until an operator enables it",
-    )))
+/// Nothing may be granted now. Of a key without an entry there is no state to tell.
+fn not_granted(entry: &Entry, reason: Reason) -> Decision {
+    let why = if reason == Reason::ConsumerDisabled {
+        "the consumer's policy is `disabled`: no new grants until an operator enables it"
+    } else {
+        "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
+         caught up, or have an operator raise token_offset"
+    };
+    let state = (entry.version > 0).then_some(entry.state);
+    Decision::read(Err(Rejection { state, ..Rejection::new(reason, why) }))
 }
 
 fn acquired(entry: &Entry, replayed: bool, context: &Context<'_>) -> Verdict {

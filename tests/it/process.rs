@@ -15,7 +15,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
-use crate::harness::postgres::{Cluster, free_port, is_root};
+use crate::harness::disk::SmallDisk;
+use crate::harness::postgres::{Cluster, free_port};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
 
@@ -342,19 +343,15 @@ async fn fill_the_disk(server: &Server, make_room: impl AsyncFnOnce()) {
 #[tokio::test]
 async fn a_full_disk_is_a_clear_refusal_and_loses_nothing_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    let mount = format!(
-        "mount -t tmpfs -o size=1m tmpfs '{0}' && head -c 200000 /dev/zero > '{0}/ballast' && exec \"$@\"",
-        folder.path().display()
-    );
-    let mut command = Command::new("unshare");
-    // Root may mount, and within a chroot nobody may make a user namespace.
-    if !is_root() {
-        command.arg("--map-root-user");
-    }
-    command.args(["--mount", "sh", "-c", &mount, "sh", BINARY]);
-    let server = Server::spawn(command, &sqlite(folder.path())).await;
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let disk = SmallDisk::new(&data);
+    let mut command = disk.command("1m");
+    let ballast = format!("head -c 200000 /dev/zero > '{}/ballast' && exec \"$@\"", data.display());
+    command.args(["sh", "-c", &ballast, "sh", BINARY]);
+    let server = Server::spawn(command, &sqlite(&data)).await;
     // Seen through the server's own view of the file system.
-    let ballast = format!("/proc/{}/root{}/ballast", server.child.id(), folder.path().display());
+    let ballast = format!("/proc/{}/root{}/ballast", server.child.id(), data.display());
     fill_the_disk(&server, async || std::fs::remove_file(ballast).unwrap()).await;
 }
 

@@ -1,6 +1,7 @@
 //! What the suites stand on: a real Postgres, servers with a clock that tests can set, clients.
 
 pub(crate) mod details;
+pub(crate) mod disk;
 pub(crate) mod faulty;
 pub(crate) mod postgres;
 pub(crate) mod random;

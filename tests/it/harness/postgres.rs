@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
+use super::disk::SmallDisk;
+
 const INSTALL: &str =
     "install it: apt-get install -y postgresql; or name its folder in IDEMPOTENCY_LEDGER_TEST_PG_BIN";
 
@@ -23,8 +25,8 @@ pub(crate) struct Cluster {
     watch: Option<Child>,
     /// What the watch does at the very end.
     last: String,
-    /// The size of the file system of the tables, where they have one of their own.
-    disk: Option<&'static str>,
+    /// The file system of the tables and its size, where they have one of their own.
+    disk: Option<(SmallDisk, &'static str)>,
 }
 
 /// The folder with `initdb` and `postgres`.
@@ -65,23 +67,14 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// The same, in a mount namespace in which `folder` is a file system of its own.
-fn shell_with_a_disk(folder: &std::path::Path, size: &str, script: &str) -> Command {
-    let folder = folder.display();
-    let mount = format!(
-        "mv '{folder}' '{folder}.before' && mkdir '{folder}' && mount -t tmpfs -o size={size} tmpfs '{folder}' && \
-         cp -a '{folder}.before/.' '{folder}/' && chown --reference='{folder}.before' '{folder}' && \
-         chmod 700 '{folder}' && exec \"$@\""
-    );
-    let mut command = Command::new("unshare");
-    let user = Command::new("id").arg("-u").output().expect("id").stdout;
-    let user = String::from_utf8_lossy(&user).trim().to_owned();
+/// The same, on a small disk, of which the shell sees itself as the user that it is.
+fn shell_on(disk: &SmallDisk, size: &str, script: &str) -> Command {
+    let mut command = disk.command(size);
     if is_root() {
-        command.args(["--mount", "sh", "-c", &mount, "sh"]);
         command.args(["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]);
     } else {
-        // Root only to mount; a second namespace gives the own name back, since root may not run it.
-        command.args(["--map-root-user", "--mount", "sh", "-c", &mount, "sh"]);
+        let user = Command::new("id").arg("-u").output().expect("id").stdout;
+        let user = String::from_utf8_lossy(&user).trim().to_owned();
         command.args(["unshare", "--user", &format!("--map-user={user}")]);
     }
     command.args(["sh", "-c", script]).current_dir("/");
@@ -130,7 +123,7 @@ impl Cluster {
     /// A cluster whose tables have a file system of this size.
     pub(crate) fn start_on_a_small_disk(size: &'static str) -> Cluster {
         let mut cluster = Cluster::make("");
-        cluster.disk = Some(size);
+        cluster.disk = Some((SmallDisk::new(&cluster.data().join("base")), size));
         cluster.run();
         cluster
     }
@@ -155,8 +148,8 @@ impl Cluster {
             self.data().display(),
             self.last
         );
-        let mut command = match self.disk {
-            Some(size) => shell_with_a_disk(&self.data().join("base"), size, &script),
+        let mut command = match &self.disk {
+            Some((disk, size)) => shell_on(disk, size, &script),
             None => shell(&script),
         };
         self.watch = Some(command.stdin(Stdio::piped()).spawn().expect("postgres"));

@@ -1,4 +1,8 @@
 //! The suites that look for what nobody thought of: models, random steps, histories, faults by
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
+mod differential;
 mod run;
+mod spec;
+mod steps;
+mod told;

@@ -1,0 +1,185 @@
+//! The core against the spec: the same random steps, the same answers, the same rows.
+
+use idempotency_ledger::domain::{
+    ClosedBy, Context, Entry, Key, ParkCause, Policy, Span, State, StoreTime, Sweep, decide, sweep,
+};
+
+use super::run::Run;
+use super::spec::{self, Row, Said, World};
+use super::{steps, told};
+use crate::harness::random::Random;
+
+/// After so many steps a new key begins.
+const STEPS_PER_KEY: u64 = 60;
+
+struct Walk {
+    random: Random,
+    policy: Policy,
+    now: i64,
+    offset: i64,
+    entry: Option<Entry>,
+    known: Vec<(u128, String)>,
+    /// What was done and said, for a failure's sake.
+    log: Vec<String>,
+}
+
+#[test]
+fn the_core_and_the_spec_agree() {
+    let mut run = Run::new("differential", 200_000);
+    let mut seen = std::collections::BTreeMap::<String, u64>::new();
+    let mut steps = 0;
+    let mut key_number = 0;
+    while steps < run.size {
+        let mut random = Random::new(run.seed.wrapping_add(key_number << 20));
+        let policy = steps::policy(&mut random);
+        let now = 1_780_000_000_000_000;
+        let mut walk =
+            Walk { random, policy, now, offset: 0, entry: None, known: Vec::new(), log: Vec::new() };
+        for _ in 0..STEPS_PER_KEY {
+            match walk.step() {
+                Ok(said) => *seen.entry(kind(&said)).or_default() += 1,
+                Err(problem) => run.fail(problem, &[("steps", walk.log.join("\n"))]),
+            }
+            steps += 1;
+        }
+        key_number += 1;
+        run.progress(steps, "steps");
+    }
+    let fewest = seen.iter().min_by_key(|(_, times)| **times).unwrap();
+    assert!(seen.len() >= 20, "too little was seen: {seen:?}");
+    run.summary(format!(
+        "{steps} steps on {key_number} keys, {} kinds of answers, the rarest ({}) {} times",
+        seen.len(),
+        fewest.0,
+        fewest.1
+    ));
+}
+
+fn kind(said: &Said) -> String {
+    match said {
+        Said::Error { reason, .. } => reason.clone(),
+        other => format!("{other:?}").split([' ', '{']).next().unwrap().to_owned(),
+    }
+}
+
+impl Walk {
+    fn row(&self) -> Option<Row> {
+        self.entry.as_ref().map(told::row)
+    }
+
+    fn step(&mut self) -> Result<Said, String> {
+        let random = &mut self.random;
+        if random.percent(3) {
+            let version = self.policy.version + 1;
+            self.policy = Policy { version, ..steps::policy(random) };
+        }
+        if random.percent(1) {
+            self.offset += random.below(5_000_000) as i64;
+        }
+        let row = self.entry.as_ref().map(told::row);
+        self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);
+        if random.percent(2)
+            && let Some(entry) = &mut self.entry
+        {
+            operate(random, entry, self.now);
+            self.log.push(format!("at {} an operator made it {entry:?}", self.now));
+        }
+        let row = self.row();
+        let random = &mut self.random;
+        let op = steps::op(random, row.as_ref(), &mut self.known, self.now);
+        let behind = random.percent(2);
+        let position = 1 + random.below(1_000) as i64;
+        let context = Context {
+            policy: &self.policy,
+            now: StoreTime(self.now),
+            token_offset: self.offset,
+            position,
+            clock_behind: behind,
+        };
+        let key = Key::new("c", "s", "1");
+        let decision = decide(&key, self.entry.as_ref(), &told::command(&op), &context);
+        let said = told::by_core(&decision.answer);
+        let choice = match &said {
+            Said::Acquired { token, .. } => *token,
+            _ => 0,
+        };
+        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice };
+        let (expected, after) = spec::step(row.as_ref(), &op, &world);
+        self.log.push(format!("at {} {op:?}\n  core: {said:?}\n  spec: {expected:?}", self.now));
+        if said != expected {
+            return Err(format!("the core says {said:?}, the spec {expected:?}, to {op:?}"));
+        }
+        let token = self.entry.as_ref().map_or(0, |entry| entry.token);
+        if let Some(next) = decision.write {
+            if next.version != self.entry.as_ref().map_or(1, |entry| entry.version + 1) || next.token < token
+            {
+                return Err(format!("version or token of {next:?} after {:?}", self.entry));
+            }
+            self.entry = Some(next);
+        }
+        if self.row() != after {
+            return Err(format!("the core holds {:?}, the spec {after:?}", self.row()));
+        }
+        self.forget()?;
+        Ok(said)
+    }
+
+    /// The purge: both know alike what may go; half of it goes.
+    fn forget(&mut self) -> Result<(), String> {
+        let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
+        let world =
+            World { policy: &self.policy, now: self.now, offset: self.offset, behind: false, choice: 0 };
+        let expected = spec::forgettable(&row, &world);
+        let purged = sweep(entry, &self.policy, StoreTime(self.now), self.now + self.offset) == Sweep::Purge;
+        if purged != expected {
+            return Err(format!("purged: {purged}, by the spec {expected}: {row:?}"));
+        }
+        if purged && self.random.percent(50) {
+            self.entry = None;
+            self.log.push("forgotten".into());
+        }
+        Ok(())
+    }
+}
+
+/// What operators do to an entry, as section 6 has it.
+fn operate(random: &mut Random, entry: &mut Entry, now: i64) {
+    let unsettled = matches!(entry.closed_by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark);
+    let now = StoreTime(now);
+    entry.version += 1;
+    entry.updated_at = now;
+    match random.below(4) {
+        0 if matches!(entry.state, State::Received | State::InProgress | State::FailedRetryable) => {
+            if entry.closed_by == ClosedBy::Open {
+                entry.closed_by = ClosedBy::OperatorPark;
+                entry.closed_at = Some(now);
+            }
+            entry.state = State::Parked(ParkCause::Operator);
+            entry.parked_at = Some(now);
+            entry.retain_until = None;
+        }
+        1 => {
+            entry.token = (entry.token + 1).max(now.0 + 1);
+            entry.state = State::Completed;
+            entry.closed_by = ClosedBy::Operator;
+            entry.closed_at = Some(now);
+            entry.parked_at = None;
+            entry.claimant = None;
+            entry.effect_unknown = false;
+            entry.retain_until = Some(now + entry.retention.max(Span::from_days(7)));
+        }
+        _ => {
+            entry.token = (entry.token + 1).max(now.0 + 1);
+            entry.state = State::Received;
+            entry.not_before = now;
+            entry.closed_by = ClosedBy::Operator;
+            entry.closed_at = Some(now);
+            entry.parked_at = None;
+            entry.claimant = None;
+            entry.attempts = 0;
+            entry.result = bytes::Bytes::new();
+            entry.effect_unknown |= unsettled;
+            entry.retain_until = (!entry.effect_doubtful()).then_some(now + Span::from_days(30));
+        }
+    }
+}

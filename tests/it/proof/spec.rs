@@ -1,0 +1,407 @@
+//! The contract's sections 4, 5 and 8 once more, written from its text and not from the core: the
+//! two check each other. Plain data, plain `if`s, one row for one key, microseconds everywhere.
+//! Only the nouns (states, policies) are shared.
+
+use idempotency_ledger::domain::{
+    ClosedBy, FailureKind, FingerprintMode, OnExpiry, ParkCause, Policy, State,
+};
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    Claim { who: (u128, String), lease: Option<i64>, print: Vec<u8>, occurred_at: Option<i64> },
+    Complete { token: i64, result: Vec<u8> },
+    Fail { token: i64, kind: FailureKind, error: String, retry_after: Option<i64> },
+    Release { token: i64, delay: i64 },
+    Renew { token: i64, lease: Option<i64>, started: bool, checkpoint: Option<Vec<u8>> },
+}
+
+/// What the ledger says.
+#[derive(Clone, Debug, PartialEq)]
+#[rustfmt::skip]
+pub(crate) enum Said {
+    Acquired { token: i64, attempt: i32, lease: i64, replayed: bool, effect_unknown: bool, prior_effect_started: bool,
+        checkpoint: Vec<u8>, last_error: String, attempts_left: Option<i32> },
+    Completed { result: Vec<u8>, expired: bool, at: i64, attempt: i32, by_this_claim: bool, unverified: bool },
+    InProgress { owner: String, attempt: i32, lease: i64, retry_after: i64 },
+    Backoff { attempts_left: Option<i32>, last_error: String, retry_after: i64 },
+    Failed { error: String, at: i64 },
+    Parked { cause: ParkCause, error: String, at: i64 },
+    Mismatch { expected: Vec<u8>, presented: Vec<u8> },
+    Outside { window: i64, occurred_at: i64 },
+    CompleteOk { replayed: bool, late: bool },
+    FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
+    ReleaseOk { replayed: bool },
+    RenewOk { lease: i64, revived: bool },
+    Error { reason: String, state: Option<State> },
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) state: State,
+    pub(crate) by: ClosedBy,
+    pub(crate) token: i64,
+    pub(crate) who: Option<(u128, String)>,
+    pub(crate) lease_until: i64,
+    pub(crate) grace: i64,
+    pub(crate) hold_until: i64,
+    pub(crate) on_expiry: OnExpiry,
+    pub(crate) retention: i64,
+    pub(crate) rearmed: bool,
+    pub(crate) started: bool,
+    pub(crate) prior: bool,
+    pub(crate) unknown: bool,
+    pub(crate) checkpoint: Vec<u8>,
+    pub(crate) attempts: i32,
+    pub(crate) not_before: i64,
+    pub(crate) error: String,
+    pub(crate) print: Vec<u8>,
+    pub(crate) result: Vec<u8>,
+    pub(crate) closed_at: i64,
+    pub(crate) parked_at: i64,
+    pub(crate) changed_at: i64,
+    /// Not to be forgotten before this instant; none: never.
+    pub(crate) keep_until: Option<i64>,
+}
+
+/// What surrounds a step. `choice` is the token that was observed: the spec says which tokens a
+/// grant may have, not which one it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) now: i64,
+    pub(crate) offset: i64,
+    pub(crate) behind: bool,
+    pub(crate) choice: i64,
+}
+
+const SECOND: i64 = 1_000_000;
+const MARGIN: i64 = 3_600 * SECOND;
+/// A position in a batch is at most this.
+const POSITION_MAX: i64 = 1_000;
+
+fn error(reason: &str, state: Option<State>) -> Said {
+    Said::Error { reason: reason.to_owned(), state }
+}
+
+/// One step: what is said, and what is known then.
+pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
+    let before = row.cloned();
+    let (said, after) = match op {
+        Op::Claim { .. } => claim(row, op, world),
+        Op::Complete { token, .. }
+        | Op::Fail { token, .. }
+        | Op::Release { token, .. }
+        | Op::Renew { token, .. } => match row {
+            None => (error("ENTRY_NOT_FOUND", None), None),
+            Some(row) if *token < row.token => (error("LEASE_LOST", Some(row.state)), None),
+            Some(row) if *token > row.token => (error("TOKEN_FROM_FUTURE", Some(row.state)), None),
+            Some(row) => settle(row, op, world),
+        },
+    };
+    let Some(mut after) = after else { return (said, before) };
+    after.changed_at = world.now;
+    let (from, keep) = keep(&after, world.policy);
+    after.keep_until = keep.map(|keep| from + keep.max(after.retention));
+    (said, Some(after))
+}
+
+fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
+    let Op::Claim { who, lease, print, occurred_at } = op else { unreachable!() };
+    let (policy, now) = (world.policy, world.now);
+    if policy.fingerprint == FingerprintMode::Require && print.is_empty() {
+        return (error("INVALID_FIELD", None), None);
+    }
+    let Some(row) = row else {
+        let start = (now - policy.retention.0).max(policy.window_floor.0);
+        return match occurred_at {
+            Some(at) if *at <= start => (Said::Outside { window: now - start, occurred_at: *at }, None),
+            _ => grant(None, who, *lease, print, world),
+        };
+    };
+    let both = !row.print.is_empty() && !print.is_empty();
+    if policy.fingerprint != FingerprintMode::Ignore && both && row.print != *print {
+        return (Said::Mismatch { expected: row.print.clone(), presented: print.clone() }, None);
+    }
+    let same = row.who.as_ref() == Some(who);
+    let closed = (error("CLAIM_CLOSED", Some(row.state)), None);
+    let left = |used: i32| (policy.max_attempts > 0).then(|| (policy.max_attempts - used).max(0));
+    match row.state {
+        State::Completed => {
+            let expired = !row.result.is_empty() && now >= row.closed_at + policy.result_retention.0;
+            let either = !row.print.is_empty() || !print.is_empty();
+            let compared = both && policy.fingerprint != FingerprintMode::Ignore;
+            let said = Said::Completed {
+                result: if expired { Vec::new() } else { row.result.clone() },
+                expired,
+                at: row.closed_at,
+                attempt: row.attempts,
+                by_this_claim: same,
+                unverified: either && !compared,
+            };
+            (said, None)
+        }
+        State::FailedTerminal => (Said::Failed { error: row.error.clone(), at: row.closed_at }, None),
+        State::Parked(cause) => (Said::Parked { cause, error: row.error.clone(), at: row.parked_at }, None),
+        State::Received | State::FailedRetryable => {
+            if same && matches!(row.by, ClosedBy::Release | ClosedBy::FailRetryable) {
+                closed
+            } else if now < row.not_before {
+                let (attempts_left, last_error) = (left(row.attempts), row.error.clone());
+                (Said::Backoff { attempts_left, last_error, retry_after: row.not_before - now }, None)
+            } else {
+                grant(Some(row), who, *lease, print, world)
+            }
+        }
+        State::InProgress if same => {
+            let over = now >= row.lease_until;
+            if row.started || (over && (row.rearmed || now >= row.hold_until)) {
+                return closed;
+            }
+            let mut after = row.clone();
+            if over {
+                after.rearmed = true;
+                after.lease_until = (now + granted(policy, *lease)).min(row.hold_until);
+            }
+            (acquired(&after, true, world), over.then_some(after))
+        }
+        State::InProgress if now < row.lease_until + row.grace => {
+            let said = Said::InProgress {
+                owner: row.who.as_ref().map(|who| who.1.clone()).unwrap_or_default(),
+                attempt: row.attempts,
+                lease: (row.lease_until - now).max(0),
+                retry_after: row.lease_until + row.grace - now,
+            };
+            (said, None)
+        }
+        State::InProgress => {
+            let parks = match row.on_expiry {
+                OnExpiry::Reclaim => false,
+                OnExpiry::Park => true,
+                OnExpiry::ParkIfStarted => row.started,
+            };
+            if !parks {
+                grant(Some(&Row { unknown: true, ..row.clone() }), who, *lease, print, world)
+            } else if policy.disabled {
+                (error("CONSUMER_DISABLED", Some(row.state)), None)
+            } else {
+                let cause = if row.started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
+                park(row, cause, now)
+            }
+        }
+    }
+}
+
+/// A lease that is asked for, within its bounds; the policy's where none is.
+fn granted(policy: &Policy, asked: Option<i64>) -> i64 {
+    asked.unwrap_or(policy.lease.0).max(SECOND).min(policy.max_lease.0)
+}
+
+fn grant(
+    row: Option<&Row>,
+    who: &(u128, String),
+    lease: Option<i64>,
+    print: &[u8],
+    world: &World<'_>,
+) -> (Said, Option<Row>) {
+    let World { policy, now, offset, choice, .. } = *world;
+    if policy.disabled {
+        return (error("CONSUMER_DISABLED", row.map(|row| row.state)), None);
+    }
+    if let Some(row) = row
+        && policy.max_attempts > 0
+        && row.attempts >= policy.max_attempts
+    {
+        return park(row, ParkCause::AttemptsExhausted, now);
+    }
+    if world.behind {
+        return (error("STORE_CLOCK_BEHIND", row.map(|row| row.state)), None);
+    }
+    // max(old + 1, clock + offset + position), whatever the position was.
+    let old = row.map_or(0, |row| row.token);
+    let token = choice.clamp((old + 1).max(now + offset + 1), (old + 1).max(now + offset + POSITION_MAX));
+    let pinned = row.map(|row| row.print.clone()).filter(|print| !print.is_empty());
+    let presented = if policy.fingerprint == FingerprintMode::Ignore { Vec::new() } else { print.to_vec() };
+    let after = Row {
+        state: State::InProgress,
+        by: ClosedBy::Open,
+        token,
+        who: Some(who.clone()),
+        lease_until: now + granted(policy, lease).min(policy.max_hold.0),
+        grace: policy.reclaim_grace.0,
+        hold_until: now + policy.max_hold.0,
+        on_expiry: policy.on_expiry,
+        retention: policy.retention.0,
+        rearmed: false,
+        started: false,
+        prior: row.is_some_and(|row| row.prior || row.started),
+        unknown: row.is_some_and(|row| row.unknown),
+        checkpoint: row.map(|row| row.checkpoint.clone()).unwrap_or_default(),
+        attempts: row.map_or(0, |row| row.attempts) + 1,
+        not_before: row.map_or(now, |row| row.not_before),
+        error: row.map(|row| row.error.clone()).unwrap_or_default(),
+        print: pinned.unwrap_or(presented),
+        result: Vec::new(),
+        closed_at: 0,
+        parked_at: 0,
+        changed_at: now,
+        keep_until: None,
+    };
+    (acquired(&after, false, world), Some(after))
+}
+
+fn acquired(row: &Row, replayed: bool, world: &World<'_>) -> Said {
+    let max = world.policy.max_attempts;
+    Said::Acquired {
+        token: row.token,
+        attempt: row.attempts,
+        lease: row.lease_until - world.now,
+        replayed,
+        effect_unknown: row.unknown,
+        prior_effect_started: row.prior,
+        checkpoint: row.checkpoint.clone(),
+        last_error: row.error.clone(),
+        attempts_left: (max > 0).then(|| (max - row.attempts).max(0)),
+    }
+}
+
+/// Parked by a claim that could not be granted: what was open ends by its expiry.
+fn park(row: &Row, cause: ParkCause, now: i64) -> (Said, Option<Row>) {
+    let mut after = Row { state: State::Parked(cause), parked_at: now, ..row.clone() };
+    if row.by == ClosedBy::Open {
+        after.by = ClosedBy::Expiry;
+        after.closed_at = now;
+        after.unknown = true;
+    }
+    (Said::Parked { cause, error: row.error.clone(), at: now }, Some(after))
+}
+
+/// Section 5, for the latest token.
+fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
+    let (policy, now) = (world.policy, world.now);
+    let closed = (error("CLAIM_CLOSED", Some(row.state)), None);
+    let open = row.by == ClosedBy::Open;
+    let over = now >= row.lease_until;
+    let mut after = row.clone();
+    let mut close = |state, by| {
+        (after.state, after.by, after.closed_at) = (state, by, now);
+        after.parked_at = if matches!(state, State::Parked(_)) { now } else { 0 };
+        after.clone()
+    };
+    match op {
+        Op::Claim { .. } => unreachable!(),
+        Op::Complete { result, .. } => match row.by {
+            ClosedBy::Complete => (Said::CompleteOk { replayed: true, late: false }, None),
+            ClosedBy::FailTerminal | ClosedBy::Operator => closed,
+            ClosedBy::Open
+            | ClosedBy::Release
+            | ClosedBy::FailRetryable
+            | ClosedBy::FailPark
+            | ClosedBy::Expiry
+            | ClosedBy::OperatorPark => {
+                let mut after = close(State::Completed, ClosedBy::Complete);
+                after.unknown = false;
+                after.result.clone_from(result);
+                after.attempts += i32::from(row.by == ClosedBy::Release);
+                (Said::CompleteOk { replayed: false, late: !open || over }, Some(after))
+            }
+        },
+        Op::Fail { kind, error, retry_after, .. } => {
+            let attempts_left =
+                (policy.max_attempts > 0).then(|| (policy.max_attempts - row.attempts).max(0));
+            let said = |row: &Row, replayed| {
+                let waits = matches!(row.state, State::Received | State::FailedRetryable);
+                let retry_after = waits.then(|| (row.not_before - now).max(0));
+                Said::FailOk { state: row.state, retry_after, attempts_left, replayed }
+            };
+            match (row.by, kind) {
+                (ClosedBy::Open, _) => {
+                    let exhausted = policy.max_attempts > 0 && row.attempts >= policy.max_attempts;
+                    let mut after = match kind {
+                        FailureKind::Retryable if exhausted => {
+                            close(State::Parked(ParkCause::AttemptsExhausted), ClosedBy::FailRetryable)
+                        }
+                        FailureKind::Retryable => close(State::FailedRetryable, ClosedBy::FailRetryable),
+                        FailureKind::Terminal => close(State::FailedTerminal, ClosedBy::FailTerminal),
+                        FailureKind::Park => close(State::Parked(ParkCause::Consumer), ClosedBy::FailPark),
+                    };
+                    after.error.clone_from(error);
+                    if after.state == State::FailedRetryable {
+                        after.not_before = now + retry_after.unwrap_or_else(|| backoff(policy, row.attempts));
+                    }
+                    (said(&after, false), Some(after))
+                }
+                (ClosedBy::Release | ClosedBy::FailRetryable, FailureKind::Retryable)
+                | (ClosedBy::FailPark, FailureKind::Park)
+                | (ClosedBy::FailTerminal, FailureKind::Terminal) => (said(row, true), None),
+                (ClosedBy::Expiry | ClosedBy::OperatorPark, _) => {
+                    let news = !error.is_empty() && row.error != *error;
+                    (said(row, true), news.then(|| Row { error: error.clone(), ..row.clone() }))
+                }
+                _ => closed,
+            }
+        }
+        Op::Release { delay, .. } => match row.by {
+            ClosedBy::Open if row.started => (self::error("EFFECT_STARTED", Some(row.state)), None),
+            ClosedBy::Open => {
+                let mut after = close(State::Received, ClosedBy::Release);
+                after.attempts -= 1;
+                after.not_before = now + delay;
+                (Said::ReleaseOk { replayed: false }, Some(after))
+            }
+            ClosedBy::Release => (Said::ReleaseOk { replayed: true }, None),
+            _ => closed,
+        },
+        Op::Renew { lease, started, checkpoint, .. } => {
+            if !open {
+                return closed;
+            }
+            if now >= row.hold_until {
+                return (self::error("LEASE_LIMIT_REACHED", Some(row.state)), None);
+            }
+            let asked = now + granted(policy, *lease).min(row.hold_until - now);
+            after.lease_until = row.lease_until.max(asked);
+            after.started |= started;
+            if let Some(checkpoint) = checkpoint {
+                after.checkpoint.clone_from(checkpoint);
+            }
+            let said = Said::RenewOk { lease: after.lease_until - now, revived: over };
+            let news = after != *row;
+            (said, news.then_some(after))
+        }
+    }
+}
+
+/// Without jitter; the multiplier is a whole number in every policy of the suites.
+fn backoff(policy: &Policy, attempt: i32) -> i64 {
+    let mut delay = policy.backoff.initial.0;
+    for _ in 1..attempt {
+        delay = delay.saturating_mul(policy.backoff.multiplier as i64).min(policy.backoff.max.0);
+    }
+    delay.min(policy.backoff.max.0)
+}
+
+/// From when on, and for how long by the present policy, a row is kept; none: for ever.
+fn keep(row: &Row, policy: &Policy) -> (i64, Option<i64>) {
+    let abandoned = row.changed_at.max(row.lease_until).max(row.not_before);
+    let doubt = row.started || row.prior || row.unknown;
+    match row.state {
+        State::Parked(_) => (0, None),
+        State::Completed => (row.closed_at, Some(policy.retention.0)),
+        State::FailedTerminal => (row.closed_at, Some(policy.failed_retention.0)),
+        State::InProgress if row.on_expiry == OnExpiry::Park => (0, None),
+        State::InProgress | State::Received | State::FailedRetryable if doubt => (0, None),
+        State::InProgress | State::Received | State::FailedRetryable => {
+            (abandoned, Some(policy.abandoned_retention.0))
+        }
+    }
+}
+
+/// Whether the purge may forget a row: section 8.
+pub(crate) fn forgettable(row: &Row, world: &World<'_>) -> bool {
+    let (from, keep) = keep(row, world.policy);
+    let (Some(keep), Some(promised)) = (keep, row.keep_until) else { return false };
+    let due = promised.max(from + keep.max(world.policy.retention.0)) + MARGIN;
+    world.now >= due && row.token < world.now + world.offset
+}

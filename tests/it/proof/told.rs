@@ -1,0 +1,260 @@
+//! The core's and the wire's words in those of the spec.
+
+use idempotency_ledger::domain::{
+    Answer, Claim, Claimant, Command, Entry, Reply, Settle, Span, State, StoreTime, Verdict,
+};
+use idempotency_ledger::rpc::proto::{self, claim_response};
+use tonic::Status;
+use tonic_types::StatusExt as _;
+use uuid::Uuid;
+
+use super::spec::{Op, Row, Said};
+
+pub(crate) fn command(op: &Op) -> Command {
+    match op.clone() {
+        Op::Claim { who, lease, print, occurred_at } => Command::Claim(Claim {
+            claimant: Claimant { claim_id: Uuid::from_u128(who.0), principal: String::new(), owner: who.1 },
+            lease: lease.map(Span),
+            fingerprint: print.into(),
+            occurred_at: occurred_at.map(StoreTime),
+            traceparent: String::new(),
+        }),
+        Op::Complete { token, result } => Command::Settle(token, Settle::Complete { result: result.into() }),
+        Op::Fail { token, kind, error, retry_after } => {
+            Command::Settle(token, Settle::Fail { kind, error, retry_after: retry_after.map(Span) })
+        }
+        Op::Release { token, delay } => Command::Settle(token, Settle::Release { delay: Span(delay) }),
+        Op::Renew { token, lease, started, checkpoint } => Command::Settle(
+            token,
+            Settle::Renew {
+                lease: lease.map(Span),
+                effect_started: started,
+                checkpoint: checkpoint.map(Into::into),
+            },
+        ),
+    }
+}
+
+/// The row that the spec would know, had it come this far.
+pub(crate) fn row(entry: &Entry) -> Row {
+    Row {
+        state: entry.state,
+        by: entry.closed_by,
+        token: entry.token,
+        who: entry.claimant.as_ref().map(|who| (who.claim_id.as_u128(), who.owner.clone())),
+        lease_until: entry.lease_until.0,
+        grace: entry.grace.0,
+        hold_until: entry.hold_until.0,
+        on_expiry: entry.on_expiry,
+        retention: entry.retention.0,
+        rearmed: entry.rearmed,
+        started: entry.effect_started,
+        prior: entry.prior_effect_started,
+        unknown: entry.effect_unknown,
+        checkpoint: entry.checkpoint.to_vec(),
+        attempts: entry.attempts,
+        not_before: entry.not_before.0,
+        error: entry.last_error.clone(),
+        print: entry.fingerprint.to_vec(),
+        result: entry.result.to_vec(),
+        closed_at: entry.closed_at.map_or(0, |at| at.0),
+        parked_at: entry.parked_at.map_or(0, |at| at.0),
+        changed_at: entry.updated_at.0,
+        keep_until: entry.retain_until.map(|at| at.0),
+    }
+}
+
+pub(crate) fn by_core(answer: &Answer) -> Said {
+    match answer.clone() {
+        Err(rejection) => {
+            Said::Error { reason: word(&format!("{:?}", rejection.reason)), state: rejection.state }
+        }
+        Ok(Reply::Renewed { lease, revived }) => Said::RenewOk { lease: lease.0, revived },
+        Ok(Reply::Completed { replayed, late }) => Said::CompleteOk { replayed, late },
+        Ok(Reply::Failed { state, retry_after, attempts_left, replayed }) => {
+            Said::FailOk { state, retry_after: retry_after.map(|wait| wait.0), attempts_left, replayed }
+        }
+        Ok(Reply::Released { replayed, .. }) => Said::ReleaseOk { replayed },
+        Ok(Reply::Verdict(verdict)) => match verdict {
+            Verdict::Acquired {
+                token,
+                attempt,
+                lease,
+                replayed,
+                effect_unknown,
+                prior_effect_started,
+                checkpoint,
+                last_error,
+                attempts_left,
+                ..
+            } => Said::Acquired {
+                token,
+                attempt,
+                lease: lease.0,
+                replayed,
+                effect_unknown,
+                prior_effect_started,
+                checkpoint: checkpoint.to_vec(),
+                last_error,
+                attempts_left,
+            },
+            Verdict::Completed {
+                result,
+                result_expired,
+                completed_at,
+                attempt,
+                by_this_claim,
+                fingerprint_unverified,
+            } => Said::Completed {
+                result: result.to_vec(),
+                expired: result_expired,
+                at: completed_at.0,
+                attempt,
+                by_this_claim,
+                unverified: fingerprint_unverified,
+            },
+            Verdict::InProgress { owner, attempt, lease, retry_after } => {
+                Said::InProgress { owner, attempt, lease: lease.0, retry_after: retry_after.0 }
+            }
+            Verdict::Backoff { attempts_left, last_error, retry_after } => {
+                Said::Backoff { attempts_left, last_error, retry_after: retry_after.0 }
+            }
+            Verdict::Failed { error, failed_at } => Said::Failed { error, at: failed_at.0 },
+            Verdict::Parked { cause, error, parked_at } => Said::Parked { cause, error, at: parked_at.0 },
+            Verdict::FingerprintMismatch { expected, presented } => {
+                Said::Mismatch { expected: expected.to_vec(), presented: presented.to_vec() }
+            }
+            Verdict::OutsideWindow { window, occurred_at } => {
+                Said::Outside { window: window.0, occurred_at: occurred_at.0 }
+            }
+        },
+    }
+}
+
+/// `LeaseLost` as `LEASE_LOST`.
+fn word(name: &str) -> String {
+    let mut word = String::new();
+    for (index, letter) in name.chars().enumerate() {
+        if letter.is_uppercase() && index > 0 {
+            word.push('_');
+        }
+        word.push(letter.to_ascii_uppercase());
+    }
+    word
+}
+
+fn micros(duration: Option<&prost_types::Duration>) -> i64 {
+    duration.map_or(0, |span| span.seconds * 1_000_000 + i64::from(span.nanos) / 1_000)
+}
+
+fn instant(at: Option<&prost_types::Timestamp>) -> i64 {
+    at.map_or(0, |at| at.seconds * 1_000_000 + i64::from(at.nanos) / 1_000)
+}
+
+fn cause(cause: proto::ParkCause) -> idempotency_ledger::domain::ParkCause {
+    use idempotency_ledger::domain::ParkCause;
+    match cause {
+        proto::ParkCause::AttemptsExhausted => ParkCause::AttemptsExhausted,
+        proto::ParkCause::LeaseExpired => ParkCause::LeaseExpired,
+        proto::ParkCause::EffectUnknown => ParkCause::EffectUnknown,
+        proto::ParkCause::Consumer => ParkCause::Consumer,
+        proto::ParkCause::Operator => ParkCause::Operator,
+        proto::ParkCause::Unspecified => panic!("a cause is missing"),
+    }
+}
+
+/// Of PARKED the wire's state says no cause: the caller knows it.
+fn state(state: proto::EntryState, parked: Option<State>) -> Option<State> {
+    match state {
+        proto::EntryState::Unspecified => None,
+        proto::EntryState::Received => Some(State::Received),
+        proto::EntryState::InProgress => Some(State::InProgress),
+        proto::EntryState::FailedRetryable => Some(State::FailedRetryable),
+        proto::EntryState::Completed => Some(State::Completed),
+        proto::EntryState::FailedTerminal => Some(State::FailedTerminal),
+        proto::EntryState::Parked => {
+            Some(parked.unwrap_or(State::Parked(idempotency_ledger::domain::ParkCause::Operator)))
+        }
+    }
+}
+
+pub(crate) fn claimed(response: &proto::ClaimResponse) -> Said {
+    use claim_response::Verdict;
+    let retry_after = micros(response.retry_after.as_ref());
+    match response.verdict.clone().expect("a verdict") {
+        Verdict::Acquired(it) => Said::Acquired {
+            token: it.token,
+            attempt: it.attempt,
+            lease: micros(it.lease.as_ref()),
+            replayed: it.replayed,
+            effect_unknown: it.effect_unknown,
+            prior_effect_started: it.prior_effect_started,
+            checkpoint: it.checkpoint.to_vec(),
+            last_error: it.last_error,
+            attempts_left: it.attempts_left,
+        },
+        Verdict::Completed(it) => Said::Completed {
+            result: it.result.to_vec(),
+            expired: it.result_expired,
+            at: instant(it.completed_at.as_ref()),
+            attempt: it.attempt,
+            by_this_claim: it.by_this_claim,
+            unverified: it.fingerprint_unverified,
+        },
+        Verdict::InProgress(it) => Said::InProgress {
+            owner: it.owner,
+            attempt: it.attempt,
+            lease: micros(it.lease.as_ref()),
+            retry_after,
+        },
+        Verdict::Backoff(it) => {
+            Said::Backoff { attempts_left: it.attempts_left, last_error: it.last_error, retry_after }
+        }
+        Verdict::Failed(it) => Said::Failed { error: it.error, at: instant(it.failed_at.as_ref()) },
+        Verdict::Parked(it) => {
+            let (cause, at) = (cause(it.cause()), instant(it.parked_at.as_ref()));
+            Said::Parked { cause, error: it.error, at }
+        }
+        Verdict::FingerprintMismatch(it) => {
+            Said::Mismatch { expected: it.expected.to_vec(), presented: it.presented.to_vec() }
+        }
+        Verdict::OutsideWindow(it) => Said::Outside {
+            window: micros(it.window.as_ref()),
+            occurred_at: instant(it.occurred_at.as_ref()),
+        },
+        Verdict::Rejected(it) => rejected(&it, None),
+    }
+}
+
+pub(crate) fn rejected(rejected: &proto::Rejected, parked: Option<State>) -> Said {
+    let reason = rejected.reason().as_str_name().trim_start_matches("ERROR_REASON_").to_owned();
+    Said::Error { reason, state: state(rejected.current_state(), parked) }
+}
+
+pub(crate) fn settled(outcome: &proto::settlement_result::Outcome, parked: Option<State>) -> Said {
+    use proto::settlement_result::Outcome;
+    match outcome {
+        Outcome::Complete(it) => Said::CompleteOk { replayed: it.replayed, late: it.late },
+        Outcome::Fail(it) => {
+            let state = state(it.state(), parked).expect("a state");
+            let waits = matches!(state, State::Received | State::FailedRetryable);
+            Said::FailOk {
+                state,
+                retry_after: waits.then(|| micros(it.retry_after.as_ref())),
+                attempts_left: it.attempts_left,
+                replayed: it.replayed,
+            }
+        }
+        Outcome::Release(it) => Said::ReleaseOk { replayed: it.replayed },
+        Outcome::Renew(it) => Said::RenewOk { lease: micros(it.lease.as_ref()), revived: it.revived },
+        Outcome::Rejected(it) => rejected(it, parked),
+    }
+}
+
+pub(crate) fn refused(status: &Status, parked: Option<State>) -> Said {
+    let details = status.get_error_details();
+    let info = details.error_info().unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
+    let word = info.metadata.get("current_state").cloned().unwrap_or_default();
+    let known = proto::EntryState::from_str_name(&format!("ENTRY_STATE_{word}"));
+    Said::Error { reason: info.reason.clone(), state: known.and_then(|known| state(known, parked)) }
+}
