@@ -2,7 +2,9 @@
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
 mod differential;
+mod lockstep;
 mod run;
 mod spec;
 mod steps;
 mod told;
+mod wire;

@@ -405,3 +405,31 @@ pub(crate) fn forgettable(row: &Row, world: &World<'_>) -> bool {
     let due = promised.max(from + keep.max(world.policy.retention.0)) + MARGIN;
     world.now >= due && row.token < world.now + world.offset
 }
+
+/// The advice beside an answer; none beside Renew's. `after` is what is known then.
+pub(crate) fn advice(said: &Said, after: Option<&Row>) -> Option<&'static str> {
+    let by_state = |state: Option<State>| match state {
+        Some(State::Completed) => "ACK",
+        Some(State::FailedTerminal | State::Parked(_)) => "DEAD_LETTER",
+        _ => "RETRY_LATER",
+    };
+    Some(match said {
+        Said::Acquired { .. } => "PROCESS",
+        Said::Completed { .. } | Said::CompleteOk { .. } => "ACK",
+        Said::InProgress { .. } | Said::Backoff { .. } => "RETRY_LATER",
+        Said::Failed { .. } | Said::Parked { .. } | Said::Mismatch { .. } | Said::Outside { .. } => {
+            "DEAD_LETTER"
+        }
+        Said::FailOk { state, .. } => by_state(Some(*state)),
+        Said::ReleaseOk { .. } => by_state(after.map(|row| row.state)),
+        Said::RenewOk { .. } => return None,
+        Said::Error { reason, state } => match reason.as_str() {
+            "CLAIM_CLOSED"
+            | "EFFECT_STARTED"
+            | "LEASE_LIMIT_REACHED"
+            | "TOKEN_FROM_FUTURE"
+            | "LEASE_LOST" => by_state(*state),
+            _ => "RETRY_LATER",
+        },
+    })
+}

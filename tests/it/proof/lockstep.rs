@@ -1,0 +1,210 @@
+//! A whole server against the spec: random calls and batches over random keys, through the generated
+//! client, on a clock that stands still between the rounds. Answers, advice, stored rows and what
+//! the purge takes must be the spec's.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use idempotency_ledger::domain::{Key, Policy, Span, State};
+use idempotency_ledger::rpc::proto;
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use tonic::transport::Channel;
+
+use super::run::Run;
+use super::spec::{self, Op, Row, Said, World};
+use super::wire::{self, Answer};
+use super::{steps, told};
+use crate::harness::on_both_stores;
+use crate::harness::random::Random;
+use crate::harness::server::{Kind, Setup, TestServer};
+
+on_both_stores!(the_server_and_the_spec_agree);
+
+/// Sequences that run side by side, so that the server makes batches of them.
+const LANES: u64 = 16;
+const OPERATIONS: u64 = 50;
+const CONSUMERS: usize = 8;
+const KEYS: usize = 2;
+/// From such a jump on the purge may find something.
+const SWEEPABLE: i64 = 3_600_000_000;
+
+/// One sequence: two keys of one consumer.
+struct Lane {
+    random: Random,
+    policy: Policy,
+    keys: Vec<proto::EntryKey>,
+    rows: Vec<Option<Row>>,
+    known: Vec<(u128, String)>,
+    log: Vec<String>,
+}
+
+async fn the_server_and_the_spec_agree(kind: Kind) {
+    let mut run = Run::new("lockstep", 500);
+    let mut random = Random::new(run.seed);
+    let policies: Vec<Policy> = (0..CONSUMERS).map(|_| steps::policy(&mut random)).collect();
+    let mut setup = Setup { sweep_every: Duration::from_millis(10), ..Setup::default() };
+    for (number, policy) in policies.iter().enumerate() {
+        setup = setup.with(&format!("c{number}"), policy.clone());
+    }
+    let server = TestServer::start_with(kind, setup).await;
+    let (mut sequences, mut operations, mut purged) = (0, 0, 0);
+    while sequences < run.size {
+        let mut lanes: Vec<Lane> =
+            (0..LANES).map(|lane| Lane::new(run.seed, sequences + lane, &policies)).collect();
+        for round in 0..OPERATIONS {
+            let driver = &lanes[random.below(LANES) as usize];
+            let now = server.at.now().micros();
+            let jump = steps::advance(&mut random, driver.rows[0].as_ref(), &driver.policy, now);
+            if jump > 0 {
+                server.advance(Span(jump)).await;
+            }
+            let now = now + jump;
+            if jump >= SWEEPABLE {
+                swept(&server).await;
+            }
+            if jump >= SWEEPABLE || round % 10 == 9 {
+                match compare(&server, &mut lanes, now, jump >= SWEEPABLE).await {
+                    Ok(gone) => purged += gone,
+                    Err((problem, log)) => run.fail(problem, &[("steps", log)]),
+                }
+            }
+            let steps = lanes.iter_mut().map(|lane| lane.step(server.client.clone(), now));
+            let done: Vec<Result<u64, String>> = join_all(steps).await;
+            for (lane, done) in lanes.iter().zip(done) {
+                match done {
+                    Ok(count) => operations += count,
+                    Err(problem) => run.fail(problem, &[("steps", lane.log.join("\n"))]),
+                }
+            }
+        }
+        sequences += LANES;
+        run.progress(sequences, format!("{operations} operations"));
+    }
+    assert!(purged > 0 || run.size < 500, "the purge was never seen");
+    run.summary(format!("{kind:?}, {sequences} sequences, {operations} operations, {purged} entries purged"));
+    server.stop().await;
+}
+
+async fn swept(server: &TestServer) {
+    let mut session = server.at.session().await;
+    for _ in 0..1_000 {
+        if session.due(1).await.unwrap().1.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the sweeper did not come around");
+}
+
+/// The stored rows are those of the spec, but for what the purge may take; says how many it took.
+async fn compare(
+    server: &TestServer,
+    lanes: &mut [Lane],
+    now: i64,
+    swept: bool,
+) -> Result<usize, (String, String)> {
+    let keys: Vec<Key> = lanes.iter().flat_map(|lane| &lane.keys).map(name).collect();
+    let mut found = server.entries(&keys).await.into_iter();
+    let mut gone = 0;
+    for lane in lanes {
+        for row in &mut lane.rows {
+            let stored = found.next().unwrap().map(|entry| told::row(&entry));
+            if stored == *row {
+                continue;
+            }
+            let world = World { policy: &lane.policy, now, offset: 0, behind: false, choice: 0 };
+            let may_go = row.as_ref().is_some_and(|row| spec::forgettable(row, &world));
+            if stored.is_some() || !swept || !may_go {
+                let problem = format!("at {now} the store holds {stored:?}, the spec {row:?}");
+                return Err((problem, lane.log.join("\n")));
+            }
+            *row = None;
+            gone += 1;
+            lane.log.push(format!("at {now} purged"));
+        }
+    }
+    Ok(gone)
+}
+
+fn name(key: &proto::EntryKey) -> Key {
+    Key::new(&key.consumer, &key.source, &key.id)
+}
+
+impl Lane {
+    fn new(seed: u64, number: u64, policies: &[Policy]) -> Lane {
+        let mut random = Random::new(seed.wrapping_add((number + 1) << 24));
+        let consumer = random.below(policies.len() as u64) as usize;
+        let key = |index: usize| proto::EntryKey {
+            consumer: format!("c{consumer}"),
+            source: "lockstep".into(),
+            id: format!("{number}-{index}"),
+        };
+        Lane {
+            policy: policies[consumer].clone(),
+            keys: (0..KEYS).map(key).collect(),
+            rows: vec![None; KEYS],
+            known: Vec::new(),
+            log: Vec::new(),
+            random,
+        }
+    }
+
+    /// One call, or one batch.
+    async fn step(&mut self, mut client: LedgerServiceClient<Channel>, now: i64) -> Result<u64, String> {
+        let count = if self.random.percent(70) { 1 } else { 2 + self.random.below(4) };
+        let mut ops: Vec<(usize, Op)> = Vec::new();
+        while (ops.len() as u64) < count {
+            let at = self.random.below(KEYS as u64) as usize;
+            let op = steps::op(&mut self.random, self.rows[at].as_ref(), &mut self.known, now);
+            let claims = matches!(op, Op::Claim { .. });
+            if ops.first().is_none_or(|first| claims == matches!(first.1, Op::Claim { .. })) {
+                ops.push((at, op));
+            }
+        }
+        let answers = if let [(at, op)] = &ops[..] {
+            vec![wire::call(&mut client, &self.keys[*at], op).await]
+        } else {
+            let named: Vec<_> = ops.iter().map(|(at, op)| (self.keys[*at].clone(), op.clone())).collect();
+            wire::batch(&mut client, &named).await.map_err(|status| format!("{named:?}: {status:?}"))?
+        };
+        let mut ids = HashSet::new();
+        for ((at, op), answer) in ops.iter().zip(&answers) {
+            let twice = matches!(op, Op::Claim { who, .. } if !ids.insert(who.0));
+            self.check(*at, op, answer, twice && ops.len() > 1, now)?;
+        }
+        Ok(count)
+    }
+
+    fn check(&mut self, at: usize, op: &Op, answer: &Answer, twice: bool, now: i64) -> Result<(), String> {
+        let choice = match answer.said(None) {
+            Said::Acquired { token, .. } => token,
+            _ => 0,
+        };
+        let world = World { policy: &self.policy, now, offset: 0, behind: false, choice };
+        let (expected, after) = if twice {
+            (Said::Error { reason: "INVALID_FIELD".into(), state: None }, self.rows[at].clone())
+        } else {
+            spec::step(self.rows[at].as_ref(), op, &world)
+        };
+        let parked = match &expected {
+            Said::FailOk { state: state @ State::Parked(_), .. }
+            | Said::Error { state: Some(state @ State::Parked(_)), .. } => Some(*state),
+            _ => None,
+        };
+        let said = answer.said(parked);
+        let advice = spec::advice(&expected, after.as_ref()).map(str::to_owned);
+        self.log.push(format!("at {now} key {at} {op:?}\n  said: {said:?}\n  spec: {expected:?}"));
+        if said != expected {
+            return Err(format!("the server says {said:?}, the spec {expected:?}, to {op:?}"));
+        }
+        if answer.advice() != advice {
+            return Err(format!(
+                "the advice is {:?}, by the spec {advice:?}, beside {said:?}",
+                answer.advice()
+            ));
+        }
+        self.rows[at] = after;
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! Operations of the spec as calls, and what came back.
+
+use idempotency_ledger::domain::{FailureKind, State};
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::settlement::Action;
+use idempotency_ledger::rpc::proto::settlement_result::Outcome;
+use idempotency_ledger::rpc::proto::{self, Advice};
+use tonic::Status;
+use tonic::transport::Channel;
+use tonic_types::StatusExt as _;
+use uuid::Uuid;
+
+use super::spec::{Op, Said};
+use super::told;
+
+/// What came back for one operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Claim(Result<proto::ClaimResponse, Status>),
+    Settle(Result<Outcome, Status>),
+}
+
+impl Answer {
+    /// In the spec's words. The wire does not repeat the cause of PARKED: `parked` is what is expected.
+    pub(crate) fn said(&self, parked: Option<State>) -> Said {
+        match self {
+            Answer::Claim(Ok(response)) => match &response.verdict {
+                Some(proto::claim_response::Verdict::Rejected(it)) => told::rejected(it, parked),
+                _ => told::claimed(response),
+            },
+            Answer::Settle(Ok(outcome)) => told::settled(outcome, parked),
+            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) => told::refused(status, parked),
+        }
+    }
+
+    pub(crate) fn advice(&self) -> Option<String> {
+        let word = |advice: Advice| Some(advice.as_str_name().trim_start_matches("ADVICE_").to_owned());
+        match self {
+            Answer::Claim(Ok(response)) => word(response.advice()),
+            Answer::Settle(Ok(Outcome::Complete(it))) => word(it.advice()),
+            Answer::Settle(Ok(Outcome::Fail(it))) => word(it.advice()),
+            Answer::Settle(Ok(Outcome::Release(it))) => word(it.advice()),
+            Answer::Settle(Ok(Outcome::Renew(_))) => None,
+            Answer::Settle(Ok(Outcome::Rejected(it))) => word(it.advice()),
+            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) => {
+                let details = status.get_error_details();
+                details.error_info().and_then(|info| info.metadata.get("advice").cloned())
+            }
+        }
+    }
+}
+
+fn span(micros: i64) -> prost_types::Duration {
+    prost_types::Duration { seconds: micros / 1_000_000, nanos: (micros % 1_000_000) as i32 * 1_000 }
+}
+
+pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
+    let Op::Claim { who, lease, print, occurred_at } = op else { panic!("{op:?} is no claim") };
+    proto::ClaimRequest {
+        key: Some(key.clone()),
+        claim_id: Uuid::from_u128(who.0).to_string(),
+        owner: who.1.clone(),
+        lease: lease.map(span),
+        fingerprint: print.clone().into(),
+        occurred_at: occurred_at.map(|at| prost_types::Timestamp {
+            seconds: at.div_euclid(1_000_000),
+            nanos: at.rem_euclid(1_000_000) as i32 * 1_000,
+        }),
+    }
+}
+
+pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
+    let key = Some(key.clone());
+    match op.clone() {
+        Op::Claim { .. } => panic!("{op:?} is no settlement"),
+        Op::Complete { token, result } => {
+            Action::Complete(proto::CompleteRequest { key, token, result: result.into() })
+        }
+        Op::Fail { token, kind, error, retry_after } => {
+            let kind = match kind {
+                FailureKind::Retryable => proto::FailureKind::Retryable,
+                FailureKind::Terminal => proto::FailureKind::Terminal,
+                FailureKind::Park => proto::FailureKind::Park,
+            };
+            let retry_after = retry_after.map(span);
+            Action::Fail(proto::FailRequest { key, token, kind: kind.into(), error, retry_after })
+        }
+        Op::Release { token, delay } => {
+            Action::Release(proto::ReleaseRequest { key, token, delay: Some(span(delay)) })
+        }
+        Op::Renew { token, lease, started, checkpoint } => Action::Renew(proto::RenewRequest {
+            key,
+            token,
+            lease: lease.map(span),
+            effect_started: started,
+            checkpoint: checkpoint.map(Into::into),
+        }),
+    }
+}
+
+/// One call for one operation.
+pub(crate) async fn call(
+    client: &mut LedgerServiceClient<Channel>,
+    key: &proto::EntryKey,
+    op: &Op,
+) -> Answer {
+    if matches!(op, Op::Claim { .. }) {
+        return Answer::Claim(client.claim(claim(key, op)).await.map(tonic::Response::into_inner));
+    }
+    Answer::Settle(match action(key, op) {
+        Action::Complete(it) => client.complete(it).await.map(|it| Outcome::Complete(it.into_inner())),
+        Action::Fail(it) => client.fail(it).await.map(|it| Outcome::Fail(it.into_inner())),
+        Action::Release(it) => client.release(it).await.map(|it| Outcome::Release(it.into_inner())),
+        Action::Renew(it) => client.renew(it).await.map(|it| Outcome::Renew(it.into_inner())),
+    })
+}
+
+/// One batch for several operations, all claims or all settlements.
+pub(crate) async fn batch(
+    client: &mut LedgerServiceClient<Channel>,
+    ops: &[(proto::EntryKey, Op)],
+) -> Result<Vec<Answer>, Status> {
+    if matches!(ops[0].1, Op::Claim { .. }) {
+        let requests = ops.iter().map(|(key, op)| claim(key, op)).collect();
+        let responses =
+            client.batch_claim(proto::BatchClaimRequest { requests }).await?.into_inner().responses;
+        assert_eq!(responses.len(), ops.len());
+        return Ok(responses.into_iter().map(|response| Answer::Claim(Ok(response))).collect());
+    }
+    let settlements =
+        ops.iter().map(|(key, op)| proto::Settlement { action: Some(action(key, op)) }).collect();
+    let results = client.batch_settle(proto::BatchSettleRequest { settlements }).await?.into_inner().results;
+    assert_eq!(results.len(), ops.len());
+    Ok(results.into_iter().map(|result| Answer::Settle(Ok(result.outcome.expect("an outcome")))).collect())
+}
