@@ -27,14 +27,11 @@ pub(super) struct Connection {
 pub(super) fn connections(listener: TcpListener, max: usize) -> impl Stream<Item = io::Result<Connection>> {
     let free = Arc::new(Semaphore::new(max));
     stream::unfold((listener, free), |(listener, free)| async move {
-        let counted = match Arc::clone(&free).try_acquire_owned() {
-            Ok(counted) => counted,
-            Err(_) => {
-                tracing::warn!("connections_max is reached: new connections wait until others end");
-                // The semaphore is never closed.
-                Arc::clone(&free).acquire_owned().await.ok()?
-            }
-        };
+        if free.available_permits() == 0 {
+            tracing::warn!("connections_max is reached: new connections wait until others end");
+        }
+        // The semaphore is never closed.
+        let counted = Arc::clone(&free).acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {

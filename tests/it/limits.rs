@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::on_both_stores;
+use crate::harness::random::Random;
 use crate::harness::server::{Kind, Setup, TestServer};
 
 on_both_stores!(
@@ -329,9 +330,10 @@ async fn checkpoints_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
         server.client.renew(request).await.unwrap();
         server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap();
     }
+    let mut random = Random::new(1);
     let requests: Vec<_> = claims()
         .into_iter()
-        .map(|claim| proto::ClaimRequest { claim_id: uuid::Uuid::new_v4().to_string(), ..claim })
+        .map(|claim| proto::ClaimRequest { claim_id: random.claim_id(), ..claim })
         .collect();
     let last = requests[299].clone();
     let answer = server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap().into_inner();

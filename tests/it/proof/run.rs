@@ -24,6 +24,7 @@ fn number(name: &str) -> Option<u64> {
 
 impl Run {
     /// `small` is the size of each test run.
+    #[allow(clippy::disallowed_methods, reason = "the seed itself; it is told")]
     pub(crate) fn new(suite: &'static str, small: u64) -> Run {
         let fresh = || u64::from_be_bytes(uuid::Uuid::new_v4().as_bytes()[..8].try_into().unwrap()) >> 33;
         Run {
