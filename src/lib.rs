@@ -28,6 +28,7 @@
 
 pub mod commands;
 pub mod config;
+mod crash;
 pub mod domain;
 pub mod ledger;
 pub mod rpc;

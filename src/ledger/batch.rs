@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::queue::Unit;
 use super::{Shared, lost, store_unavailable};
+use crate::crash;
 use crate::domain::{
     Answer, Claim, Command, Context, Decision, Entry, GUESS_MARGIN, Key, Policy, Reason, Rejection, Reply,
     Settle, StoreTime, Verdict, decide, guessable,
@@ -375,7 +376,11 @@ fn with_token(mut answer: Answer, granted: i64) -> Answer {
 /// A statement that does not answer is given up with its connection; whether it was applied is
 /// unknown.
 async fn within<T>(statement: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match timeout(STATEMENT_TIMEOUT, statement).await {
+    crash::point("before_send");
+    crash::point_soon("after_send");
+    let done = timeout(STATEMENT_TIMEOUT, statement).await;
+    crash::point("after_commit");
+    match done {
         Ok(done) => done,
         Err(_) => Err(StoreError::Unknown(format!("no answer within {STATEMENT_TIMEOUT:?}"))),
     }

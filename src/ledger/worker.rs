@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::batch::{Batch, Outcome};
 use super::queue::Unit;
 use super::{Shared, lost, store_unavailable};
+use crate::crash;
 use crate::store::{Fault, Session, StoreError};
 
 /// How long a worker waits after it failed to open a session; meanwhile callers are refused at
@@ -52,6 +53,7 @@ async fn run(shared: &Shared, batch_max: usize) {
             refuse(batch);
             continue;
         };
+        crash::point("after_seal");
         let Outcome { again, broken } = Batch::new(shared, opened.as_mut()).run(batch).await;
         carried.extend(again);
         if broken {

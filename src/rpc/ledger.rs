@@ -12,6 +12,7 @@ use super::fields::Limits;
 use super::proto::{
     self, claim_response::Verdict, ledger_service_server::LedgerService, settlement_result::Outcome,
 };
+use crate::crash;
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
 use crate::ledger::Ledger;
 
@@ -27,6 +28,7 @@ impl LedgerRpc {
         if let Err(rejection) = &answer {
             errors::note(rejection, &key);
         }
+        crash::point("before_answer");
         answer
     }
 

@@ -183,6 +183,19 @@ impl Cluster {
         }
     }
 
+    /// The server and all its children.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
+        let server: u32 = file.lines().next().unwrap().trim().parse().unwrap();
+        let parent = format!("PPid:\t{server}\n");
+        let child = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&parent))
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|one| one.file_name().to_str()?.parse().ok());
+        std::iter::once(server).chain(pids.filter(child)).collect()
+    }
+
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
     }

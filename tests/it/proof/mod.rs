@@ -2,6 +2,8 @@
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
 mod differential;
+mod history;
+mod live;
 mod lockstep;
 mod run;
 mod spec;

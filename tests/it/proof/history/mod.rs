@@ -1,0 +1,104 @@
+//! Histories: what clients asked and were told of one key, each call with the instants between which
+//! it took effect, and whether the contract explains it.
+//!
+//! The instants are of the machine's clock, which is the store's clock too: so a lease can be checked
+//! from outside. All intervals are closed; what is unknown is wide.
+
+mod bad;
+mod linear;
+mod model;
+mod search;
+
+use std::fmt;
+
+pub(crate) use linear::check_in_real_time;
+pub(crate) use search::check_linearizable;
+
+/// What a client asked of a key. Claims are told apart by a number for each claim_id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Claim { claim: u64 },
+    Complete { token: i64 },
+    Fail { token: i64, kind: Kind },
+    Release { token: i64 },
+    Renew { token: i64, started: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Retryable,
+    Terminal,
+    Park,
+}
+
+/// What it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Acquired {
+        token: i64,
+        replayed: bool,
+    },
+    Completed,
+    InProgress,
+    Failed,
+    Parked,
+    /// A settlement was accepted; `late`: after the lease (for Renew: `revived`).
+    Settled {
+        replayed: bool,
+        late: bool,
+    },
+    Refused(Refusal),
+    /// No answer, or one that says that nobody knows.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    ClaimClosed,
+    EffectStarted,
+    LeaseLost,
+    TokenFromFuture,
+    NotFound,
+}
+
+/// One call. Calls that were certainly not applied are in no history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) client: u64,
+    pub(crate) call: Call,
+    pub(crate) outcome: Outcome,
+    /// Microseconds of the store's clock.
+    pub(crate) invoked: i64,
+    /// The end of time where the outcome is unknown.
+    pub(crate) returned: i64,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let took =
+            if self.returned == i64::MAX { "-".into() } else { (self.returned - self.invoked).to_string() };
+        write!(to, "{} +{took} client {}: {:?} -> {:?}", self.invoked, self.client, self.call, self.outcome)
+    }
+}
+
+/// The rules that the histories were made under. Everything that failed or was released is due at
+/// once, attempts are not limited, and nobody holds a claim for longer than may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Of every grant and renewal, microseconds.
+    pub(crate) lease: i64,
+    pub(crate) grace: i64,
+    /// What has started is parked when it expires.
+    pub(crate) park_if_started: bool,
+}
+
+/// Everything that is wrong with a key's history; `events` in any order.
+pub(crate) fn check(events: &[Event], rules: &Rules) -> Result<(), String> {
+    let mut events = events.to_vec();
+    events.sort_by_key(|event| event.invoked);
+    let explained = check_in_real_time(&events).and_then(|()| check_linearizable(&events, rules));
+    explained.map_err(|problem| {
+        let lines: Vec<String> = events.iter().map(ToString::to_string).collect();
+        format!("{problem}\n{}", lines.join("\n"))
+    })
+}

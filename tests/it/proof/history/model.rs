@@ -1,0 +1,306 @@
+//! One key as a machine that knows times only as intervals: which states an answer can lead to.
+
+use super::{Call, Event, Kind, Outcome, Refusal, Rules};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Absent,
+    /// RECEIVED or FAILED_RETRYABLE, due.
+    Waiting,
+    Held,
+    Completed,
+    Failed,
+    Parked,
+}
+
+/// How the last claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum By {
+    Open,
+    Complete,
+    FailRetryable,
+    FailTerminal,
+    FailPark,
+    Release,
+    Expiry,
+}
+
+/// The state of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    phase: Phase,
+    by: By,
+    /// None: granted to a claim that never learnt it; it is higher than `floor`.
+    token: Option<i64>,
+    /// The highest token that is known to have been granted before.
+    floor: i64,
+    claim: u64,
+    started: bool,
+    rearmed: bool,
+    /// The lease ends within these.
+    lease: (i64, i64),
+}
+
+/// A position in a batch is added to the clock: at most this.
+const POSITION_MAX: i64 = 1_000;
+
+impl State {
+    pub(super) const ABSENT: State = State {
+        phase: Phase::Absent,
+        by: By::Open,
+        token: None,
+        floor: 0,
+        claim: 0,
+        started: false,
+        rearmed: false,
+        lease: (0, 0),
+    };
+
+    /// Every state in which the key may be once this call has taken effect with this outcome; none:
+    /// it can not have happened now.
+    pub(super) fn after(&self, event: &Event, rules: &Rules) -> Vec<State> {
+        match event.call {
+            Call::Claim { claim } => self.claimed(claim, event, rules),
+            Call::Complete { token }
+            | Call::Fail { token, .. }
+            | Call::Release { token }
+            | Call::Renew { token, .. } => self.settled(token, event, rules),
+        }
+    }
+
+    fn claimed(&self, claim: u64, event: &Event, rules: &Rules) -> Vec<State> {
+        let same = self.phase != Phase::Absent && self.claim == claim;
+        let refusable = matches!(self.by, By::Release | By::FailRetryable);
+        let held = self.phase == Phase::Held;
+        // The lease may have been over by then.
+        let over = event.returned >= self.lease.0;
+        let expired = held && !same && event.returned >= self.lease.0 + rules.grace;
+        let parks = rules.park_if_started && self.started;
+        let grantable = match self.phase {
+            Phase::Absent => true,
+            Phase::Waiting => !(same && refusable),
+            Phase::Held => expired && !parks,
+            Phase::Completed | Phase::Failed | Phase::Parked => false,
+        };
+        let parked = State { phase: Phase::Parked, by: By::Expiry, ..*self };
+        let mut next = Vec::new();
+        match event.outcome {
+            Outcome::Acquired { token, replayed } => {
+                if grantable {
+                    next.extend(self.granted(claim, Some(token), event, rules));
+                }
+                if held && same && !self.started && replayed && self.may_be(token) {
+                    let bound = self.bound(token, rules);
+                    if event.invoked < bound.lease.1 {
+                        next.push(bound);
+                    }
+                    if event.returned >= bound.lease.0 && !bound.rearmed {
+                        next.push(bound.rearmed(event, rules));
+                    }
+                }
+            }
+            Outcome::Unknown => {
+                if grantable {
+                    next.extend(self.granted(claim, None, event, rules));
+                }
+                if held && same && !self.started && over && !self.rearmed {
+                    next.push(self.rearmed(event, rules));
+                }
+                if expired && parks {
+                    next.push(parked);
+                }
+            }
+            Outcome::Completed if self.phase == Phase::Completed => next.push(*self),
+            Outcome::Failed if self.phase == Phase::Failed => next.push(*self),
+            Outcome::Parked if self.phase == Phase::Parked => next.push(*self),
+            Outcome::Parked if expired && parks => next.push(parked),
+            Outcome::InProgress
+                if held && !same && event.invoked < self.lease.1.saturating_add(rules.grace) =>
+            {
+                next.push(*self);
+            }
+            Outcome::Refused(Refusal::ClaimClosed) if same => {
+                let closed = match self.phase {
+                    Phase::Waiting => refusable,
+                    Phase::Held => self.started || (over && self.rearmed),
+                    _ => false,
+                };
+                if closed {
+                    next.push(*self);
+                }
+            }
+            Outcome::Completed
+            | Outcome::Failed
+            | Outcome::Parked
+            | Outcome::InProgress
+            | Outcome::Settled { .. }
+            | Outcome::Refused(_) => {}
+        }
+        next
+    }
+
+    fn granted(&self, claim: u64, token: Option<i64>, event: &Event, rules: &Rules) -> Option<State> {
+        let floor = self.floor.max(self.token.unwrap_or(0));
+        let mut at = (event.invoked, event.returned);
+        if self.phase == Phase::Held {
+            // A reclaim: not before lease and grace were over.
+            at.0 = at.0.max(self.lease.0 + rules.grace);
+        }
+        if let Some(token) = token {
+            // max(old + 1, clock + position): the clock is below it, and not far.
+            let by_clock = token > event.invoked && token <= event.returned.saturating_add(POSITION_MAX);
+            if token <= floor || !(by_clock || succeeds(token, floor)) {
+                return None;
+            }
+            if !succeeds(token, floor) {
+                at = (at.0.max(token - POSITION_MAX), at.1.min(token - 1));
+            }
+        }
+        if at.0 > at.1 {
+            return None;
+        }
+        Some(State {
+            phase: Phase::Held,
+            by: By::Open,
+            token,
+            floor,
+            claim,
+            started: false,
+            rearmed: false,
+            lease: (at.0 + rules.lease, at.1.saturating_add(rules.lease)),
+        })
+    }
+
+    fn may_be(&self, token: i64) -> bool {
+        self.token.map_or(token > self.floor, |known| known == token)
+    }
+
+    /// The claim has learnt its token, and with it when it was granted.
+    fn bound(&self, token: i64, rules: &Rules) -> State {
+        if self.token.is_some() {
+            return *self;
+        }
+        let mut lease = self.lease;
+        if !self.rearmed && !succeeds(token, self.floor) {
+            lease.0 = lease.0.max(token - POSITION_MAX + rules.lease);
+            lease.1 = lease.1.min(token - 1 + rules.lease);
+        }
+        State { token: Some(token), lease, ..*self }
+    }
+
+    fn rearmed(&self, event: &Event, rules: &Rules) -> State {
+        let from = event.invoked.max(self.lease.0);
+        State {
+            rearmed: true,
+            lease: (from + rules.lease, event.returned.saturating_add(rules.lease)),
+            ..*self
+        }
+    }
+
+    fn settled(&self, token: i64, event: &Event, rules: &Rules) -> Vec<State> {
+        if self.phase == Phase::Absent {
+            return self.only(event.outcome == Outcome::Refused(Refusal::NotFound));
+        }
+        match self.token {
+            Some(latest) if token == latest => {}
+            Some(latest) if token > latest => {
+                return self.only(event.outcome == Outcome::Refused(Refusal::TokenFromFuture));
+            }
+            None if token > self.floor => return Vec::new(),
+            Some(_) | None => return self.only(event.outcome == Outcome::Refused(Refusal::LeaseLost)),
+        }
+        if let Outcome::Refused(refusal) = event.outcome {
+            return self.only(self.refuses(event.call) == Some(refusal));
+        }
+        let (replayed, late, unknown) = match event.outcome {
+            Outcome::Settled { replayed, late } => (replayed, late, false),
+            Outcome::Unknown => (true, true, true),
+            _ => return Vec::new(),
+        };
+        let mut next = Vec::new();
+        // The server may have had to repeat the statement: then even the first answer is a replay.
+        if let Some(state) = self.applied(event, rules) {
+            let open = self.by == By::Open;
+            let timely = open && event.invoked < self.lease.1;
+            let overdue = !open || event.returned >= self.lease.0;
+            if unknown || replayed || (if late { overdue } else { timely || !marks_late(event.call) }) {
+                next.push(state);
+            }
+        }
+        if !unknown && replayed && self.repeats(event.call) {
+            next.push(*self);
+        }
+        next
+    }
+
+    fn only(&self, possible: bool) -> Vec<State> {
+        if possible { vec![*self] } else { Vec::new() }
+    }
+
+    /// The state once a settlement with the latest token takes effect; none: it would not.
+    fn applied(&self, event: &Event, rules: &Rules) -> Option<State> {
+        let ended = |phase, by| Some(State { phase, by, ..*self });
+        match event.call {
+            Call::Claim { .. } => None,
+            Call::Complete { .. } => match self.by {
+                By::Complete | By::FailTerminal => None,
+                By::Open | By::Release | By::FailRetryable | By::FailPark | By::Expiry => {
+                    ended(Phase::Completed, By::Complete)
+                }
+            },
+            _ if self.by != By::Open => None,
+            Call::Fail { kind: Kind::Retryable, .. } => ended(Phase::Waiting, By::FailRetryable),
+            Call::Fail { kind: Kind::Terminal, .. } => ended(Phase::Failed, By::FailTerminal),
+            Call::Fail { kind: Kind::Park, .. } => ended(Phase::Parked, By::FailPark),
+            Call::Release { .. } if self.started => None,
+            Call::Release { .. } => ended(Phase::Waiting, By::Release),
+            Call::Renew { started, .. } => Some(State {
+                started: self.started || started,
+                lease: (
+                    self.lease.0.max(event.invoked + rules.lease),
+                    self.lease.1.max(event.returned.saturating_add(rules.lease)),
+                ),
+                ..*self
+            }),
+        }
+    }
+
+    /// The same was recorded before.
+    fn repeats(&self, call: Call) -> bool {
+        match call {
+            Call::Complete { .. } => self.by == By::Complete,
+            Call::Fail { kind: Kind::Retryable, .. } => {
+                matches!(self.by, By::Release | By::FailRetryable | By::Expiry)
+            }
+            Call::Fail { kind: Kind::Terminal, .. } => matches!(self.by, By::FailTerminal | By::Expiry),
+            Call::Fail { kind: Kind::Park, .. } => matches!(self.by, By::FailPark | By::Expiry),
+            Call::Release { .. } => self.by == By::Release,
+            Call::Claim { .. } | Call::Renew { .. } => false,
+        }
+    }
+
+    /// Why a settlement with the latest token is refused; none: it is not.
+    fn refuses(&self, call: Call) -> Option<Refusal> {
+        if self.repeats(call) {
+            return None;
+        }
+        match call {
+            Call::Claim { .. } => None,
+            Call::Complete { .. } => (self.by == By::FailTerminal).then_some(Refusal::ClaimClosed),
+            Call::Release { .. } if self.by == By::Open => self.started.then_some(Refusal::EffectStarted),
+            Call::Fail { .. } | Call::Release { .. } | Call::Renew { .. } => {
+                (self.by != By::Open).then_some(Refusal::ClaimClosed)
+            }
+        }
+    }
+}
+
+/// The token was made from the one before it, and tells no time.
+fn succeeds(token: i64, floor: i64) -> bool {
+    floor > 0 && token == floor + 1
+}
+
+/// Fail and Release do not say whether they came late.
+fn marks_late(call: Call) -> bool {
+    matches!(call, Call::Complete { .. } | Call::Renew { .. })
+}

@@ -1,0 +1,60 @@
+//! Linearizability, after Wing and Gong, with the memory of states that Lowe added: is there an order
+//! of the calls that respects real time and that the model can follow?
+
+use std::collections::HashSet;
+
+use super::model::State;
+use super::{Event, Outcome, Rules};
+
+/// A history longer than this is a mistake of the suite.
+pub(crate) const EVENTS_MAX: usize = 128;
+/// A search that needs more is given up, loudly.
+const VISITS_MAX: usize = 3_000_000;
+
+/// `events` are sorted by invocation.
+pub(crate) fn check_linearizable(events: &[Event], rules: &Rules) -> Result<(), String> {
+    assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
+    let known = |index: usize| events[index].outcome != Outcome::Unknown;
+    let must: u128 = (0..events.len()).filter(|index| known(*index)).fold(0, |set, index| set | 1 << index);
+    let mut visited = HashSet::new();
+    let mut stack = vec![(0_u128, State::ABSENT)];
+    let mut furthest = (0, 0_u128, State::ABSENT);
+    while let Some((done, state)) = stack.pop() {
+        if done & must == must {
+            return Ok(());
+        }
+        if visited.len() > VISITS_MAX {
+            return Err("the history is too tangled to be judged".into());
+        }
+        let count = (done & must).count_ones();
+        if count >= furthest.0 {
+            furthest = (count, done, state);
+        }
+        // Nothing can take effect after the return of a call that has not yet taken effect.
+        let rest = || (0..events.len()).filter(|index| done & (1 << index) == 0);
+        let limit = rest().filter(|index| known(*index)).map(|index| events[index].returned).min();
+        let mut candidates: Vec<usize> =
+            rest().filter(|index| events[*index].invoked <= limit.unwrap_or(i64::MAX)).collect();
+        // The stack turns it around: known outcomes first, the earliest return before all.
+        candidates.sort_by_key(|index| std::cmp::Reverse(events[*index].returned));
+        for index in candidates {
+            for next in state.after(&events[index], rules) {
+                let step = (done | 1 << index, next);
+                if visited.insert(step) {
+                    stack.push(step);
+                }
+            }
+        }
+    }
+    let (count, done, state) = furthest;
+    let stuck: Vec<String> = (0..events.len())
+        .filter(|index| done & (1 << index) == 0 && known(*index))
+        .take(4)
+        .map(|index| events[index].to_string())
+        .collect();
+    Err(format!(
+        "no order explains the history; after {count} of {} calls in {state:?} none of these is possible:\n  {}",
+        must.count_ones(),
+        stuck.join("\n  ")
+    ))
+}

@@ -1,0 +1,104 @@
+//! The end of a run: every key is brought to its end, and every record is judged.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::Row as _;
+
+use super::client::Client;
+use super::world::{GRACE, KeyLog, LEASE, World};
+use crate::harness::postgres::Cluster;
+use crate::proof::history::{self, Call, Kind, Outcome};
+use crate::proof::run::Run;
+
+/// How many clients end the keys.
+const FINISHERS: u64 = 8;
+/// A key that can not be had for so long is stranded.
+const STRANDED: Duration = Duration::from_secs(20);
+
+/// Ends every key, judges every history; a summary of what was seen.
+pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> String {
+    let keys = world.take_keys();
+    let finishers: Vec<_> = (0..FINISHERS)
+        .map(|number| {
+            let client = Client::new(world, 1_000 + number);
+            let share: Vec<_> =
+                keys.iter().skip(number as usize).step_by(FINISHERS as usize).cloned().collect();
+            tokio::spawn(finish(client, share))
+        })
+        .collect();
+    for finisher in finishers {
+        if let Err(problem) = finisher.await.unwrap() {
+            run.fail(problem, &[]);
+        }
+    }
+    if let Some(problem) = world.problems.lock().unwrap().first() {
+        run.fail(problem, &[]);
+    }
+    let mut events = 0;
+    for key in &keys {
+        let history = key.events.lock().unwrap().clone();
+        events += history.len();
+        let explained = history::check(&history, &key.rules()).and_then(|()| effects_are_fenced(key));
+        if let Err(problem) = explained {
+            let row = dump(cluster, key).await;
+            run.fail(format!("{} of {}: {problem}", key.id, key.consumer), &[("row", row)]);
+        }
+    }
+    let counts = world.counts.lock().unwrap();
+    let counts: Vec<String> = counts.iter().map(|(what, times)| format!("{times} {what}")).collect();
+    format!("{events} calls on {} keys, {}", keys.len(), counts.join(", "))
+}
+
+/// Claims what has no end yet, and completes it.
+async fn finish(mut client: Client, keys: Vec<Arc<KeyLog>>) -> Result<(), String> {
+    for key in keys {
+        let started = Instant::now();
+        let mut claim = client.fresh_claim();
+        while !ended(&key) {
+            if started.elapsed() > STRANDED {
+                return Err(format!("{} is stranded", key.id));
+            }
+            key.reopen();
+            match client.surely(&key, Call::Claim { claim }).await {
+                Some(Outcome::Acquired { token, .. }) => {
+                    client.surely(&key, Call::Complete { token }).await;
+                }
+                Some(Outcome::InProgress) => tokio::time::sleep(LEASE + GRACE).await,
+                _ => {}
+            }
+            claim = client.fresh_claim();
+        }
+    }
+    Ok(())
+}
+
+/// Somebody was told that the message is done, or given up, or waits for a person.
+fn ended(key: &KeyLog) -> bool {
+    key.events.lock().unwrap().iter().any(|event| match (event.call, event.outcome) {
+        (_, Outcome::Completed | Outcome::Failed | Outcome::Parked)
+        | (Call::Complete { .. }, Outcome::Settled { .. }) => true,
+        (Call::Fail { kind, .. }, Outcome::Settled { replayed: false, .. }) => kind != Kind::Retryable,
+        _ => false,
+    })
+}
+
+/// Once a claim was completed, no later claim had its effect before that.
+fn effects_are_fenced(key: &KeyLog) -> Result<(), String> {
+    let effects = key.effects.lock().unwrap();
+    for event in key.events.lock().unwrap().iter() {
+        if let (Call::Complete { token }, Outcome::Settled { .. }) = (event.call, event.outcome)
+            && let Some((later, _)) = effects.iter().find(|(other, at)| *other > token && *at < event.invoked)
+        {
+            return Err(format!("the effect of {later} came before the completion of {token}: {event}"));
+        }
+    }
+    Ok(())
+}
+
+async fn dump(cluster: &Cluster, key: &KeyLog) -> String {
+    let mut connection = cluster.connect("postgres").await;
+    let query = sqlx::query("SELECT row_to_json(e)::text AS row FROM ledger.entries e WHERE id = $1");
+    let rows = query.bind(key.id.clone()).fetch_all(&mut connection).await.unwrap();
+    rows.iter().map(|row| row.get::<String, _>("row")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,95 @@
+//! Server processes over one Postgres: started, killed, stopped, started again.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::world::CONFIGURATION;
+use crate::harness::postgres::free_port;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
+
+pub(crate) struct Replica {
+    pub(crate) address: SocketAddr,
+    database_url: String,
+    folder: PathBuf,
+    child: Option<Child>,
+}
+
+impl Replica {
+    /// `folder` keeps its configuration and its log.
+    pub(crate) fn new(folder: &Path, database_url: &str) -> Replica {
+        let address: SocketAddr = format!("127.0.0.1:{}", free_port()).parse().unwrap();
+        let folder = folder.join(address.port().to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("ledger.toml"), CONFIGURATION).unwrap();
+        Replica { address, database_url: database_url.to_owned(), folder, child: None }
+    }
+
+    /// Starts it; with `crash_at` it kills itself where that says (`point:passes`).
+    pub(crate) fn start(&mut self, crash_at: Option<&str>) {
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).unwrap();
+        let mut command = Command::new(BINARY);
+        command
+            .args(["serve", "--listen", &self.address.to_string(), "--database-url", &self.database_url])
+            .arg("--config")
+            .arg(self.folder.join("ledger.toml"))
+            .args(["--drain-wait", "0s", "--log", "warn"])
+            .stdout(Stdio::null())
+            .stderr(log);
+        if let Some(point) = crash_at {
+            command.env("IDEMPOTENCY_LEDGER_CRASH_AT", point);
+        }
+        self.child = Some(command.spawn().unwrap());
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _gone = child.kill();
+            let _status = child.wait();
+        }
+    }
+
+    /// Whether it has ended by itself within this time.
+    pub(crate) async fn dies(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            if self.child.as_mut().unwrap().try_wait().unwrap().is_some() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        false
+    }
+
+    /// Waits until it takes connections.
+    pub(crate) async fn listens(&self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while tokio::net::TcpStream::connect(self.address).await.is_err() {
+            assert!(Instant::now() < until, "a replica does not listen: see {}", self.folder.display());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Sends a signal to processes; those that have gone are no fault.
+pub(crate) fn signal(name: &str, pids: &[u32]) {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    // The shell's own: no package is needed for it.
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("kill -{name} {}", pids.join(" "))]);
+    let _status = command.stderr(Stdio::null()).status().unwrap();
+}

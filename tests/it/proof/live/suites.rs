@@ -1,0 +1,128 @@
+//! The suites: the same work, each with another harm.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::client::Client;
+use super::proxy::{Faults, proxy};
+use super::replicas::Replica;
+use super::world::World;
+use super::{harm, judge, pauses};
+use crate::harness::postgres::Cluster;
+use crate::harness::random::Random;
+use crate::harness::server::migrate_postgres;
+use crate::proof::run::Run;
+
+const REPLICAS: usize = 3;
+
+/// A run: the cluster, its replicas, the clients at work.
+struct Live {
+    run: Run,
+    random: Random,
+    cluster: Cluster,
+    replicas: Vec<Replica>,
+    world: Arc<World>,
+    clients: Vec<tokio::task::JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Live {
+    async fn start(suite: &'static str, small: u64, clients: u64) -> Live {
+        Live::behind(Run::new(suite, small), clients, None).await
+    }
+
+    /// With `faults` every connection goes through a proxy: from clients to replicas, from replicas to
+    /// Postgres.
+    async fn behind(run: Run, clients: u64, faults: Option<&Arc<Faults>>) -> Live {
+        let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
+        migrate_postgres(&cluster.url("postgres")).await;
+        let mut random = Random::new(run.seed);
+        let folder = tempfile::tempdir().unwrap();
+        let (mut replicas, mut fronts) = (Vec::new(), Vec::new());
+        for _ in 0..REPLICAS {
+            let mut url = cluster.url("postgres");
+            if let Some(faults) = faults {
+                let postgres = SocketAddr::from(([127, 0, 0, 1], cluster.port));
+                let back = proxy(postgres, Arc::clone(faults), Random::new(random.next())).await;
+                url = url.replace(&cluster.port.to_string(), &back.port().to_string());
+            }
+            let mut replica = Replica::new(folder.path(), &url);
+            replica.start(None);
+            replica.listens().await;
+            fronts.push(match faults {
+                None => replica.address,
+                Some(faults) => proxy(replica.address, Arc::clone(faults), Random::new(random.next())).await,
+            });
+            replicas.push(replica);
+        }
+        let world = World::new(run.seed, fronts);
+        let clients = (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
+        Live { run, random, cluster, replicas, world, clients, _folder: folder }
+    }
+
+    /// The harm is over: clients stop, every key ends, every record is judged.
+    async fn end(self, harm: String) {
+        self.world.stop();
+        for client in self.clients {
+            client.await.unwrap();
+        }
+        let seen = judge::judge(&self.run, &self.world, &self.cluster).await;
+        self.run.summary(format!("{harm}; {seen}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn histories_are_linearizable() {
+    let mut live = Live::start("live-history", 10_000, 24).await;
+    loop {
+        let calls = live.world.calls.load(Ordering::Relaxed);
+        live.run.progress(calls, "calls");
+        if calls >= live.run.size {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    live.end("three replicas".into()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_servers_lose_nothing() {
+    let mut live = Live::start("kill", 20, 16).await;
+    let harm = harm::kill_servers(&mut live.run, &mut live.random, &mut live.replicas).await;
+    live.end(harm).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crashing_postgres_loses_nothing() {
+    let mut live = Live::start("postgres-crash", 5, 16).await;
+    let harm = harm::crash_postgres(&mut live.run, &mut live.cluster).await;
+    live.end(harm).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pauses_beyond_the_lease_are_fenced() {
+    let mut live = Live::start("pause", 5, 16).await;
+    let harm = pauses::pause(&mut live.run, &mut live.random, &live.replicas, &live.cluster).await;
+    live.end(harm).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cut_connections_lose_nothing() {
+    let faults = Arc::new(Faults::default());
+    // The replicas must come up: the harm begins after that.
+    faults.calm.store(true, Ordering::Relaxed);
+    let mut live = Live::behind(Run::new("cut", 100), 16, Some(&faults)).await;
+    faults.calm.store(false, Ordering::Relaxed);
+    loop {
+        let cuts = faults.cuts.load(Ordering::Relaxed);
+        live.run.progress(cuts, "cuts");
+        if cuts >= live.run.size {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    faults.calm.store(true, Ordering::Relaxed);
+    live.end(format!("{} connections cut", faults.cuts.load(Ordering::Relaxed))).await;
+}

@@ -1,0 +1,183 @@
+//! What the clients share: the keys and their records, the clock, the counts.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use crate::harness::random::Random;
+use crate::proof::history::{Event, Outcome, Rules};
+
+pub(crate) const LEASE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+
+/// Keys that are worked on at a time.
+const ACTIVE: usize = 64;
+/// A key retires after so many calls; a few may still be on their way.
+const CALLS_PER_KEY: usize = 60;
+/// No call on a key begins after so many: the checker's limit.
+const CALLS_MAX: usize = 96;
+
+/// The policies of the two consumers, as the server reads them.
+pub(crate) const CONFIGURATION: &str = r#"
+[policy]
+lease = "1s"
+reclaim_grace = "100ms"
+max_attempts = 0
+backoff = { initial = "0s", multiplier = 1.0, max = "0s", jitter = 0.0 }
+[consumers.careful]
+on_expiry = "PARK_IF_STARTED"
+"#;
+
+/// One key, and all that is known of it.
+pub(crate) struct KeyLog {
+    pub(crate) consumer: &'static str,
+    pub(crate) id: String,
+    pub(crate) events: Mutex<Vec<Event>>,
+    /// The effects that a fenced sink accepted: token and instant.
+    pub(crate) effects: Mutex<Vec<(i64, i64)>>,
+    begun: AtomicUsize,
+    /// Somebody holds it: to ask again before this would only fill the record.
+    quiet_until: AtomicI64,
+}
+
+impl KeyLog {
+    pub(crate) fn rules(&self) -> Rules {
+        Rules { lease: micros(LEASE), grace: micros(GRACE), park_if_started: self.consumer == "careful" }
+    }
+
+    /// Whether another call on this key may begin.
+    pub(crate) fn begin(&self) -> bool {
+        self.begun.fetch_add(1, Ordering::Relaxed) < CALLS_MAX
+    }
+
+    /// The last calls, which bring the key to its end, are few.
+    pub(crate) fn reopen(&self) {
+        let left = CALLS_MAX - 8;
+        let _begun = self.begun.fetch_min(left, Ordering::Relaxed);
+    }
+
+    /// What an answer tells of the calls to come: none for a while, or only a few more at all.
+    pub(crate) fn heed(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::InProgress => self.quiet_until.store(now() + micros(GRACE), Ordering::Relaxed),
+            Outcome::Completed | Outcome::Failed | Outcome::Parked => {
+                self.begun.fetch_add(CALLS_PER_KEY / 8, Ordering::Relaxed);
+            }
+            Outcome::Acquired { .. } | Outcome::Settled { .. } | Outcome::Refused(_) | Outcome::Unknown => {}
+        }
+    }
+
+    /// A sink that rejects tokens lower than the highest that it has seen.
+    pub(crate) fn effect(&self, token: i64) -> bool {
+        let mut effects = self.effects.lock().unwrap();
+        let stale = effects.last().is_some_and(|(highest, _)| token < *highest);
+        if !stale {
+            effects.push((token, now()));
+        }
+        !stale
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    /// Where clients reach the replicas.
+    pub(crate) replicas: Vec<SocketAddr>,
+    pub(crate) over: AtomicBool,
+    pub(crate) calls: AtomicU64,
+    claims: AtomicU64,
+    keys: AtomicU64,
+    active: Mutex<Vec<Arc<KeyLog>>>,
+    pub(crate) retired: Mutex<Vec<Arc<KeyLog>>>,
+    pub(crate) counts: Mutex<BTreeMap<String, u64>>,
+    /// What no client should ever see.
+    pub(crate) problems: Mutex<Vec<String>>,
+}
+
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap()
+}
+
+/// The machine's clock, which is Postgres' clock too.
+#[allow(clippy::disallowed_methods, reason = "an observer from outside, on the machine of the store")]
+pub(crate) fn now() -> i64 {
+    micros(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap())
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, replicas: Vec<SocketAddr>) -> Arc<World> {
+        let world = World {
+            seed,
+            replicas,
+            over: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            claims: AtomicU64::new(1),
+            keys: AtomicU64::new(0),
+            active: Mutex::default(),
+            retired: Mutex::default(),
+            counts: Mutex::default(),
+            problems: Mutex::default(),
+        };
+        let active = (0..ACTIVE).map(|_| world.new_key()).collect();
+        *world.active.lock().unwrap() = active;
+        Arc::new(world)
+    }
+
+    fn new_key(&self) -> Arc<KeyLog> {
+        let number = self.keys.fetch_add(1, Ordering::Relaxed);
+        Arc::new(KeyLog {
+            consumer: if number % 4 == 0 { "careful" } else { "plain" },
+            id: format!("{}-{number}", self.seed),
+            events: Mutex::default(),
+            effects: Mutex::default(),
+            begun: AtomicUsize::new(0),
+            quiet_until: AtomicI64::new(0),
+        })
+    }
+
+    /// A key to work on. One that has seen enough makes way for a new one.
+    pub(crate) fn pick(&self, random: &mut Random) -> Arc<KeyLog> {
+        let mut slot = random.below(ACTIVE as u64) as usize;
+        let mut active = self.active.lock().unwrap();
+        for _ in 0..3 {
+            if active[slot].quiet_until.load(Ordering::Relaxed) < now() {
+                break;
+            }
+            slot = random.below(ACTIVE as u64) as usize;
+        }
+        if active[slot].begun.load(Ordering::Relaxed) >= CALLS_PER_KEY {
+            let old = std::mem::replace(&mut active[slot], self.new_key());
+            self.retired.lock().unwrap().push(old);
+        }
+        Arc::clone(&active[slot])
+    }
+
+    /// All keys, once nobody works on them any more.
+    pub(crate) fn take_keys(&self) -> Vec<Arc<KeyLog>> {
+        let mut all = std::mem::take(&mut *self.retired.lock().unwrap());
+        all.append(&mut self.active.lock().unwrap());
+        all
+    }
+
+    /// A number for a claim.
+    pub(crate) fn new_claim(&self) -> u64 {
+        self.claims.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn claim_id(&self, number: u64) -> String {
+        Random::new(self.seed ^ (number << 20)).claim_id()
+    }
+
+    pub(crate) fn count(&self, what: &str) {
+        *self.counts.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn stop(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
