@@ -18,10 +18,10 @@ use crate::harness::faulty::{FaultyStore, Plan};
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
 use crate::harness::server::{Kind, Setup, TestServer, TestStore};
+use crate::proof::run::Run;
 
-on_both_stores!(ten_thousand_cancelled_calls_leave_nothing_behind);
+on_both_stores!(cancelled_calls_leave_nothing_behind);
 
-const ROUNDS: usize = 200;
 const IN_STORE: usize = 20;
 const QUEUED: usize = 20;
 const ANSWERED: usize = 10;
@@ -140,21 +140,24 @@ impl Round<'_> {
     }
 }
 
-async fn ten_thousand_cancelled_calls_leave_nothing_behind(kind: Kind) {
+async fn cancelled_calls_leave_nothing_behind(kind: Kind) {
     let mut at = TestStore::new(kind).await;
     let plan = Arc::new(Plan::default());
     at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
     let server = TestServer::on(at, Setup::default()).await;
+    let mut run = Run::new("cancel", 10_000);
+    let rounds = run.size as usize / (IN_STORE + QUEUED + ANSWERED);
     let mut counts = Counts::default();
-    for number in 0..ROUNDS {
+    for number in 0..rounds {
         let channel =
             Channel::from_shared(format!("http://{}", server.address())).unwrap().connect().await.unwrap();
         let client = LedgerServiceClient::new(channel);
         Round { server: &server, plan: &plan, client, number }.run(&mut counts).await;
+        run.progress((number * (IN_STORE + QUEUED + ANSWERED)) as u64, "cancelled calls");
     }
     let all = counts.queued + counts.in_store + counts.answered;
     println!("{kind:?}: {all} cancelled calls: {counts:?}");
-    assert!(all >= 10_000);
+    assert_eq!(all as u64, run.size);
     for share in [counts.queued, counts.in_store, counts.answered] {
         assert!(share >= all / 10, "{counts:?}");
     }
@@ -184,7 +187,7 @@ async fn ten_thousand_cancelled_calls_leave_nothing_behind(kind: Kind) {
     }
     // No key is unusable after lease and grace.
     server.advance(Span::from_secs(31)).await;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let groups = [("b", 1), ("s", IN_STORE), ("q", QUEUED), ("r", ANSWERED), ("after", 1)];
         let ids =
             groups.iter().flat_map(|(group, count)| (0..*count).map(move |call| id(round, group, call)));
@@ -197,5 +200,6 @@ async fn ten_thousand_cancelled_calls_leave_nothing_behind(kind: Kind) {
             }
         }
     }
+    run.summary(format!("{kind:?}, {all} cancelled calls: {counts:?}"));
     server.stop().await;
 }

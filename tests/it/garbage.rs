@@ -1,18 +1,17 @@
 //! Bytes that are no message: texts that are no UTF-8, cut and mangled messages and frames. Each is
 //! refused as bad input, with the field's name where there is one, and changes nothing.
 
-use bytes::{Buf as _, BufMut as _};
 use idempotency_ledger::domain::Key;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::{self, settlement::Action};
 use prost::Message;
-use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::transport::Channel;
-use tonic::{Code, Request, Status};
+use tonic::codec::CompressionEncoding;
+use tonic::{Code, Status};
 use tower::{Service as _, ServiceExt as _};
 
 use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::on_both_stores;
+use crate::harness::raw::{channel, send};
 use crate::harness::server::{Kind, TestServer};
 
 on_both_stores!(
@@ -20,52 +19,6 @@ on_both_stores!(
     frames_that_can_not_be_read_are_refused,
     a_compressed_message_is_measured_unpacked,
 );
-
-/// Sends bytes as they are.
-#[derive(Clone, Copy, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = ();
-    type Encoder = Raw;
-    type Decoder = Raw;
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-    fn decoder(&mut self) -> Raw {
-        Raw
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = ();
-    type Error = Status;
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
-        from.advance(from.remaining());
-        Ok(Some(()))
-    }
-}
-
-async fn channel(server: &TestServer) -> Channel {
-    Channel::from_shared(format!("http://{}", server.address())).unwrap().connect().await.unwrap()
-}
-
-async fn send(channel: &Channel, method: &str, bytes: Vec<u8>) -> Result<(), Status> {
-    let mut client = tonic::client::Grpc::new(channel.clone());
-    client.ready().await.unwrap();
-    let path = format!("/idempotency.ledger.v1.{method}").parse().unwrap();
-    client.unary(Request::new(bytes), path, Raw).await.map(drop)
-}
 
 const GOOD: &str = "good-text";
 

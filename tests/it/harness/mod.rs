@@ -5,6 +5,7 @@ pub(crate) mod disk;
 pub(crate) mod faulty;
 pub(crate) mod postgres;
 pub(crate) mod random;
+pub(crate) mod raw;
 pub(crate) mod server;
 
 /// Stamps each case once per store, so that a failure is named singly.

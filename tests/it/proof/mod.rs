@@ -2,10 +2,12 @@
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
 mod differential;
+mod fuzz;
 mod history;
 mod live;
 mod lockstep;
-mod run;
+mod poison;
+pub(crate) mod run;
 mod spec;
 mod steps;
 mod told;
