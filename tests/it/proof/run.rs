@@ -18,7 +18,7 @@ pub(crate) struct Run {
 }
 
 fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, must be a number")))
 }
 

@@ -1,0 +1,101 @@
+"""Seeded bugs: what is changed where, and which suite must see it.
+
+Where a change no longer fits the code, the proof says so: adapt it here.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    number: str
+    bug: str
+    suite: str
+    changes: list[tuple[str, str, str]]
+
+
+CLAIM = "src/domain/claim.rs"
+SETTLE = "src/domain/settle.rs"
+BATCH = "src/ledger/batch.rs"
+POSTGRES = "src/store/postgres/statements.rs"
+SQLITE = "src/store/sqlite/statements.rs"
+DIFFERENTIAL = "proof::differential"
+LOCKSTEP = "proof::lockstep"
+
+MUTANTS = [
+    Mutant("1", "the token check of Complete is off", LOCKSTEP, [
+        (POSTGRES, "WHERE e.key = r.key AND e.token = r.token AND e.state = 2", "WHERE e.key = r.key AND e.state = 2"),
+        (SQLITE, "WHERE key = ?1 AND token = ?2 AND state = 2", "WHERE key = ?1 AND ?2 > 0 AND state = 2"),
+        (SETTLE, "if token < entry.token {", "if false {"),
+    ]),
+    Mutant("2", "Claim is idempotent on the owner alone", DIFFERENTIAL, [
+        ("src/domain/entry.rs", "self.claimant.as_ref() == Some(claimant)",
+         "self.claimant.as_ref().is_some_and(|held| held.owner == claimant.owner)"),
+    ]),
+    Mutant("3", "a cancelled Claim releases its key", "cancel::", [
+        ("src/ledger/queue.rs", "let _gone = self.head.reply.send(answer);", """\
+if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { token, .. }))) =
+            self.head.reply.send(answer)
+        {
+            let command = Command::Settle(token, Settle::Release { delay: crate::domain::Span::ZERO });
+            let head = Step { command, reply: oneshot::channel().0 };
+            return Some(Unit { head, rounds: 0, unknown: 1, look: true, ..self });
+        }"""),
+    ]),
+    Mutant("4", "the purge does not recheck its condition", "stores::", [
+        (POSTGRES, "WHERE e.key = r.key AND e.version = r.version AND e.token < c.token_clock", "WHERE e.key = r.key AND e.token < c.token_clock"),
+        (SQLITE, "WHERE key = ?1 AND version = ?2 AND token < ?3", "WHERE key = ?1 AND ?2 > 0 AND token < ?3"),
+    ]),
+    Mutant("5", "a batch is not sorted by key", "interleavings", [
+        ("src/ledger/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
+    ]),
+    Mutant("6", "the answer is sent before the commit", "interleavings", [
+        (BATCH, "            let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();\n", """\
+            let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();
+            for pending in part.drain(..) {
+                self.deliver(pending.unit, Ok(Reply::Completed { replayed: false, late: false }));
+            }
+"""),
+    ]),
+    Mutant("7", "tokens restart after a purge", LOCKSTEP, [
+        (POSTGRES, "CASE WHEN $1 THEN now + token_offset ELSE 0 END AS token_base", "0::bigint AS token_base"),
+        ("src/store/sqlite/mod.rs", "row.token += reading.token_clock();", ""),
+    ]),
+    Mutant("8", "reclaimed without the grace", DIFFERENTIAL, [
+        ("src/domain/entry.rs", "self.lease_until + self.grace <= now", "self.lease_until <= now"),
+    ]),
+    Mutant("9", "the fingerprint is not compared when COMPLETED", DIFFERENTIAL, [
+        (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
+    ]),
+    Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
+        (BATCH, "                    unit.unknown += 1;\n", "                    unit.rounds += 1;\n"),
+    ]),
+    Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
+        (POSTGRES, "WHERE e.key = r.key AND e.version = r.version - 1", "WHERE e.key = r.key AND r.version > 0"),
+    ]),
+    Mutant("12", "a batch's answers are shifted when a key stands in it twice", LOCKSTEP, [
+        ("src/ledger/mod.rs", "        Ok(answers)\n", """\
+        if places.len() < answers.len() {
+            answers.rotate_right(1);
+        }
+        Ok(answers)
+"""),
+    ]),
+    Mutant("13", "Complete is accepted after another one reclaimed", DIFFERENTIAL, [
+        (SETTLE, "    let entry = match present(entry, token, context) {", """\
+    let token = match (settle, entry) {
+        (Settle::Complete { .. }, Some(entry)) => token.max(entry.token),
+        _ => token,
+    };
+    let entry = match present(entry, token, context) {"""),
+    ]),
+    Mutant("14", "Release gives the attempt back twice", DIFFERENTIAL, [
+        (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
+    ]),
+    Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
+        (SETTLE, "    next.not_before = context.now + delay;\n", "    next.not_before = context.now + delay;\n    next.effect_unknown = false;\n"),
+    ]),
+    Mutant("15b", "the window floor is ignored", "claims::", [
+        (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
+    ]),
+]

@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# The suites of the proof: name | what one unit of size is | small | large | cargo's arguments | what it proves.
+# The small size is that of every `tests/run`; it stands in the suite itself too.
+# shellcheck disable=SC2034 # for tests/prove
+SUITES=(
+    "model|unique states|all of a small bound|10000000|--features crash-points --test it proof::model|every interleaving of three deliveries, races, losses, expiry, redrive and purge keeps the invariants (T1)"
+    "differential|steps|200000|10000000|--features crash-points --test it proof::differential|the core and an independent specification agree on answers, rows and purges (T16)"
+    "lockstep|sequences of 50 calls a store|500|5000|--features crash-points --test it proof::lockstep|a whole server agrees with the specification, through the wire, on both stores (T3)"
+    "interleavings|schedules|1000|100000|--lib --features shuttle interleavings|the batcher answers everybody once, under any schedule of its tasks (T5)"
+    "live-history|calls|10000|1000000|--features crash-points --test it proof::live::suites::histories|three replicas over one Postgres: every key's history is linearizable (T6)"
+    "kill|kills|20|500|--features crash-points --test it proof::live::suites::killed|servers killed at random and at named points lose nothing (T7)"
+    "postgres-crash|crashes, 100 ended backends each|5|100|--features crash-points --test it proof::live::suites::a_crashing|Postgres crashing, its backends ended, loses nothing (T8)"
+    "pause|pauses|5|50|--features crash-points --test it proof::live::suites::pauses|servers and Postgres stopped beyond the lease are fenced (T10)"
+    "cut|cuts|100|1000|--features crash-points --test it proof::live::suites::cut|connections cut, half-closed, silenced on both sides lose nothing (T11)"
+    "cancel|cancelled calls a store|10000|100000|--features crash-points --test it cancel::|cancelled calls poison no connection and strand no key (T14)"
+    "poison|batches|all cases|all cases|--features crash-points --test it proof::poison|rows that the database refuses fail alone, within 2 log2 n + 1 statements (T15)"
+    "fuzz|seconds a target|10|600|--features crash-points --test it proof::fuzz|mangled requests, page tokens, configurations and keys are refused with a reason (T16)"
+)
+
+# Where the last large run of each is kept: name, date, size, seed, what it printed.
+RESULTS=tests/lib/results.tsv
+
+# suite_field NAME NUMBER: a field of a suite, from 1 on; nothing where there is no such suite.
+suite_field() {
+    local suite fields
+    for suite in "${SUITES[@]}"; do
+        [[ ${suite%%|*} == "$1" ]] || continue
+        IFS='|' read -ra fields <<<"$suite"
+        printf '%s' "${fields[$2 - 1]}"
+    done
+}
+
+suites_list() {
+    local suite name unit small large proves result
+    for suite in "${SUITES[@]}"; do
+        IFS='|' read -r name unit small large _ proves <<<"$suite"
+        printf '%-16s %s\n%16s size: %s; small: %s, large: %s\n' "$name" "$proves" '' "$unit" "$small" "$large"
+        result=$(grep -P "^$name\t" "$RESULTS" | tail -n 1 | cut -f 2,4- | tr '\t' ' ' || true)
+        printf '%16s last large run: %s\n' '' "${result:-none yet}"
+    done
+}
+
+# suite_run NAME [--size N|small|large] [--seed N]
+suite_run() {
+    local name=$1 size=large seed='' large arguments log code=0
+    shift
+    while (($#)); do
+        case $1 in
+            --size) size=${2:?--size needs a number, small or large} ;;
+            --seed) seed=${2:?--seed needs a number} ;;
+            *) die "$1 is no option of $name: there are --size and --seed" ;;
+        esac
+        shift 2
+    done
+    large=$(suite_field "$name" 4)
+    [[ $size == large ]] && size=$large
+    # Without a number the suite takes its own size.
+    [[ $size =~ ^[0-9]+$ ]] || size=''
+    read -ra arguments <<<"$(suite_field "$name" 5)"
+    log=$(mktemp)
+    LEDGER_PROOF_PROGRESS=1 LEDGER_PROOF_SIZE=$size LEDGER_PROOF_SEED=$seed \
+        cargo test --locked "${arguments[@]}" -- --nocapture 2>&1 | tee "$log" || code=$?
+    if ((code == 0)) && [[ $size == "$large" || ! $large =~ ^[0-9]+$ ]]; then
+        grep -o 'SUMMARY .*' "$log" | while IFS= read -r line; do
+            printf '%s\t%s\t%s\t%s\n' "$name" "$(date -u +%F)" "$size" "${line#SUMMARY *: }"
+        done >>"$RESULTS"
+    fi
+    rm -f "$log"
+    return "$code"
+}
