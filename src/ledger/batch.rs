@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use super::queue::Unit;
+use super::rt::timeout;
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::domain::{

@@ -2,18 +2,20 @@
 //! again for the losers of a race. It answers only after the commit.
 
 mod batch;
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings;
 mod policies;
 mod probe;
 mod queue;
 mod reader;
+mod rt;
 mod sweeper;
 mod worker;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,6 +24,7 @@ use crate::store::{Listing, Reading, Store, StoreError};
 
 pub use policies::{Policies, adopt};
 use queue::{Queue, Step, Unit};
+use rt::{Instant, Mutex};
 pub use sweeper::SweepOptions;
 
 /// How the ledger works; each has a bound.
@@ -93,11 +96,11 @@ impl Ledger {
             store,
         };
         for number in 0..shared.store.sessions() {
-            tasks.spawn(worker::supervise(shared.clone(), number, options.batch_max));
+            rt::spawn(&tasks, worker::supervise(shared.clone(), number, options.batch_max));
         }
         let (report, healthy) = watch::channel(false);
-        tasks.spawn(probe::run(shared.clone(), report, stop.clone()));
-        tasks.spawn(sweeper::run(shared.clone(), options.sweep, stop.clone()));
+        rt::spawn(&tasks, probe::run(shared.clone(), report, stop.clone()));
+        rt::spawn(&tasks, sweeper::run(shared.clone(), options.sweep, stop.clone()));
         let reader = reader::Reader::start(Arc::clone(&shared.store), &tasks, stop.clone());
         tasks.close();
         let inner = Inner {

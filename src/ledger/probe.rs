@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::rt::{Instant, sleep, timeout};
 use crate::store::{Session, StoreError};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -18,15 +18,16 @@ const SUCCESSES: u32 = 2;
 
 pub(super) async fn run(shared: Shared, report: watch::Sender<bool>, stop: CancellationToken) {
     let mut session: Option<Box<dyn Session>> = None;
-    let mut ticks = interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut due = Instant::now();
     // At the start one success is enough.
     let (mut good, mut bad) = (SUCCESSES - 1, 0);
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
+            biased;
             () = stop.cancelled() => return,
+            () = sleep(due.saturating_duration_since(Instant::now())) => {}
         }
+        due = Instant::now() + EVERY;
         match timeout(ANSWER_WITHIN, beat(&shared, &mut session)).await {
             Ok(Ok(())) => (good, bad) = (good + 1, 0),
             failed => {

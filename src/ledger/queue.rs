@@ -2,10 +2,11 @@
 //! refuses a completion.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use tokio::sync::{Notify, oneshot};
 
+use super::rt::{Mutex, MutexGuard};
 use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
 
 /// One command and whom to answer.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::rt::{spawn, timeout};
 use super::{read_failed, store_unavailable};
 use crate::domain::{Entry, Key, Reason, Rejection};
 use crate::store::{Found, Listing, Reading, Session, Store, StoreError};
@@ -31,7 +31,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn start(store: Arc<dyn Store>, tasks: &TaskTracker, stop: CancellationToken) -> Reader {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
-        tasks.spawn(run(store, waiting, stop));
+        spawn(tasks, run(store, waiting, stop));
         Reader { jobs }
     }
 
@@ -64,8 +64,9 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
     let mut session: Option<Box<dyn Session>> = None;
     loop {
         let job = tokio::select! {
-            job = waiting.recv() => job,
+            biased;
             () = stop.cancelled() => None,
+            job = waiting.recv() => job,
         };
         let Some(job) = job else { return };
         let broken = match job {

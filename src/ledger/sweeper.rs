@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::rt::{Instant, sleep, timeout};
 use crate::domain::{Sweep, sweep};
 use crate::store::{Session, StoreError};
 
@@ -34,8 +34,9 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
-            () = sleep(rest) => {}
+            biased;
             () = stop.cancelled() => return,
+            () = sleep(rest) => {}
         }
         let started = Instant::now();
         let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut session, options.batch)).await;

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::time::{Instant, sleep};
 
 use super::batch::{Batch, Outcome};
 use super::queue::Unit;
+use super::rt::{Instant, sleep};
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::store::{Fault, Session, StoreError};

@@ -1,0 +1,278 @@
+//! What the scenarios share: a ledger over the store in memory, calls that can be told apart, and
+//! what must hold of every answer.
+
+use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use bytes::Bytes;
+use shuttle::rand::{Rng as _, thread_rng};
+use uuid::Uuid;
+
+use super::disk::{Disk, DiskStore, Inner, Manners, POISON};
+use super::tally::Tally;
+use crate::domain::{
+    Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
+    Settle, Span, State, Verdict,
+};
+use crate::ledger::{Ledger, LedgerOptions, Policies, SweepOptions};
+
+/// One schedule's ledger, and what its callers saw.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) disk: Arc<Disk>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) ledger: Ledger,
+    calls: Arc<AtomicU64>,
+    /// The calls that were answered "certainly not applied".
+    refused: Arc<Mutex<HashSet<u64>>>,
+}
+
+/// A command with a number, which the store finds in what it writes.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) number: u64,
+    pub(super) key: Key,
+    pub(super) command: Command,
+}
+
+pub(super) fn key(id: impl std::fmt::Display) -> Key {
+    Key::new("payments", "shop", &id.to_string())
+}
+
+impl World {
+    pub(super) fn new(tally: Arc<Tally>, manners: Manners, queue_max: usize, batch_max: usize) -> World {
+        let disk = Disk::new(manners, Arc::clone(&tally));
+        let policy = Policy { max_attempts: 0, ..Policy::default() };
+        let policies = Policies::new(policy, std::collections::BTreeMap::new());
+        let sweep = SweepOptions::default();
+        let options = LedgerOptions { queue_max, batch_max, registered_only: false, sweep };
+        let ledger = Ledger::start(Arc::new(DiskStore(Arc::clone(&disk))), policies, options);
+        World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
+    }
+
+    pub(super) fn call(&self, key: &Key, command: impl FnOnce(u64) -> Command) -> Call {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        Call { number, key: key.clone(), command: command(number) }
+    }
+
+    /// A new delivery.
+    pub(super) fn claim(&self, key: &Key) -> Call {
+        self.call(key, |number| {
+            let claim_id = Uuid::from_u128(number.into());
+            let claimant = Claimant { claim_id, principal: String::new(), owner: String::new() };
+            let (fingerprint, traceparent) = (Bytes::new(), String::new());
+            Command::Claim(Claim { claimant, lease: None, fingerprint, occurred_at: None, traceparent })
+        })
+    }
+
+    pub(super) fn complete(&self, key: &Key, token: i64) -> Call {
+        let result = |number: u64| Bytes::from(number.to_string());
+        self.call(key, |number| Command::Settle(token, Settle::Complete { result: result(number) }))
+    }
+
+    pub(super) fn renew(&self, key: &Key, token: i64) -> Call {
+        self.call(key, |number| {
+            let checkpoint = Some(Bytes::from(number.to_string()));
+            Command::Settle(token, Settle::Renew { lease: None, effect_started: false, checkpoint })
+        })
+    }
+
+    pub(super) fn release(&self, key: &Key, token: i64) -> Call {
+        let delay = |number| Span(i64::try_from(number).unwrap());
+        self.call(key, |number| Command::Settle(token, Settle::Release { delay: delay(number) }))
+    }
+
+    /// Some settlement.
+    pub(super) fn settle(&self, key: &Key, token: i64) -> Call {
+        match thread_rng().gen_range(0..5) {
+            0 | 1 => self.complete(key, token),
+            2 => self.renew(key, token),
+            3 => self.release(key, token),
+            _ => self.call(key, |number| {
+                let (error, retry_after) = (number.to_string(), Some(Span::ZERO));
+                Command::Settle(token, Settle::Fail { kind: FailureKind::Retryable, error, retry_after })
+            }),
+        }
+    }
+
+    /// Submits calls together, and checks each answer at the moment it comes.
+    pub(super) async fn submit(&self, calls: &[Call]) -> Vec<Answer> {
+        let answers = match calls {
+            [one] => vec![self.ledger.submit(one.key.clone(), one.command.clone()).await],
+            many => {
+                let commands = many.iter().map(|call| (call.key.clone(), call.command.clone())).collect();
+                let refused = |rejection: Rejection| vec![Err(rejection); many.len()];
+                self.ledger.submit_all(commands).await.unwrap_or_else(refused)
+            }
+        };
+        assert_eq!(answers.len(), calls.len(), "each call is answered once");
+        for (call, answer) in calls.iter().zip(&answers) {
+            self.check(call, answer);
+        }
+        answers
+    }
+
+    /// Submits a call, and goes away after so many steps; none: it did not wait for the answer.
+    pub(super) async fn submit_briefly(&self, call: &Call, steps: u32) -> Option<Answer> {
+        let calls = std::slice::from_ref(call);
+        let mut answers = pin!(self.submit(calls));
+        for step in 0..=steps {
+            let answered = poll_fn(|context| match answers.as_mut().poll(context) {
+                Poll::Ready(mut answers) => Poll::Ready(answers.pop()),
+                Poll::Pending => Poll::Ready(None),
+            });
+            if let Some(answer) = answered.await {
+                return Some(answer);
+            }
+            if step < steps {
+                shuttle::future::yield_now().await;
+            }
+        }
+        None
+    }
+
+    fn check(&self, call: &Call, answer: &Answer) {
+        let inner = self.disk.inner();
+        let wrong = |what: &str| panic!("{what}: {call:?} was answered {answer:?}");
+        if inner.died.contains(&call.number) && reason(answer) != Some(Reason::OutcomeUnknown) {
+            wrong("the worker died over it");
+        }
+        match answer {
+            Ok(reply) => {
+                if !happened(&inner, call, reply) {
+                    wrong("the store shows nothing of it");
+                }
+                self.tally.count(word(reply));
+            }
+            Err(rejection) if rejection.reason == Reason::OutcomeUnknown => {
+                self.tally.count("OUTCOME_UNKNOWN")
+            }
+            Err(rejection) => {
+                if inner.applied.contains(&call.number) {
+                    wrong("it was applied");
+                }
+                let poisoned = call.key.id().starts_with(POISON);
+                if rejection.reason == Reason::Internal && !poisoned {
+                    wrong("a neighbour's poison spread");
+                }
+                self.refused.lock().unwrap().insert(call.number);
+                self.tally.count(&format!("{:?}", rejection.reason));
+            }
+        }
+    }
+
+    /// Stops the ledger, and checks what the store shows in the end.
+    pub(super) async fn finish(&self) {
+        self.ledger.stop().await;
+        let inner = self.disk.inner();
+        assert!(inner.violations.is_empty(), "{:?}", inner.violations);
+        let refused = self.refused.lock().unwrap();
+        let late: Vec<_> = refused.intersection(&inner.applied).collect();
+        assert!(late.is_empty(), "refused as certainly not applied, and applied later: {late:?}");
+        let mut last: HashMap<&Key, &Entry> = HashMap::new();
+        let mut holders = HashMap::new();
+        for row in &inner.commits {
+            if let Some(before) = last.insert(&row.key, row) {
+                assert_eq!(row.version, before.version + 1, "a write was lost: {before:?}, then {row:?}");
+                assert!(row.token >= before.token, "a token fell: {before:?}, then {row:?}");
+            }
+            let claim = row.claimant.as_ref().map(|claimant| claimant.claim_id);
+            let holder = *holders.entry((&row.key, row.token)).or_insert(claim);
+            assert_eq!(holder, claim, "a token belongs to two claims");
+        }
+    }
+
+    /// The fates that nobody may meet while the store is well and the queue is open.
+    pub(super) fn assert_calm(&self, answers: &[Answer]) {
+        for answer in answers {
+            let uncalm = [
+                Reason::OutcomeUnknown,
+                Reason::StoreUnavailable,
+                Reason::Draining,
+                Reason::Overloaded,
+                Reason::Internal,
+            ];
+            assert!(!reason(answer).is_some_and(|reason| uncalm.contains(&reason)), "{answer:?}");
+        }
+    }
+}
+
+pub(super) fn reason(answer: &Answer) -> Option<Reason> {
+    answer.as_ref().err().map(|rejection| rejection.reason)
+}
+
+/// The token of a grant.
+pub(super) fn token(answer: &Answer) -> Option<i64> {
+    match answer {
+        Ok(Reply::Verdict(Verdict::Acquired { token, .. })) => Some(*token),
+        _ => None,
+    }
+}
+
+/// Whether the store shows what the answer says, and for this call.
+fn happened(inner: &Inner, call: &Call, reply: &Reply) -> bool {
+    let mine = inner.applied.contains(&call.number);
+    match (&call.command, reply) {
+        (Command::Claim(claim), Reply::Verdict(verdict)) => match verdict {
+            Verdict::Acquired { token, .. } => {
+                let granted = |row: &Entry| row.token == *token && row.is_claim_of(&claim.claimant);
+                mine && inner.committed(&call.key, granted)
+            }
+            Verdict::Completed { .. } => inner.committed(&call.key, |row| row.state == State::Completed),
+            Verdict::InProgress { .. } => inner.committed(&call.key, |row| {
+                row.state == State::InProgress && !row.is_claim_of(&claim.claimant)
+            }),
+            Verdict::Backoff { .. } => inner.committed(&call.key, |row| row.closed_by != ClosedBy::Open),
+            _ => false,
+        },
+        (Command::Settle(token, settle), reply) => {
+            let closed = |by: &[ClosedBy]| {
+                inner.committed(&call.key, |row| row.token == *token && by.contains(&row.closed_by))
+            };
+            match (settle, reply) {
+                (Settle::Complete { .. }, Reply::Completed { replayed, .. }) => {
+                    if *replayed {
+                        closed(&[ClosedBy::Complete])
+                    } else {
+                        mine
+                    }
+                }
+                (Settle::Fail { .. }, Reply::Failed { replayed, .. }) => {
+                    if *replayed {
+                        closed(&[ClosedBy::FailRetryable, ClosedBy::Release])
+                    } else {
+                        mine
+                    }
+                }
+                (Settle::Release { .. }, Reply::Released { replayed, .. }) => {
+                    if *replayed {
+                        closed(&[ClosedBy::Release])
+                    } else {
+                        mine
+                    }
+                }
+                (Settle::Renew { .. }, Reply::Renewed { .. }) => mine,
+                _ => false,
+            }
+        }
+        (Command::Claim(_), _) => false,
+    }
+}
+
+fn word(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Verdict(Verdict::Acquired { replayed: false, .. }) => "acquired",
+        Reply::Verdict(Verdict::Acquired { replayed: true, .. }) => "acquired, replayed",
+        Reply::Verdict(Verdict::Completed { .. }) => "completed",
+        Reply::Verdict(Verdict::InProgress { .. }) => "in progress",
+        Reply::Verdict(_) => "other verdicts",
+        Reply::Completed { .. } => "Complete done",
+        Reply::Failed { .. } => "Fail done",
+        Reply::Released { .. } => "Release done",
+        Reply::Renewed { .. } => "Renew done",
+    }
+}

@@ -1,0 +1,17 @@
+//! What the ledger asks of its runtime: Tokio's always, except where the suite of interleavings
+//! puts one in its place that decides each step.
+
+#[cfg(all(test, feature = "shuttle"))]
+pub(super) use super::interleavings::rt::{Instant, Mutex, MutexGuard, sleep, spawn, timeout};
+
+#[cfg(not(all(test, feature = "shuttle")))]
+pub(super) use {
+    std::sync::{Mutex, MutexGuard},
+    tokio::time::{Instant, sleep, timeout},
+};
+
+/// Starts a task that the tracker waits for.
+#[cfg(not(all(test, feature = "shuttle")))]
+pub(super) fn spawn(tasks: &tokio_util::task::TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
+    tasks.spawn(task);
+}
