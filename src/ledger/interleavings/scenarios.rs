@@ -1,17 +1,23 @@
 //! The scenarios. Each ends with `finish`: the ledger stops, and what the store shows is checked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use shuttle::future::spawn;
 use shuttle::rand::{Rng as _, thread_rng};
 
-use super::disk::Manners;
+use super::disk::{Inject, Manners, POISON};
 use super::explore;
-use super::rt::wander;
-use super::world::{Call, World, key, token};
-use crate::domain::Answer;
+use super::rt::{impatient, wander};
+use super::world::{Call, Pushed, World, key, reason, token};
+use crate::domain::{Answer, Reason};
 
 const WELL: Manners = Manners { sessions: 2, one_in: 0, faults: &[], expiry_one_in: 0 };
+
+/// A task's own way to submit.
+async fn submit(world: World, calls: Vec<Call>) -> Vec<Answer> {
+    world.submit(&calls).await
+}
 
 /// Claims some keys, together, and settles what it was granted, together; twice.
 async fn caller(world: World, ids: &[&str]) -> Vec<Answer> {
@@ -51,6 +57,243 @@ fn every_call_is_answered_once_with_what_was_committed() {
         let callers: Vec<_> = (0..4).map(|_| spawn(caller(world.clone(), &["a", "b"]))).collect();
         for caller in callers {
             world.assert_calm(&caller.await.unwrap());
+        }
+        world.finish().await;
+    });
+}
+
+/// What is cancelled while it waits in the queue is never sent; what was sent is carried out; the
+/// others are answered.
+#[test]
+fn callers_may_go_away() {
+    let must = [
+        "gone while queued",
+        "gone while sent",
+        "answered in spite of it",
+        "dropped before the store opened",
+    ];
+    explore("callers_may_go_away", &must, async |tally| {
+        let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, 64, 4);
+        // The only worker is at the store: what comes now waits in the queue.
+        world.disk.shut();
+        let first = spawn(submit(world.clone(), vec![world.claim(&key("first"))]));
+        world.disk.busy(1).await;
+        let queued: Vec<Call> = (0..4).map(|number| world.claim(&key(number))).collect();
+        let mut brief = Vec::new();
+        for call in &queued {
+            let (world, call) = (world.clone(), call.clone());
+            brief.push(spawn(async move { world.submit_briefly(&call, thread_rng().gen_range(0..4)).await }));
+        }
+        for one in brief {
+            assert!(one.await.unwrap().is_none(), "an answer while the store is shut");
+        }
+        let stays = spawn(submit(world.clone(), vec![world.claim(&key("stays"))]));
+        wander(2).await;
+        world.disk.unshut();
+        // From now on they may go away at any moment.
+        let brief: Vec<_> = (4..8)
+            .map(|number| {
+                let world = world.clone();
+                let call = world.claim(&key(number));
+                spawn(async move {
+                    let answer = world.submit_briefly(&call, thread_rng().gen_range(0..12)).await;
+                    (call.number, answer)
+                })
+            })
+            .collect();
+        let mut gone = Vec::new();
+        for one in brief {
+            let (number, answer) = one.await.unwrap();
+            match answer {
+                Some(answer) => world.assert_calm(&[answer]),
+                None => gone.push(number),
+            }
+        }
+        for answers in [first.await.unwrap(), stays.await.unwrap()] {
+            assert!(token(&answers[0]).is_some(), "{answers:?}");
+            tally.count("answered in spite of it");
+        }
+        world.finish().await;
+        let inner = world.disk.inner();
+        for call in queued {
+            assert!(!inner.sent.contains(&call.number), "sent, though its caller had gone: {call:?}");
+            tally.count("dropped before the store opened");
+        }
+        for number in gone {
+            let sent = inner.sent.contains(&number);
+            assert_eq!(
+                sent,
+                inner.applied.contains(&number),
+                "sent and not carried out, or the other way round"
+            );
+            tally.count(if sent { "gone while sent" } else { "gone while queued" });
+        }
+    });
+}
+
+/// Whatever was accepted before the ledger stops is carried out and answered; what comes later is
+/// refused.
+#[test]
+fn a_stop_answers_whatever_was_accepted() {
+    let must = ["answered after the stop began", "Draining", "one worker", "two workers"];
+    explore("a_stop_answers_whatever_was_accepted", &must, async |tally| {
+        let sessions = thread_rng().gen_range(1..=2);
+        tally.count(if sessions == 1 { "one worker" } else { "two workers" });
+        let manners = Manners { sessions, ..WELL };
+        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
+        let stopping = Arc::new(AtomicBool::new(false));
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                let (world, stopping) = (world.clone(), Arc::clone(&stopping));
+                spawn(async move {
+                    loop {
+                        wander(3).await;
+                        let answers = world.submit(&[world.claim(&key("a")), world.claim(&key("b"))]).await;
+                        if reason(&answers[0]) == Some(Reason::Draining) {
+                            return;
+                        }
+                        world.assert_calm(&answers);
+                        if stopping.load(Ordering::Relaxed) {
+                            world.tally.count("answered after the stop began");
+                        }
+                    }
+                })
+            })
+            .collect();
+        wander(12).await;
+        stopping.store(true, Ordering::Relaxed);
+        world.finish().await;
+        let late = world.submit_briefly(&world.claim(&key("late")), 0).await;
+        assert_eq!(late.as_ref().and_then(reason), Some(Reason::Draining), "not refused at once: {late:?}");
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    });
+}
+
+/// A worker that dies takes no caller with it, and another one takes its place.
+#[test]
+fn a_worker_may_die() {
+    let must = ["Panic", "OUTCOME_UNKNOWN", "acquired", "served after a death"];
+    explore("a_worker_may_die", &must, async |tally| {
+        let sessions = thread_rng().gen_range(1..=2);
+        let manners = Manners { sessions, one_in: 6, faults: &[Inject::Panic], ..WELL };
+        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
+        let callers: Vec<_> = (0..3).map(|_| spawn(caller(world.clone(), &["a", "b"]))).collect();
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        world.disk.inner().manners.one_in = 0;
+        let answers = world.submit(&[world.claim(&key("later"))]).await;
+        assert!(token(&answers[0]).is_some(), "{answers:?}");
+        if !world.disk.inner().died.is_empty() {
+            tally.count("served after a death");
+        }
+        world.finish().await;
+    });
+}
+
+/// A full queue refuses at once, claims first, and is as good as new once it is empty.
+#[test]
+fn a_full_queue_refuses_at_once() {
+    const QUEUE_MAX: usize = 8;
+    const CLAIMS_MAX: usize = QUEUE_MAX * 5 / 8;
+    let must =
+        ["claims refused", "completions refused", "completions that entered where claims were refused"];
+    explore("a_full_queue_refuses_at_once", &must, async |tally| {
+        let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, QUEUE_MAX, 4);
+        for round in 0..2 {
+            // The only worker is at the store: what comes now waits in the queue.
+            world.disk.shut();
+            let first = spawn(submit(world.clone(), vec![world.claim(&key(format_args!("first {round}")))]));
+            world.disk.busy(1).await;
+            // Who goes away leaves an empty place, which is free when its turn comes.
+            let gone = thread_rng().gen_range(0..3);
+            for _ in 0..gone {
+                assert!(world.submit_briefly(&world.claim(&key("gone")), 0).await.is_none());
+            }
+            let claims = Pushed::start(&world, (0..6).map(|place| world.claim(&key(place))));
+            let completions = (0..5).map(|place| world.complete(&key(format_args!("nothing {place}")), 1));
+            let completions = Pushed::start(&world, completions);
+            let (claimed, completed) = (claims.waiting().await, completions.waiting().await);
+            let waiting = gone + claimed + completed;
+            assert!(waiting <= QUEUE_MAX, "{waiting} wait");
+            assert!(gone + claimed <= CLAIMS_MAX, "{gone} + {claimed} claims wait");
+            if claimed < 6 {
+                tally.count("claims refused");
+                assert!(waiting >= CLAIMS_MAX, "a claim was refused, while only {waiting} wait");
+                if completed > QUEUE_MAX - CLAIMS_MAX - 1 {
+                    tally.count("completions that entered where claims were refused");
+                }
+            }
+            if completed < 5 {
+                tally.count("completions refused");
+                assert_eq!(waiting, QUEUE_MAX, "a completion was refused, while only {waiting} wait");
+            }
+            world.disk.unshut();
+            assert!(token(&first.await.unwrap()[0]).is_some());
+            claims.answered().await;
+            completions.answered().await;
+        }
+        world.finish().await;
+    });
+}
+
+/// A store that fails: "certainly not applied" is never said of what was applied, a poisoned row
+/// does not spread, and all is well once the store is.
+#[test]
+fn a_failing_store_is_never_lied_about() {
+    const FAULTS: &[Inject] = &[
+        Inject::LostAnswer,
+        Inject::LostRequest,
+        Inject::Unavailable,
+        Inject::Conflict,
+        Inject::ClockBehind,
+        Inject::Panic,
+    ];
+    let must = [
+        "LostAnswer",
+        "LostRequest",
+        "Unavailable",
+        "Conflict",
+        "ClockBehind",
+        "Panic",
+        "poison",
+        "sessions refused",
+        "OUTCOME_UNKNOWN",
+        "Internal",
+        "StoreUnavailable",
+        "acquired, replayed",
+        "races lost",
+        "gone in between",
+    ];
+    explore("a_failing_store_is_never_lied_about", &must, async |tally| {
+        let sessions = thread_rng().gen_range(1..=2);
+        let one_in = [2, 4, 8][thread_rng().gen_range(0..3)];
+        let manners = Manners { sessions, one_in, faults: FAULTS, expiry_one_in: 32 };
+        impatient(16);
+        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
+        let callers: Vec<_> = (0..3).map(|_| spawn(caller(world.clone(), &["a", "b", POISON]))).collect();
+        for _ in 0..2 {
+            let steps = thread_rng().gen_range(0..12);
+            if world.submit_briefly(&world.claim(&key("a")), steps).await.is_none() {
+                tally.count("gone in between");
+            }
+        }
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        impatient(0);
+        world.disk.inner().manners.one_in = 0;
+        // A worker without a session refuses at once until it may open the next one.
+        let mut tries = 0..50;
+        loop {
+            let answers = world.submit(&[world.claim(&key("later"))]).await;
+            if token(&answers[0]).is_some() {
+                break;
+            }
+            assert_eq!(reason(&answers[0]), Some(Reason::StoreUnavailable));
+            assert!(tries.next().is_some(), "the store is well, and nobody is served");
         }
         world.finish().await;
     });

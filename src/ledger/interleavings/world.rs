@@ -2,13 +2,13 @@
 //! what must hold of every answer.
 
 use std::collections::{HashMap, HashSet};
-use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 
 use bytes::Bytes;
+use futures_util::future::poll_immediate;
+use shuttle::future::{JoinHandle, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 use uuid::Uuid;
 
@@ -121,17 +121,25 @@ impl World {
         let calls = std::slice::from_ref(call);
         let mut answers = pin!(self.submit(calls));
         for step in 0..=steps {
-            let answered = poll_fn(|context| match answers.as_mut().poll(context) {
-                Poll::Ready(mut answers) => Poll::Ready(answers.pop()),
-                Poll::Pending => Poll::Ready(None),
-            });
-            if let Some(answer) = answered.await {
-                return Some(answer);
+            if let Some(mut answers) = poll_immediate(answers.as_mut()).await {
+                return answers.pop();
             }
             if step < steps {
-                shuttle::future::yield_now().await;
+                yield_now().await;
             }
         }
+        None
+    }
+
+    /// Submits a call: its answer, if it came at once. One that waits is counted, and must end well.
+    async fn submit_once(&self, call: &Call, waiting: &AtomicUsize) -> Option<Answer> {
+        let calls = std::slice::from_ref(call);
+        let mut answers = pin!(self.submit(calls));
+        if let Some(mut answers) = poll_immediate(answers.as_mut()).await {
+            return answers.pop();
+        }
+        waiting.fetch_add(1, Ordering::Relaxed);
+        self.assert_calm(&answers.await);
         None
     }
 
@@ -274,5 +282,45 @@ fn word(reply: &Reply) -> &'static str {
         Reply::Failed { .. } => "Fail done",
         Reply::Released { .. } => "Release done",
         Reply::Renewed { .. } => "Renew done",
+    }
+}
+
+/// Calls that were pushed at the same time, each by a task of its own.
+pub(super) struct Pushed {
+    tasks: Vec<JoinHandle<()>>,
+    waiting: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Pushed {
+    pub(super) fn start(world: &World, calls: impl Iterator<Item = Call>) -> Pushed {
+        let (waiting, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let push = |call| {
+            let (world, waiting, refused) = (world.clone(), Arc::clone(&waiting), Arc::clone(&refused));
+            spawn(async move {
+                if let Some(answer) = world.submit_once(&call, &waiting).await {
+                    assert_eq!(reason(&answer), Some(Reason::Overloaded), "answered at once: {answer:?}");
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        Pushed { tasks: calls.map(push).collect(), waiting, refused }
+    }
+
+    /// How many wait, once each has been refused or waits.
+    pub(super) async fn waiting(&self) -> usize {
+        loop {
+            let waiting = self.waiting.load(Ordering::Relaxed);
+            if waiting + self.refused.load(Ordering::Relaxed) == self.tasks.len() {
+                return waiting;
+            }
+            yield_now().await;
+        }
+    }
+
+    pub(super) async fn answered(self) {
+        for task in self.tasks {
+            task.await.unwrap();
+        }
     }
 }
