@@ -136,11 +136,11 @@ impl Queue {
     pub(super) async fn pull(&self, max: usize) -> Option<Vec<Unit>> {
         loop {
             let notified = self.ready.notified();
-            let units = self.try_pull(max);
+            let (units, closed) = self.take(max);
             if !units.is_empty() {
                 return Some(units);
             }
-            if self.waiting().closed {
+            if closed {
                 self.ready.notify_one();
                 return None;
             }
@@ -150,6 +150,12 @@ impl Queue {
 
     /// Takes up to `max` of the units that wait, the most important first.
     pub(super) fn try_pull(&self, max: usize) -> Vec<Unit> {
+        self.take(max).0
+    }
+
+    /// Takes units, and says whether the queue was closed at that very moment. With a second look
+    /// for that, the last worker would leave behind what is pushed between the two.
+    fn take(&self, max: usize) -> (Vec<Unit>, bool) {
         let mut waiting = self.waiting();
         let mut units = Vec::new();
         for lane in 0..LANES {
@@ -162,7 +168,7 @@ impl Queue {
         if waiting.commands > 0 {
             self.ready.notify_one();
         }
-        units
+        (units, waiting.closed)
     }
 
     /// Takes nothing more.
