@@ -58,6 +58,7 @@ pub(super) struct Disk {
 
 pub(super) struct Inner {
     pub(super) manners: Manners,
+    batch_max: usize,
     now: i64,
     rows: HashMap<KeyHash, Entry>,
     /// Each row as it was committed, in the order of the commits.
@@ -91,9 +92,10 @@ fn marks(row: &Entry) -> impl Iterator<Item = u64> {
 }
 
 impl Disk {
-    pub(super) fn new(manners: Manners, tally: Arc<Tally>) -> Arc<Disk> {
+    pub(super) fn new(manners: Manners, batch_max: usize, tally: Arc<Tally>) -> Arc<Disk> {
         let inner = Inner {
             manners,
+            batch_max,
             now: 1_780_000_000_000_000,
             rows: HashMap::new(),
             commits: Vec::new(),
@@ -126,7 +128,7 @@ impl Disk {
         }
     }
 
-    /// One statement: its way to the store, what it does there, and the way of its answer.
+    /// One statement, and what its session is worth afterwards.
     async fn statement<T>(
         &self,
         broken: &mut bool,
@@ -135,51 +137,49 @@ impl Disk {
         poisoned: bool,
         work: impl FnOnce(&mut Inner, &Tally) -> T,
     ) -> Result<T, StoreError> {
-        let fault = {
-            let mut inner = self.inner();
-            inner.on_arrival(*broken, &keys, &self.tally);
-            inner.sent.extend(&sent);
-            inner.chance()
-        };
-        // Until it has answered it is broken, in case its caller gives it up.
+        let fault = self.inner().arrived(*broken, &keys, &sent, &self.tally);
+        let mut busy = Busy { disk: self, given_up: true };
+        // Until it has answered, in case its caller gives it up.
         *broken = true;
-        let _busy = Busy(self);
+        let done = self.carry_out(fault, &sent, poisoned, work).await;
+        busy.given_up = false;
+        *broken = matches!(done, Err(StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_))));
+        done
+    }
+
+    /// Its way to the store, what it does there, and the way of its answer.
+    async fn carry_out<T>(
+        &self,
+        fault: Option<Inject>,
+        sent: &HashSet<u64>,
+        poisoned: bool,
+        work: impl FnOnce(&mut Inner, &Tally) -> T,
+    ) -> Result<T, StoreError> {
         wander(2).await;
         let _shut = self.gate.subscribe().wait_for(|open| *open).await.is_err();
         if let Some(fault) = fault {
             self.tally.count(&format!("{fault:?}"));
         }
         let pending: HashSet<u64> = sent.difference(&self.inner().applied).copied().collect();
-        let before = thread_rng().gen_bool(0.5);
         match fault {
-            Some(Inject::Panic) if before => self.die(&pending),
             Some(Inject::LostRequest) => return Err(StoreError::Unknown("the request is lost".into())),
             Some(Inject::Unavailable) => return Err(not_applied(Fault::Unavailable)),
-            Some(Inject::Conflict) => {
-                *broken = false;
-                return Err(not_applied(Fault::Conflict));
-            }
-            Some(Inject::ClockBehind) => {
-                *broken = false;
-                return Err(StoreError::NotApplied(Fault::ClockBehind));
-            }
+            Some(Inject::Conflict) => return Err(not_applied(Fault::Conflict)),
+            Some(Inject::ClockBehind) => return Err(StoreError::NotApplied(Fault::ClockBehind)),
+            Some(Inject::Panic) if thread_rng().gen_bool(0.5) => self.die(&pending),
             Some(Inject::LostAnswer | Inject::Panic) | None => {}
         }
         if poisoned {
             self.tally.count("poison");
-            *broken = false;
             return Err(not_applied(Fault::Permanent));
         }
         let done = work(&mut self.inner(), &self.tally);
         wander(2).await;
         match fault {
             Some(Inject::Panic) => self.die(&pending),
-            Some(Inject::LostAnswer) => return Err(StoreError::Unknown("the answer is lost".into())),
-            Some(Inject::LostRequest | Inject::Unavailable | Inject::Conflict | Inject::ClockBehind)
-            | None => {}
+            Some(Inject::LostAnswer) => Err(StoreError::Unknown("the answer is lost".into())),
+            _ => Ok(done),
         }
-        *broken = false;
-        Ok(done)
     }
 
     /// Kills the task, without the noise of a panic that nobody expects.
@@ -190,11 +190,17 @@ impl Disk {
 }
 
 /// Counts a statement for as long as somebody waits for it.
-struct Busy<'a>(&'a Disk);
+struct Busy<'a> {
+    disk: &'a Disk,
+    given_up: bool,
+}
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.inner().busy -= 1;
+        self.disk.inner().busy -= 1;
+        if self.given_up && !std::thread::panicking() {
+            self.disk.tally.count("statements given up");
+        }
     }
 }
 
@@ -203,9 +209,19 @@ fn not_applied(fault: fn(String) -> Fault) -> StoreError {
 }
 
 impl Inner {
-    fn on_arrival(&mut self, broken: bool, keys: &[KeyHash], tally: &Tally) {
+    /// A statement arrives: whether it may be so, and how it will fail.
+    fn arrived(
+        &mut self,
+        broken: bool,
+        keys: &[KeyHash],
+        sent: &HashSet<u64>,
+        tally: &Tally,
+    ) -> Option<Inject> {
         if !keys.is_sorted_by(|one, next| one < next) {
             self.violations.push(format!("a statement's keys are not sorted, each once: {keys:?}"));
+        }
+        if keys.len() > self.batch_max {
+            self.violations.push(format!("a statement with {} rows", keys.len()));
         }
         if broken {
             self.violations.push("a session was used again after it broke".into());
@@ -217,6 +233,8 @@ impl Inner {
         if self.busy > 1 {
             tally.count("statements at the same time");
         }
+        self.sent.extend(sent);
+        self.chance()
     }
 
     fn chance(&self) -> Option<Inject> {
@@ -284,9 +302,13 @@ impl Store for DiskStore {
     async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
         wander(1).await;
         let fault = self.0.inner().chance();
-        if fault == Some(Inject::Unavailable) {
-            self.0.tally.count("sessions refused");
-            return Err(not_applied(Fault::Unavailable));
+        match fault {
+            Some(Inject::Unavailable) => {
+                self.0.tally.count("sessions refused");
+                return Err(not_applied(Fault::Unavailable));
+            }
+            Some(Inject::LostAnswer) => return Err(StoreError::Unknown("no session".into())),
+            _ => {}
         }
         Ok(Box::new(DiskSession { disk: Arc::clone(&self.0), broken: false }))
     }

@@ -45,7 +45,14 @@ pub(in crate::ledger) async fn sleep(duration: Duration) {
     NOW.set(NOW.get() + duration);
 }
 
-pub(in crate::ledger) async fn timeout<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, ()> {
+/// A timeout fired.
+#[derive(Debug)]
+pub(in crate::ledger) struct Elapsed;
+
+pub(in crate::ledger) async fn timeout<T>(
+    limit: Duration,
+    future: impl Future<Output = T>,
+) -> Result<T, Elapsed> {
     let one_in = IMPATIENCE.get();
     let fires = one_in > 0 && thread_rng().gen_ratio(1, one_in);
     let over = async {
@@ -57,7 +64,7 @@ pub(in crate::ledger) async fn timeout<T>(limit: Duration, future: impl Future<O
     };
     match select(pin!(future), pin!(over)).await {
         Either::Left((done, _)) => Ok(done),
-        Either::Right(_) => Err(()),
+        Either::Right(_) => Err(Elapsed),
     }
 }
 

@@ -9,7 +9,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::disk::{Inject, Manners, POISON};
 use super::explore;
 use super::rt::{impatient, wander};
-use super::world::{Call, Pushed, World, key, reason, token};
+use super::world::{Call, Pushed, World, assert_calm, key, reason, token, word};
 use crate::domain::{Answer, Reason};
 
 const WELL: Manners = Manners { sessions: 2, one_in: 0, faults: &[], expiry_one_in: 0 };
@@ -39,6 +39,17 @@ async fn caller(world: World, ids: &[&str]) -> Vec<Answer> {
     all
 }
 
+/// Commands for one key in one call are carried out one after the other, whatever else happens.
+async fn chain(world: World) {
+    let key = key("chain");
+    let granted = world.submit(&[world.claim(&key)]).await;
+    let token = token(&granted[0]).unwrap();
+    let (renew, complete) = (|| world.renew(&key, token), || world.complete(&key, token));
+    let answers = world.submit(&[renew(), renew(), complete(), complete(), world.claim(&key)]).await;
+    let seen: Vec<&str> = answers.iter().map(|answer| answer.as_ref().map_or("refused", word)).collect();
+    assert_eq!(seen, ["Renew done", "Renew done", "Complete done", "Complete replayed", "completed"]);
+}
+
 #[test]
 fn every_call_is_answered_once_with_what_was_committed() {
     let must = [
@@ -55,9 +66,11 @@ fn every_call_is_answered_once_with_what_was_committed() {
         let manners = Manners { expiry_one_in: 16, ..WELL };
         let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
         let callers: Vec<_> = (0..4).map(|_| spawn(caller(world.clone(), &["a", "b"]))).collect();
+        let chain = spawn(chain(world.clone()));
         for caller in callers {
-            world.assert_calm(&caller.await.unwrap());
+            assert_calm(&caller.await.unwrap());
         }
+        chain.await.unwrap();
         world.finish().await;
     });
 }
@@ -105,7 +118,7 @@ fn callers_may_go_away() {
         for one in brief {
             let (number, answer) = one.await.unwrap();
             match answer {
-                Some(answer) => world.assert_calm(&[answer]),
+                Some(answer) => assert_calm(&[answer]),
                 None => gone.push(number),
             }
         }
@@ -152,7 +165,7 @@ fn a_stop_answers_whatever_was_accepted() {
                         if reason(&answers[0]) == Some(Reason::Draining) {
                             return;
                         }
-                        world.assert_calm(&answers);
+                        assert_calm(&answers);
                         if stopping.load(Ordering::Relaxed) {
                             world.tally.count("answered after the stop began");
                         }
@@ -184,8 +197,7 @@ fn a_worker_may_die() {
             caller.await.unwrap();
         }
         world.disk.inner().manners.one_in = 0;
-        let answers = world.submit(&[world.claim(&key("later"))]).await;
-        assert!(token(&answers[0]).is_some(), "{answers:?}");
+        served(&world).await;
         if !world.disk.inner().died.is_empty() {
             tally.count("served after a death");
         }
@@ -266,6 +278,9 @@ fn a_failing_store_is_never_lied_about() {
         "acquired, replayed",
         "races lost",
         "gone in between",
+        "statements given up",
+        "stopped in trouble",
+        "Draining",
     ];
     explore("a_failing_store_is_never_lied_about", &must, async |tally| {
         let sessions = thread_rng().gen_range(1..=2);
@@ -280,21 +295,33 @@ fn a_failing_store_is_never_lied_about() {
                 tally.count("gone in between");
             }
         }
+        // Half of the ledgers are stopped amid all this; the others see the store get well.
+        let stopping = thread_rng().gen_bool(0.5);
+        if stopping {
+            world.finish().await;
+            tally.count("stopped in trouble");
+        }
         for caller in callers {
             caller.await.unwrap();
         }
         impatient(0);
-        world.disk.inner().manners.one_in = 0;
-        // A worker without a session refuses at once until it may open the next one.
-        let mut tries = 0..50;
-        loop {
-            let answers = world.submit(&[world.claim(&key("later"))]).await;
-            if token(&answers[0]).is_some() {
-                break;
-            }
-            assert_eq!(reason(&answers[0]), Some(Reason::StoreUnavailable));
-            assert!(tries.next().is_some(), "the store is well, and nobody is served");
+        if !stopping {
+            world.disk.inner().manners.one_in = 0;
+            served(&world).await;
         }
         world.finish().await;
     });
+}
+
+/// The store is well: somebody is served soon. A worker without a session refuses until it may
+/// open the next one.
+async fn served(world: &World) {
+    for _ in 0..50 {
+        let answers = world.submit(&[world.claim(&key("later"))]).await;
+        if token(&answers[0]).is_some() {
+            return;
+        }
+        assert_eq!(reason(&answers[0]), Some(Reason::StoreUnavailable));
+    }
+    panic!("the store is well, and nobody is served");
 }

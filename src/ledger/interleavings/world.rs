@@ -45,7 +45,7 @@ pub(super) fn key(id: impl std::fmt::Display) -> Key {
 
 impl World {
     pub(super) fn new(tally: Arc<Tally>, manners: Manners, queue_max: usize, batch_max: usize) -> World {
-        let disk = Disk::new(manners, Arc::clone(&tally));
+        let disk = Disk::new(manners, batch_max, Arc::clone(&tally));
         let policy = Policy { max_attempts: 0, ..Policy::default() };
         let policies = Policies::new(policy, std::collections::BTreeMap::new());
         let sweep = SweepOptions::default();
@@ -139,7 +139,7 @@ impl World {
             return answers.pop();
         }
         waiting.fetch_add(1, Ordering::Relaxed);
-        self.assert_calm(&answers.await);
+        assert_calm(&answers.await);
         None
     }
 
@@ -157,7 +157,7 @@ impl World {
                 self.tally.count(word(reply));
             }
             Err(rejection) if rejection.reason == Reason::OutcomeUnknown => {
-                self.tally.count("OUTCOME_UNKNOWN")
+                self.tally.count("OUTCOME_UNKNOWN");
             }
             Err(rejection) => {
                 if inner.applied.contains(&call.number) {
@@ -193,19 +193,19 @@ impl World {
             assert_eq!(holder, claim, "a token belongs to two claims");
         }
     }
+}
 
-    /// The fates that nobody may meet while the store is well and the queue is open.
-    pub(super) fn assert_calm(&self, answers: &[Answer]) {
-        for answer in answers {
-            let uncalm = [
-                Reason::OutcomeUnknown,
-                Reason::StoreUnavailable,
-                Reason::Draining,
-                Reason::Overloaded,
-                Reason::Internal,
-            ];
-            assert!(!reason(answer).is_some_and(|reason| uncalm.contains(&reason)), "{answer:?}");
-        }
+/// The fates that nobody may meet while the store is well and the queue is open.
+pub(super) fn assert_calm(answers: &[Answer]) {
+    for answer in answers {
+        let uncalm = [
+            Reason::OutcomeUnknown,
+            Reason::StoreUnavailable,
+            Reason::Draining,
+            Reason::Overloaded,
+            Reason::Internal,
+        ];
+        assert!(!reason(answer).is_some_and(|reason| uncalm.contains(&reason)), "{answer:?}");
     }
 }
 
@@ -235,7 +235,10 @@ fn happened(inner: &Inner, call: &Call, reply: &Reply) -> bool {
                 row.state == State::InProgress && !row.is_claim_of(&claim.claimant)
             }),
             Verdict::Backoff { .. } => inner.committed(&call.key, |row| row.closed_by != ClosedBy::Open),
-            _ => false,
+            Verdict::Failed { .. }
+            | Verdict::Parked { .. }
+            | Verdict::FingerprintMismatch { .. }
+            | Verdict::OutsideWindow { .. } => false,
         },
         (Command::Settle(token, settle), reply) => {
             let closed = |by: &[ClosedBy]| {
@@ -271,14 +274,16 @@ fn happened(inner: &Inner, call: &Call, reply: &Reply) -> bool {
     }
 }
 
-fn word(reply: &Reply) -> &'static str {
+/// What came of a call, for the tally.
+pub(super) fn word(reply: &Reply) -> &'static str {
     match reply {
         Reply::Verdict(Verdict::Acquired { replayed: false, .. }) => "acquired",
         Reply::Verdict(Verdict::Acquired { replayed: true, .. }) => "acquired, replayed",
         Reply::Verdict(Verdict::Completed { .. }) => "completed",
         Reply::Verdict(Verdict::InProgress { .. }) => "in progress",
         Reply::Verdict(_) => "other verdicts",
-        Reply::Completed { .. } => "Complete done",
+        Reply::Completed { replayed: false, .. } => "Complete done",
+        Reply::Completed { replayed: true, .. } => "Complete replayed",
         Reply::Failed { .. } => "Fail done",
         Reply::Released { .. } => "Release done",
         Reply::Renewed { .. } => "Renew done",
