@@ -64,9 +64,8 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
     let mut session: Option<Box<dyn Session>> = None;
     loop {
         let job = tokio::select! {
-            biased;
-            () = stop.cancelled() => None,
             job = waiting.recv() => job,
+            () = stop.cancelled() => None,
         };
         let Some(job) = job else { return };
         let broken = match job {

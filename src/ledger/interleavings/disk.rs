@@ -51,8 +51,8 @@ pub(super) struct Manners {
 
 pub(super) struct Disk {
     state: Mutex<Inner>,
-    /// Statements wait while it is shut.
-    gate: watch::Sender<bool>,
+    /// Statements with this key wait.
+    held: watch::Sender<Option<KeyHash>>,
     tally: Arc<Tally>,
 }
 
@@ -105,20 +105,20 @@ impl Disk {
             busy: 0,
             violations: Vec::new(),
         };
-        Arc::new(Disk { state: Mutex::new(inner), gate: watch::Sender::new(true), tally })
+        Arc::new(Disk { state: Mutex::new(inner), held: watch::Sender::new(None), tally })
     }
 
     pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.state.lock().unwrap()
     }
 
-    /// From now on statements wait.
-    pub(super) fn shut(&self) {
-        self.gate.send_replace(false);
+    /// From now on statements with this key wait.
+    pub(super) fn hold(&self, key: &Key) {
+        self.held.send_replace(Some(key.hash()));
     }
 
-    pub(super) fn unshut(&self) {
-        self.gate.send_replace(true);
+    pub(super) fn let_go(&self) {
+        self.held.send_replace(None);
     }
 
     /// Waits until so many statements are under way.
@@ -141,13 +141,16 @@ impl Disk {
         let mut busy = Busy { disk: self, given_up: true };
         // Until it has answered, in case its caller gives it up.
         *broken = true;
+        wander(2).await;
+        let free = |held: &Option<KeyHash>| held.is_none_or(|held| !keys.contains(&held));
+        let _held = self.held.subscribe().wait_for(free).await.is_err();
         let done = self.carry_out(fault, &sent, poisoned, work).await;
         busy.given_up = false;
         *broken = matches!(done, Err(StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_))));
         done
     }
 
-    /// Its way to the store, what it does there, and the way of its answer.
+    /// What it does at the store, and the way of its answer.
     async fn carry_out<T>(
         &self,
         fault: Option<Inject>,
@@ -155,8 +158,6 @@ impl Disk {
         poisoned: bool,
         work: impl FnOnce(&mut Inner, &Tally) -> T,
     ) -> Result<T, StoreError> {
-        wander(2).await;
-        let _shut = self.gate.subscribe().wait_for(|open| *open).await.is_err();
         if let Some(fault) = fault {
             self.tally.count(&format!("{fault:?}"));
         }

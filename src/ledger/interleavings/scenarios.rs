@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use shuttle::future::spawn;
+use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 
 use super::disk::{Inject, Manners, POISON};
@@ -75,6 +75,26 @@ fn every_call_is_answered_once_with_what_was_committed() {
     });
 }
 
+/// While one worker waits for the store, the other one serves whoever can be served.
+#[test]
+fn a_slow_statement_holds_up_nobody_else() {
+    let must = ["acquired", "statements at the same time", "served before the slow one"];
+    explore("a_slow_statement_holds_up_nobody_else", &must, async |tally| {
+        let world = World::new(Arc::clone(&tally), WELL, 64, 1);
+        let slow = key("slow");
+        world.disk.hold(&slow);
+        let calls: Vec<Call> = [&slow, &key("a"), &key("b")].map(|key| world.claim(key)).into();
+        let together = spawn(submit(world.clone(), calls.clone()));
+        while !calls[1..].iter().all(|call| world.disk.inner().applied.contains(&call.number)) {
+            yield_now().await;
+        }
+        tally.count("served before the slow one");
+        world.disk.let_go();
+        assert!(together.await.unwrap().iter().all(|answer| token(answer).is_some()));
+        world.finish().await;
+    });
+}
+
 /// What is cancelled while it waits in the queue is never sent; what was sent is carried out; the
 /// others are answered.
 #[test]
@@ -83,13 +103,14 @@ fn callers_may_go_away() {
         "gone while queued",
         "gone while sent",
         "answered in spite of it",
-        "dropped before the store opened",
+        "gone before the worker came back",
     ];
     explore("callers_may_go_away", &must, async |tally| {
         let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, 64, 4);
         // The only worker is at the store: what comes now waits in the queue.
-        world.disk.shut();
-        let first = spawn(submit(world.clone(), vec![world.claim(&key("first"))]));
+        let slow = key("slow");
+        world.disk.hold(&slow);
+        let first = spawn(submit(world.clone(), vec![world.claim(&slow)]));
         world.disk.busy(1).await;
         let queued: Vec<Call> = (0..4).map(|number| world.claim(&key(number))).collect();
         let mut brief = Vec::new();
@@ -98,11 +119,11 @@ fn callers_may_go_away() {
             brief.push(spawn(async move { world.submit_briefly(&call, thread_rng().gen_range(0..4)).await }));
         }
         for one in brief {
-            assert!(one.await.unwrap().is_none(), "an answer while the store is shut");
+            assert!(one.await.unwrap().is_none(), "an answer while the worker is at the store");
         }
         let stays = spawn(submit(world.clone(), vec![world.claim(&key("stays"))]));
         wander(2).await;
-        world.disk.unshut();
+        world.disk.let_go();
         // From now on they may go away at any moment.
         let brief: Vec<_> = (4..8)
             .map(|number| {
@@ -130,7 +151,7 @@ fn callers_may_go_away() {
         let inner = world.disk.inner();
         for call in queued {
             assert!(!inner.sent.contains(&call.number), "sent, though its caller had gone: {call:?}");
-            tally.count("dropped before the store opened");
+            tally.count("gone before the worker came back");
         }
         for number in gone {
             let sent = inner.sent.contains(&number);
@@ -216,8 +237,9 @@ fn a_full_queue_refuses_at_once() {
         let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, QUEUE_MAX, 4);
         for round in 0..2 {
             // The only worker is at the store: what comes now waits in the queue.
-            world.disk.shut();
-            let first = spawn(submit(world.clone(), vec![world.claim(&key(format_args!("first {round}")))]));
+            let slow = key(format_args!("slow {round}"));
+            world.disk.hold(&slow);
+            let first = spawn(submit(world.clone(), vec![world.claim(&slow)]));
             world.disk.busy(1).await;
             // Who goes away leaves an empty place, which is free when its turn comes.
             let gone = thread_rng().gen_range(0..3);
@@ -242,7 +264,7 @@ fn a_full_queue_refuses_at_once() {
                 tally.count("completions refused");
                 assert_eq!(waiting, QUEUE_MAX, "a completion was refused, while only {waiting} wait");
             }
-            world.disk.unshut();
+            world.disk.let_go();
             assert!(token(&first.await.unwrap()[0]).is_some());
             claims.answered().await;
             completions.answered().await;
