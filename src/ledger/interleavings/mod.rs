@@ -9,13 +9,16 @@
 mod disk;
 pub(super) mod rt;
 mod scenarios;
+mod session;
 mod tally;
+mod troubles;
 mod world;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
@@ -34,8 +37,20 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, must be a number")))
 }
 
+/// The schedules of one scenario.
+struct Schedules<F> {
+    name: &'static str,
+    scenario: F,
+    tally: Arc<Tally>,
+    size: usize,
+    done: AtomicUsize,
+    started: Instant,
+    /// When it last said how far it is; none: nobody looks.
+    said: Option<Mutex<Instant>>,
+}
+
 /// Runs a scenario under its share of the schedules; afterwards each of `must` has happened.
-fn explore<F, Fut>(name: &str, must: &[&str], scenario: F)
+fn explore<F, Fut>(name: &'static str, must: &[&str], scenario: F)
 where
     F: Fn(Arc<Tally>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + 'static,
@@ -44,38 +59,54 @@ where
     let seed = number("LEDGER_PROOF_SEED").unwrap_or_else(|| RandomState::new().hash_one(0) >> 32);
     let half = usize::try_from(size).unwrap().div_ceil(2 * SCENARIOS);
     let started = Instant::now();
-    let tally = Arc::new(Tally::default());
-    let scenario = Arc::new(scenario);
-    let schedules = || {
-        run(RandomScheduler::new_from_seed(seed, half), &scenario, &tally)
-            + run(PctScheduler::new_from_seed(seed, PCT_DEPTH, half), &scenario, &tally)
-    };
-    let schedules = catch_unwind(AssertUnwindSafe(schedules)).unwrap_or_else(|panic| {
+    let said = std::env::var_os("LEDGER_PROOF_PROGRESS").map(|_| Mutex::new(started));
+    let (tally, done) = (Arc::default(), AtomicUsize::new(0));
+    let schedules = Arc::new(Schedules { name, scenario, tally, size: 2 * half, done, started, said });
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        schedules.run(RandomScheduler::new_from_seed(seed, half));
+        schedules.run(PctScheduler::new_from_seed(seed, PCT_DEPTH, half));
+    }));
+    if let Err(panic) = explored {
         eprintln!(
-            "replay: LEDGER_PROOF_SIZE={size} LEDGER_PROOF_SEED={seed} \
-             cargo test --lib --features shuttle interleavings::scenarios::{name}"
+            "replay: LEDGER_PROOF_SIZE={size} LEDGER_PROOF_SEED={seed} cargo test --lib --features shuttle {name}"
         );
-        resume_unwind(panic)
-    });
-    println!(
-        "SUMMARY interleavings {name}: seed {seed}, {:.1} s: {schedules} schedules: {tally}; 0 violations",
-        started.elapsed().as_secs_f64()
-    );
-    if schedules > 100 {
-        for what in must {
-            assert!(tally.of(what) > 0, "{name} proves nothing: no {what}");
-        }
+        resume_unwind(panic);
     }
+    let (tally, seconds) = (&schedules.tally, started.elapsed().as_secs_f64());
+    for what in must {
+        let enough = schedules.size < 100 || tally.of(what) > 0;
+        assert!(enough, "{name} proves nothing: no {what} in {} schedules; seed {seed}", schedules.size);
+    }
+    println!(
+        "SUMMARY interleavings {name}: seed {seed}, {seconds:.1} s: {} schedules: {tally}; 0 violations",
+        schedules.size
+    );
 }
 
-fn run<F, Fut>(scheduler: impl Scheduler + 'static, scenario: &Arc<F>, tally: &Arc<Tally>) -> usize
+impl<F, Fut> Schedules<F>
 where
     F: Fn(Arc<Tally>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    let mut config = Config::new();
-    config.stack_size = 1 << 18;
-    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
-    let (scenario, tally) = (Arc::clone(scenario), Arc::clone(tally));
-    Runner::new(scheduler, config).run(move || shuttle::future::block_on(scenario(Arc::clone(&tally))))
+    fn run(self: &Arc<Self>, scheduler: impl Scheduler + 'static) {
+        let mut config = Config::new();
+        config.stack_size = 1 << 18;
+        config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+        let all = Arc::clone(self);
+        Runner::new(scheduler, config).run(move || {
+            shuttle::future::block_on((all.scenario)(Arc::clone(&all.tally)));
+            all.progress();
+        });
+    }
+
+    /// Says how far it is, every two seconds, where somebody looks.
+    fn progress(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(mut said) = self.said.as_ref().map(|said| said.lock().unwrap()) else { return };
+        if said.elapsed() >= Duration::from_secs(2) {
+            *said = Instant::now();
+            let (percent, seconds) = (done * 100 / self.size, self.started.elapsed().as_secs());
+            eprintln!("interleavings {}: {done} of {} ({percent} %), {seconds} s", self.name, self.size);
+        }
+    }
 }

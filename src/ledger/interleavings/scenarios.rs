@@ -1,4 +1,5 @@
-//! The scenarios. Each ends with `finish`: the ledger stops, and what the store shows is checked.
+//! The scenarios over a store that is well. Each scenario ends with `finish`: the ledger stops, and
+//! what the store shows is checked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,21 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 
-use super::disk::{Inject, Manners, POISON};
+use super::disk::{Manners, WELL};
 use super::explore;
-use super::rt::{impatient, wander};
-use super::world::{Call, Pushed, World, assert_calm, key, reason, token, word};
+use super::rt::wander;
+use super::world::{Call, World, assert_calm, key, reason, token, word};
 use crate::domain::{Answer, Reason};
 
-const WELL: Manners = Manners { sessions: 2, one_in: 0, faults: &[], expiry_one_in: 0 };
-
 /// A task's own way to submit.
-async fn submit(world: World, calls: Vec<Call>) -> Vec<Answer> {
+pub(super) async fn submit(world: World, calls: Vec<Call>) -> Vec<Answer> {
     world.submit(&calls).await
 }
 
 /// Claims some keys, together, and settles what it was granted, together; twice.
-async fn caller(world: World, ids: &[&str]) -> Vec<Answer> {
+pub(super) async fn caller(world: World, ids: &[&str]) -> Vec<Answer> {
     let mut all = Vec::new();
     for _ in 0..2 {
         let count = thread_rng().gen_range(1..=3);
@@ -203,147 +202,4 @@ fn a_stop_answers_whatever_was_accepted() {
             caller.await.unwrap();
         }
     });
-}
-
-/// A worker that dies takes no caller with it, and another one takes its place.
-#[test]
-fn a_worker_may_die() {
-    let must = ["Panic", "OUTCOME_UNKNOWN", "acquired", "served after a death"];
-    explore("a_worker_may_die", &must, async |tally| {
-        let sessions = thread_rng().gen_range(1..=2);
-        let manners = Manners { sessions, one_in: 6, faults: &[Inject::Panic], ..WELL };
-        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
-        let callers: Vec<_> = (0..3).map(|_| spawn(caller(world.clone(), &["a", "b"]))).collect();
-        for caller in callers {
-            caller.await.unwrap();
-        }
-        world.disk.inner().manners.one_in = 0;
-        served(&world).await;
-        if !world.disk.inner().died.is_empty() {
-            tally.count("served after a death");
-        }
-        world.finish().await;
-    });
-}
-
-/// A full queue refuses at once, claims first, and is as good as new once it is empty.
-#[test]
-fn a_full_queue_refuses_at_once() {
-    const QUEUE_MAX: usize = 8;
-    const CLAIMS_MAX: usize = QUEUE_MAX * 5 / 8;
-    let must =
-        ["claims refused", "completions refused", "completions that entered where claims were refused"];
-    explore("a_full_queue_refuses_at_once", &must, async |tally| {
-        let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, QUEUE_MAX, 4);
-        for round in 0..2 {
-            // The only worker is at the store: what comes now waits in the queue.
-            let slow = key(format_args!("slow {round}"));
-            world.disk.hold(&slow);
-            let first = spawn(submit(world.clone(), vec![world.claim(&slow)]));
-            world.disk.busy(1).await;
-            // Who goes away leaves an empty place, which is free when its turn comes.
-            let gone = thread_rng().gen_range(0..3);
-            for _ in 0..gone {
-                assert!(world.submit_briefly(&world.claim(&key("gone")), 0).await.is_none());
-            }
-            let claims = Pushed::start(&world, (0..6).map(|place| world.claim(&key(place))));
-            let completions = (0..5).map(|place| world.complete(&key(format_args!("nothing {place}")), 1));
-            let completions = Pushed::start(&world, completions);
-            let (claimed, completed) = (claims.waiting().await, completions.waiting().await);
-            let waiting = gone + claimed + completed;
-            assert!(waiting <= QUEUE_MAX, "{waiting} wait");
-            assert!(gone + claimed <= CLAIMS_MAX, "{gone} + {claimed} claims wait");
-            if claimed < 6 {
-                tally.count("claims refused");
-                assert!(waiting >= CLAIMS_MAX, "a claim was refused, while only {waiting} wait");
-                if completed > QUEUE_MAX - CLAIMS_MAX - 1 {
-                    tally.count("completions that entered where claims were refused");
-                }
-            }
-            if completed < 5 {
-                tally.count("completions refused");
-                assert_eq!(waiting, QUEUE_MAX, "a completion was refused, while only {waiting} wait");
-            }
-            world.disk.let_go();
-            assert!(token(&first.await.unwrap()[0]).is_some());
-            claims.answered().await;
-            completions.answered().await;
-        }
-        world.finish().await;
-    });
-}
-
-/// A store that fails: "certainly not applied" is never said of what was applied, a poisoned row
-/// does not spread, and all is well once the store is.
-#[test]
-fn a_failing_store_is_never_lied_about() {
-    const FAULTS: &[Inject] = &[
-        Inject::LostAnswer,
-        Inject::LostRequest,
-        Inject::Unavailable,
-        Inject::Conflict,
-        Inject::ClockBehind,
-        Inject::Panic,
-    ];
-    let must = [
-        "LostAnswer",
-        "LostRequest",
-        "Unavailable",
-        "Conflict",
-        "ClockBehind",
-        "Panic",
-        "poison",
-        "sessions refused",
-        "OUTCOME_UNKNOWN",
-        "Internal",
-        "StoreUnavailable",
-        "acquired, replayed",
-        "races lost",
-        "gone in between",
-        "statements given up",
-        "stopped in trouble",
-        "Draining",
-    ];
-    explore("a_failing_store_is_never_lied_about", &must, async |tally| {
-        let sessions = thread_rng().gen_range(1..=2);
-        let one_in = [2, 4, 8][thread_rng().gen_range(0..3)];
-        let manners = Manners { sessions, one_in, faults: FAULTS, expiry_one_in: 32 };
-        impatient(16);
-        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
-        let callers: Vec<_> = (0..3).map(|_| spawn(caller(world.clone(), &["a", "b", POISON]))).collect();
-        for _ in 0..2 {
-            let steps = thread_rng().gen_range(0..12);
-            if world.submit_briefly(&world.claim(&key("a")), steps).await.is_none() {
-                tally.count("gone in between");
-            }
-        }
-        // Half of the ledgers are stopped amid all this; the others see the store get well.
-        let stopping = thread_rng().gen_bool(0.5);
-        if stopping {
-            world.finish().await;
-            tally.count("stopped in trouble");
-        }
-        for caller in callers {
-            caller.await.unwrap();
-        }
-        impatient(0);
-        if !stopping {
-            world.disk.inner().manners.one_in = 0;
-            served(&world).await;
-        }
-        world.finish().await;
-    });
-}
-
-/// The store is well: somebody is served soon. A worker without a session refuses until it may
-/// open the next one.
-async fn served(world: &World) {
-    for _ in 0..50 {
-        let answers = world.submit(&[world.claim(&key("later"))]).await;
-        if token(&answers[0]).is_some() {
-            return;
-        }
-        assert_eq!(reason(&answers[0]), Some(Reason::StoreUnavailable));
-    }
-    panic!("the store is well, and nobody is served");
 }

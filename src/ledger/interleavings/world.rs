@@ -12,7 +12,8 @@ use shuttle::future::{JoinHandle, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 use uuid::Uuid;
 
-use super::disk::{Disk, DiskStore, Inner, Manners, POISON};
+use super::disk::{Disk, Inner, Manners, POISON};
+use super::session::DiskStore;
 use super::tally::Tally;
 use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,

@@ -1,0 +1,242 @@
+//! The trait's statements over the store in memory. They say what the SQL says.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use shuttle::rand::{Rng as _, thread_rng};
+
+use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
+use super::rt::wander;
+use super::tally::Tally;
+use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
+use crate::store::{
+    Base, Completion, Fault, Found, Inserted, Listing, Loaded, Reading, Remembered, Session, Store,
+    StoreError,
+};
+
+/// The store that the ledger sees.
+pub(super) struct DiskStore(pub(super) Arc<Disk>);
+
+struct DiskSession {
+    disk: Arc<Disk>,
+    broken: bool,
+}
+
+#[async_trait]
+impl Store for DiskStore {
+    fn describe(&self) -> String {
+        "in memory".into()
+    }
+
+    fn sessions(&self) -> usize {
+        self.0.inner().manners.sessions
+    }
+
+    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
+        wander(1).await;
+        let fault = self.0.inner().chance();
+        match fault {
+            Some(Inject::Unavailable) => {
+                self.0.tally.count("sessions refused");
+                return Err(not_applied(Fault::Unavailable));
+            }
+            Some(Inject::LostAnswer) => return Err(StoreError::Unknown("no session".into())),
+            _ => {}
+        }
+        Ok(Box::new(DiskSession { disk: Arc::clone(&self.0), broken: false }))
+    }
+
+    async fn migrate(&self) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+}
+
+impl DiskSession {
+    /// One statement, and what the session is worth afterwards.
+    async fn statement<T>(
+        &mut self,
+        keys: Vec<&Key>,
+        sent: HashSet<u64>,
+        work: impl FnOnce(&mut Inner, &Tally) -> T,
+    ) -> Result<T, StoreError> {
+        let hashes: Vec<KeyHash> = keys.iter().map(|key| key.hash()).collect();
+        let poisoned = !sent.is_empty() && keys.iter().any(|key| key.id().starts_with(POISON));
+        let disk = &self.disk;
+        let fault = disk.inner().arrived(self.broken, &hashes, &sent, &disk.tally);
+        let mut busy = Busy { disk, given_up: true };
+        // Until it has answered, in case its caller gives it up.
+        self.broken = true;
+        wander(2).await;
+        let free = |held: &Option<KeyHash>| held.is_none_or(|held| !hashes.contains(&held));
+        let _held = disk.held.subscribe().wait_for(free).await.is_err();
+        let done = carry_out(disk, fault, &sent, poisoned, work).await;
+        busy.given_up = false;
+        self.broken =
+            matches!(done, Err(StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_))));
+        done
+    }
+}
+
+/// What it does at the store, and the way of its answer.
+async fn carry_out<T>(
+    disk: &Disk,
+    fault: Option<Inject>,
+    sent: &HashSet<u64>,
+    poisoned: bool,
+    work: impl FnOnce(&mut Inner, &Tally) -> T,
+) -> Result<T, StoreError> {
+    if let Some(fault) = fault {
+        disk.tally.count(&format!("{fault:?}"));
+    }
+    let pending: HashSet<u64> = sent.difference(&disk.inner().applied).copied().collect();
+    match fault {
+        Some(Inject::LostRequest) => return Err(StoreError::Unknown("the request is lost".into())),
+        Some(Inject::Unavailable) => return Err(not_applied(Fault::Unavailable)),
+        Some(Inject::Conflict) => return Err(not_applied(Fault::Conflict)),
+        Some(Inject::ClockBehind) => return Err(StoreError::NotApplied(Fault::ClockBehind)),
+        Some(Inject::Panic) if thread_rng().gen_bool(0.5) => disk.die(&pending),
+        Some(Inject::LostAnswer | Inject::Panic) | None => {}
+    }
+    if poisoned {
+        disk.tally.count("poison");
+        return Err(not_applied(Fault::Permanent));
+    }
+    let done = work(&mut disk.inner(), &disk.tally);
+    wander(2).await;
+    match fault {
+        Some(Inject::Panic) => disk.die(&pending),
+        Some(Inject::LostAnswer) => Err(StoreError::Unknown("the answer is lost".into())),
+        _ => Ok(done),
+    }
+}
+
+/// Counts a statement for as long as somebody waits for it.
+struct Busy<'a> {
+    disk: &'a Disk,
+    given_up: bool,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.disk.inner().busy -= 1;
+        if self.given_up && !std::thread::panicking() {
+            self.disk.tally.count("statements given up");
+        }
+    }
+}
+
+#[async_trait]
+impl Session for DiskSession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        let work = |inner: &mut Inner, tally: &Tally| {
+            let find = |key: &Key| inner.rows.get(&key.hash()).cloned();
+            let found =
+                keys.iter().map(find).map(|row| row.map_or(Found::Absent, |row| Found::Entry(row.into())));
+            let found = found.collect();
+            Loaded { reading: inner.reading(tally), found }
+        };
+        self.statement(keys.iter().collect(), HashSet::new(), work).await
+    }
+
+    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+        let work = |inner: &mut Inner, tally: &Tally| {
+            let reading = inner.reading(tally);
+            let mut insert = |row: &Entry| {
+                let row = match base {
+                    Base::Zero => row.clone(),
+                    Base::Clock { until } if reading.now > until => return None,
+                    Base::Clock { .. } => {
+                        let mut row = row.clone().shifted(reading.now);
+                        row.token += reading.token_clock();
+                        row
+                    }
+                };
+                if inner.rows.contains_key(&row.key.hash()) {
+                    return None;
+                }
+                let token = row.token;
+                inner.commit(row);
+                Some(token)
+            };
+            Inserted { tokens: rows.iter().map(|row| won(tally, insert(row))).collect(), reading }
+        };
+        let keys = rows.iter().map(|row| &row.key).collect();
+        let sent = rows.iter().flat_map(marks).collect();
+        self.statement(keys, sent, work).await
+    }
+
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+        let work = |inner: &mut Inner, tally: &Tally| {
+            let now = inner.reading(tally).now;
+            let mut complete = |one: &Completion| {
+                let open = |row: &&Entry| row.token == one.token && row.state == State::InProgress;
+                let mut row = inner.rows.get(&one.key.hash()).filter(open)?.clone();
+                let late = row.lease_over(now);
+                row.version += 1;
+                row.state = State::Completed;
+                row.closed_by = ClosedBy::Complete;
+                row.closed_at = Some(now);
+                row.result = one.result.clone();
+                inner.commit(row);
+                Some(late)
+            };
+            completions.iter().map(|one| won(tally, complete(one))).collect()
+        };
+        let keys = completions.iter().map(|one| &one.key).collect();
+        let number = |one: &Completion| std::str::from_utf8(&one.result).ok()?.parse().ok();
+        let sent = completions.iter().filter_map(number).collect();
+        self.statement(keys, sent, work).await
+    }
+
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+        let work = |inner: &mut Inner, tally: &Tally| {
+            let mut replace = |next: &Entry| {
+                let current = |row: &&Entry| row.version + 1 == next.version;
+                inner.rows.get(&next.key.hash()).filter(current)?;
+                inner.commit(next.clone());
+                Some(())
+            };
+            entries.iter().map(|next| won(tally, replace(next)).is_some()).collect()
+        };
+        let keys = entries.iter().map(|row| &row.key).collect();
+        let sent = entries.iter().flat_map(marks).collect();
+        self.statement(keys, sent, work).await
+    }
+
+    async fn beat(&mut self) -> Result<Reading, StoreError> {
+        wander(1).await;
+        Ok(self.disk.inner().reading(&self.disk.tally))
+    }
+
+    async fn list(&mut self, _: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
+        Ok((self.beat().await?, Vec::new()))
+    }
+
+    async fn due(&mut self, _: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
+        Ok((self.beat().await?, Vec::new()))
+    }
+
+    async fn look_again(&mut self, _: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
+    async fn purge(&mut self, _: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
+    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
+        Ok((self.beat().await?, Vec::new()))
+    }
+
+    async fn remember(&mut self, _: &[Remembered]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn won<T>(tally: &Tally, won: Option<T>) -> Option<T> {
+    if won.is_none() {
+        tally.count("races lost");
+    }
+    won
+}
