@@ -204,7 +204,7 @@ fn keys_from_the_same_letters() {
     while Instant::now() < end {
         for _ in 0..1_000 {
             let text: Vec<&str> = (0..random.below(7)).map(|_| *pick(&mut random, &letters)).collect();
-            let mut cut = |random: &mut Random| {
+            let cut = |random: &mut Random| {
                 let (one, other) = (
                     random.below(text.len() as u64 + 1) as usize,
                     random.below(text.len() as u64 + 1) as usize,

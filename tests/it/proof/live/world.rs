@@ -127,7 +127,7 @@ impl World {
     fn new_key(&self) -> Arc<KeyLog> {
         let number = self.keys.fetch_add(1, Ordering::Relaxed);
         Arc::new(KeyLog {
-            consumer: if number % 4 == 0 { "careful" } else { "plain" },
+            consumer: if number.is_multiple_of(4) { "careful" } else { "plain" },
             id: format!("{}-{number}", self.seed),
             events: Mutex::default(),
             effects: Mutex::default(),
