@@ -75,7 +75,7 @@ pub struct Claimant {
 }
 
 /// One claim of the past.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     /// Its number, from 1 on.
     pub attempt: i32,
@@ -92,7 +92,7 @@ pub struct Attempt {
 }
 
 /// The ledger's one row for a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, kept in a column of its own")]
 pub struct Entry {
     /// The key.

@@ -6,6 +6,7 @@ mod fuzz;
 mod history;
 mod live;
 mod lockstep;
+mod model;
 mod poison;
 pub(crate) mod run;
 mod spec;
