@@ -303,19 +303,25 @@ fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
     }
 }
 
-/// A message that is this far inside the window is guessed to be inside it.
-pub(crate) const GUESS_MARGIN: Span = Span::from_secs(3_600);
+/// The last instant at which a claim that finds no entry is still inside the window.
+#[must_use]
+pub(crate) fn inside_until(claim: &Claim, policy: &super::Policy) -> StoreTime {
+    let last = |occurred_at: StoreTime| occurred_at + policy.retention - Span(1);
+    claim.occurred_at.map_or(StoreTime::MAX, last)
+}
 
 /// Whether a claim may be guessed to find no entry without a look: nothing but the store's clock
 /// could then make it anything else than `acquired`. `now` is a recent reading of that clock;
-/// without one nothing is known of the window. The guess holds until [`GUESS_MARGIN`] after it.
+/// without one nothing is known of the window. The insert itself looks at the clock once more
+/// ([`inside_until`]); the margin keeps a guess from failing by that, and all that go with it.
 #[must_use]
 pub(crate) fn guessable(claim: &Claim, policy: &super::Policy, now: Option<StoreTime>) -> bool {
+    const MARGIN: Span = Span::from_secs(3_600);
     let inside = match (claim.occurred_at, now) {
         (None, _) => true,
         (Some(_), None) => false,
         (Some(occurred_at), Some(now)) => {
-            occurred_at > now - policy.retention + GUESS_MARGIN && occurred_at > policy.window_floor
+            occurred_at > now - policy.retention + MARGIN && occurred_at > policy.window_floor
         }
     };
     let present = policy.fingerprint != FingerprintMode::Require || !claim.fingerprint.is_empty();

@@ -90,8 +90,11 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// The token of a new grant: it strictly grows per key.
     pub(super) fn next_token(&self, old: i64) -> i64 {
-        let by_clock = self.now.micros().saturating_add(self.token_offset).saturating_add(self.position);
-        old.saturating_add(1).max(by_clock)
+        old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
+    }
+
+    fn token_clock(&self) -> i64 {
+        self.now.micros().saturating_add(self.token_offset)
     }
 }
 
@@ -122,7 +125,9 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         Command::Settle(token, settle) => settle::decide(entry, *token, settle, context),
     };
     if let Some(next) = &mut decision.write {
-        next.version = entry.map_or(1, |old| old.version + 1);
+        // A key that was forgotten and is granted anew never has a version that it had before: what was
+        // decided on its old row can not be written over the new one.
+        next.version = entry.map_or(context.token_clock(), |old| old.version + 1);
         next.updated_at = context.now;
         next.retain_until = super::retention::retain_until(next, context.policy);
     }

@@ -97,7 +97,8 @@ pub struct Attempt {
 pub struct Entry {
     /// The key.
     pub key: Key,
-    /// Grows by one with each write; the compare in compare-and-swap.
+    /// Clock + offset at the first grant, and one more with each write: the compare in
+    /// compare-and-swap.
     pub version: i64,
     /// The fencing token of the current or last claim.
     pub token: i64,
@@ -190,10 +191,12 @@ impl Entry {
         self.effect_started || self.prior_effect_started || self.effect_unknown
     }
 
-    /// Shifts every instant of an entry that was decided as of instant zero: what the store does
-    /// when it adds its clock to a guess.
+    /// What the store makes of a new entry that was decided as of instant zero, when it adds its clock
+    /// to the instants, and clock + offset to the token and the version.
     #[must_use]
-    pub fn shifted(mut self, now: StoreTime) -> Entry {
+    pub fn stamped(mut self, now: StoreTime, token_clock: i64) -> Entry {
+        self.token = self.token.saturating_add(token_clock);
+        self.version = self.version.saturating_add(token_clock);
         let shift = |instant: StoreTime| instant + Span(now.0);
         self.granted_at = shift(self.granted_at);
         self.lease_until = shift(self.lease_until);

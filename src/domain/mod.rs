@@ -16,7 +16,7 @@ mod settle;
 mod time;
 
 pub use advice::Advice;
-pub(crate) use claim::{GUESS_MARGIN, guessable};
+pub(crate) use claim::{guessable, inside_until};
 pub use decide::{Claim, Command, Context, Decision, FailureKind, Settle, decide};
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use key::{Key, KeyHash};

@@ -56,8 +56,8 @@ pub(super) fn first_sweep(policy: &Policy, now: StoreTime) -> StoreTime {
 
 /// Whether an entry may be forgotten, by its own promise and by the policy as it stands now.
 ///
-/// `token_clock` is the store's clock plus `token_offset`: a token that it has not passed yet must
-/// not be forgotten, or a later one for the same key could be lower.
+/// `token_clock` is the store's clock plus `token_offset`: a token or version that it has not passed
+/// yet must not be forgotten, or a later one for the same key could be lower.
 #[must_use]
 pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Sweep {
     let later = now + policy.retention.max(SWEEP_SLACK);
@@ -67,7 +67,7 @@ pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -
     let due = promised.max(from + retention.max(policy.retention)) + PURGE_MARGIN;
     if due > now {
         Sweep::LookAgain(due)
-    } else if entry.token >= token_clock {
+    } else if entry.token.max(entry.version) >= token_clock {
         Sweep::LookAgain(now + SWEEP_SLACK)
     } else {
         Sweep::Purge

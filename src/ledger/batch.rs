@@ -7,10 +7,10 @@ use super::rt::timeout;
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::domain::{
-    Answer, Claim, Command, Context, Decision, Entry, GUESS_MARGIN, Key, Policy, Reason, Rejection, Reply,
-    Settle, StoreTime, Verdict, decide, guessable,
+    Answer, Claim, Command, Context, Decision, Entry, Key, Reason, Rejection, Reply, Settle, StoreTime,
+    Verdict, decide, guessable, inside_until,
 };
-use crate::store::{Base, Completion, Fault, Found, Reading, Session, StoreError};
+use crate::store::{Completion, Fault, Found, Reading, Session, StoreError};
 
 /// How often a command may lose against others before it is refused.
 const ROUNDS_MAX: u32 = 32;
@@ -49,6 +49,7 @@ impl<'a> Batch<'a> {
     /// One round. The units are sorted by key, each key once.
     pub(super) async fn run(mut self, units: Vec<Unit>) -> Outcome {
         let mut fresh = Vec::new();
+        let mut until = StoreTime::MAX;
         let mut completions = Vec::new();
         let mut looks = Vec::new();
         let now = self.shared.clock.now();
@@ -56,10 +57,9 @@ impl<'a> Batch<'a> {
             let policy = self.shared.policies.of(unit.key.consumer());
             match &unit.head.command {
                 Command::Claim(claim) if !unit.look && guessable(claim, &policy, now) => {
-                    match guess_absent(&unit.key, claim, &policy, position) {
-                        Some((answer, row)) => fresh.push(Pending { unit, answer, row }),
-                        None => looks.push(unit),
-                    }
+                    let (grant, until_then) = self.first_grant(unit, position);
+                    until = until.min(until_then);
+                    fresh.extend(grant);
                 }
                 Command::Settle(token, Settle::Complete { result }) if !unit.look => {
                     let row = Completion {
@@ -73,39 +73,39 @@ impl<'a> Batch<'a> {
                 Command::Claim(_) | Command::Settle(..) => looks.push(unit),
             }
         }
-        let until = now.map_or(StoreTime::MAX, |now| now + GUESS_MARGIN);
-        self.guess_inserts(fresh, until, &mut looks).await;
+        looks.extend(self.insert(fresh, until).await.into_iter().map(looking));
         self.guess_completions(completions, &mut looks).await;
         looks.sort_by_key(|unit| unit.key.hash());
         self.look(looks).await;
         self.outcome
     }
 
-    /// Claims that are guessed to find no entry: one insert.
-    async fn guess_inserts(&mut self, fresh: Vec<Pending<Entry>>, until: StoreTime, looks: &mut Vec<Unit>) {
-        let mut work = vec![fresh];
+    /// First grants, as of instant zero, of keys that have no entry: one insert. Gives back those who
+    /// met an entry, or a clock at which nothing may be granted.
+    async fn insert(&mut self, grants: Vec<Pending<Entry>>, until: StoreTime) -> Vec<Unit> {
+        let (mut work, mut losers) = (vec![grants], Vec::new());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
             let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.session.insert(&rows, Base::Clock { until })).await {
+            match within(self.session.insert(&rows, until)).await {
                 Ok(inserted) => {
                     self.shared.clock.note(&inserted.reading);
                     for (pending, token) in part.into_iter().zip(inserted.tokens) {
                         match token {
                             Some(token) => self.deliver(pending.unit, with_token(pending.answer, token)),
-                            None => looks.push(looking(pending.unit)),
+                            None => losers.push(pending.unit),
                         }
                     }
                 }
-                // Verdicts that need no new token still work: look.
                 Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                    looks.extend(part.into_iter().map(|pending| looking(pending.unit)));
+                    losers.extend(part.into_iter().map(|pending| pending.unit));
                 }
                 Err(error) => self.failed(part, error, &mut work),
             }
         }
+        losers
     }
 
     /// Completions that are guessed to find their claim open: one update.
@@ -137,7 +137,7 @@ impl<'a> Batch<'a> {
         let asking: Vec<Pending<()>> =
             units.into_iter().map(|unit| Pending { unit, answer: Err(lost()), row: () }).collect();
         let mut work = vec![asking];
-        let (mut inserts, mut replaces) = (Vec::new(), Vec::new());
+        let (mut grants, mut until, mut replaces) = (Vec::new(), StoreTime::MAX, Vec::new());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
@@ -148,13 +148,17 @@ impl<'a> Batch<'a> {
                     self.shared.clock.note(&loaded.reading);
                     for ((pending, found), position) in part.into_iter().zip(loaded.found).zip(1..) {
                         let unit = pending.unit;
-                        let present = matches!(found, Found::Entry(_));
-                        let decision = self.decide(&unit, &found, &loaded.reading, position);
-                        match decision.write {
-                            None => self.deliver(unit, decision.answer),
-                            Some(row) => {
-                                let pending = Pending { unit, answer: decision.answer, row };
-                                if present { &mut replaces } else { &mut inserts }.push(pending);
+                        let Decision { answer, write } =
+                            self.decide(&unit, &found, &loaded.reading, position);
+                        match (write, &found) {
+                            (None, _) => self.deliver(unit, answer),
+                            (Some(row), Found::Entry(_)) => replaces.push(Pending { unit, answer, row }),
+                            // A new row takes the clock of its insert, not the one of this look: were
+                            // it late, its token could be lower than that of a row that came and went.
+                            (Some(_), _) => {
+                                let (grant, until_then) = self.first_grant(unit, position);
+                                until = until.min(until_then);
+                                grants.extend(grant);
                             }
                         }
                     }
@@ -164,8 +168,32 @@ impl<'a> Batch<'a> {
                 Err(error) => self.failed(part, error, &mut work),
             }
         }
-        self.write_new(inserts).await;
+        for unit in self.insert(grants, until).await {
+            self.lost_race(unit);
+        }
         self.write_changed(replaces).await;
+    }
+
+    /// What the core decides, as of instant zero, on a claim that finds no entry; and the last instant at
+    /// which it does.
+    fn first_grant(&mut self, unit: Unit, position: i64) -> (Option<Pending<Entry>>, StoreTime) {
+        let policy = self.shared.policies.of(unit.key.consumer());
+        let context =
+            Context { policy: &policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
+        let (command, until) = match &unit.head.command {
+            Command::Claim(claim) => {
+                // Zero is no instant at which a message's age could be told.
+                let timeless = Claim { occurred_at: None, ..claim.clone() };
+                (Command::Claim(timeless), inside_until(claim, &policy))
+            }
+            settlement @ Command::Settle(..) => (settlement.clone(), StoreTime::MAX),
+        };
+        let Decision { answer, write } = decide(&unit.key, None, &command, &context);
+        let Some(row) = write else {
+            self.deliver(unit, answer);
+            return (None, until);
+        };
+        (Some(Pending { unit, answer, row }), until)
     }
 
     fn decide(&self, unit: &Unit, found: &Found, reading: &Reading, position: i64) -> Decision {
@@ -196,33 +224,6 @@ impl<'a> Batch<'a> {
             clock_behind: reading.behind(),
         };
         decide(&unit.key, entry, &unit.head.command, &context)
-    }
-
-    async fn write_new(&mut self, inserts: Vec<Pending<Entry>>) {
-        let mut work = vec![inserts];
-        while let Some(mut part) = work.pop() {
-            if part.is_empty() || self.set_aside(&mut part) {
-                continue;
-            }
-            let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.session.insert(&rows, Base::Zero)).await {
-                Ok(inserted) => {
-                    for (pending, token) in part.into_iter().zip(inserted.tokens) {
-                        if token.is_some() {
-                            self.deliver(pending.unit, pending.answer);
-                        } else {
-                            self.lost_race(pending.unit);
-                        }
-                    }
-                }
-                Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                    for pending in part {
-                        self.lost_race(pending.unit);
-                    }
-                }
-                Err(error) => self.failed(part, error, &mut work),
-            }
-        }
     }
 
     async fn write_changed(&mut self, replaces: Vec<Pending<Entry>>) {
@@ -354,15 +355,6 @@ fn looking(mut unit: Unit) -> Unit {
 
 fn refused(rejection: Rejection) -> Decision {
     Decision { answer: Err(rejection), write: None }
-}
-
-/// What the core decides as of instant zero: offsets, to which the statement adds its clock.
-fn guess_absent(key: &Key, claim: &Claim, policy: &Policy, position: i64) -> Option<(Answer, Entry)> {
-    let context = Context { policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
-    // The window was looked at by `guessable`, with a recent reading of the clock.
-    let timeless = Claim { occurred_at: None, ..claim.clone() };
-    let decision = decide(key, None, &Command::Claim(timeless), &context);
-    decision.write.map(|row| (decision.answer, row))
 }
 
 fn with_token(mut answer: Answer, granted: i64) -> Answer {

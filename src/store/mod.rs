@@ -108,23 +108,10 @@ pub struct Loaded {
 /// What became of an insert.
 #[derive(Debug)]
 pub struct Inserted {
-    /// The clock that was added to the guesses.
+    /// The clock that was added to the rows.
     pub reading: Reading,
     /// For each row: its token, or none where there was an entry already.
     pub tokens: Vec<Option<i64>>,
-}
-
-/// How the instants and the token of a new row are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
-    /// As offsets, to which the statement adds its clock (a guess). Where the clock has passed `until`
-    /// nothing is inserted: what was guessed of the window no longer holds.
-    Clock {
-        /// The latest reading of the clock at which the guess still holds.
-        until: StoreTime,
-    },
-    /// As they are (decided after a load).
-    Zero,
 }
 
 /// A completion that is guessed to find its claim open.
@@ -188,9 +175,11 @@ pub trait Session: Send {
     /// Loads entries.
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError>;
 
-    /// Inserts first grants where there is no entry; refused with [`Fault::ClockBehind`] while the
-    /// clock is behind.
-    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError>;
+    /// Inserts first grants where there is no entry. They were decided as of instant zero: the
+    /// statement adds its clock, so that no row is ever born with an old one ([`Entry::stamped`]).
+    /// Where the clock has passed `until` nothing is inserted: what was decided of the window no longer
+    /// holds. Refused with [`Fault::ClockBehind`] while the clock is behind.
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError>;
 
     /// Completes claims whose token is the latest and which are in progress. For each: whether the
     /// lease was over, or none where it was not so.
@@ -211,7 +200,8 @@ pub trait Session: Send {
     /// Sets when the purge looks again, where the version is still the same.
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
 
-    /// Deletes entries where version, and token below the clock, are still as they were judged.
+    /// Deletes entries whose version is still the one that was judged, and is, like the token, below
+    /// clock + offset.
     async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError>;
 
     /// The retentions and window floors that were last in force.

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use idempotency_ledger::domain::{
     Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{Base, Completion, Fault, Found, Session, StoreError};
+use idempotency_ledger::store::{Completion, Fault, Found, Session, StoreError};
 use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
-use crate::harness::server::{Kind, START, TestStore};
+use crate::harness::server::{Kind, START, TestStore, put_new};
 
 on_both_stores!(
     a_row_comes_back_as_it_was_written,
@@ -20,6 +20,7 @@ on_both_stores!(
     a_guessed_completion_writes_what_the_core_would_decide,
     loads_come_in_the_order_that_was_asked_for,
     a_purge_spares_what_changed_since_it_was_judged,
+    a_key_made_anew_is_not_the_row_that_was_read,
     grants_and_purges_stop_while_the_clock_is_behind,
     the_mark_of_the_clock_survives_a_restart,
     every_kind_of_text_survives,
@@ -62,8 +63,7 @@ async fn load(session: &mut dyn Session, id: &str) -> Option<Entry> {
 }
 
 async fn insert(session: &mut dyn Session, entry: &Entry) {
-    let inserted = session.insert(std::slice::from_ref(entry), Base::Zero).await.unwrap();
-    assert_eq!(inserted.tokens, [Some(entry.token)]);
+    put_new(session, START, std::slice::from_ref(entry)).await;
 }
 
 async fn a_row_comes_back_as_it_was_written(kind: Kind) {
@@ -127,8 +127,8 @@ async fn an_insert_leaves_an_entry_that_is_there(kind: Kind) {
     let mut session = at.session().await;
     let entry = granted("1", START);
     insert(&mut *session, &entry).await;
-    let again = Entry { token: entry.token + 1, ..entry.clone() };
-    assert_eq!(session.insert(&[again], Base::Zero).await.unwrap().tokens, [None]);
+    let again = granted("1", StoreTime(0));
+    assert_eq!(session.insert(&[again], StoreTime::MAX).await.unwrap().tokens, [None]);
     assert_eq!(load(&mut *session, "1").await, Some(entry));
 }
 
@@ -136,16 +136,15 @@ async fn a_guess_is_shifted_by_the_stores_clock(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let guess = granted("1", StoreTime(0));
-    let inserted = session.insert(std::slice::from_ref(&guess), Base::Clock { until: START }).await.unwrap();
-    let mut expected = guess.shifted(START);
-    expected.token = START.micros() + 1;
+    let inserted = session.insert(std::slice::from_ref(&guess), START).await.unwrap();
+    let expected = guess.stamped(START, START.micros());
     assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![Some(expected.token)]));
     assert_eq!(load(&mut *session, "1").await, Some(expected.clone()));
     assert_eq!(expected, granted("1", START), "the guess is what the core would have decided");
 
     // The clock has passed what the guess was made for.
-    let base = Base::Clock { until: StoreTime(START.micros() - 1) };
-    let inserted = session.insert(&[granted("2", StoreTime(0))], base).await.unwrap();
+    let until = START - Span(1);
+    let inserted = session.insert(&[granted("2", StoreTime(0))], until).await.unwrap();
     assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![None]));
     assert_eq!(load(&mut *session, "2").await, None);
 }
@@ -212,7 +211,7 @@ async fn loads_come_in_the_order_that_was_asked_for(kind: Kind) {
     let mut session = at.session().await;
     let mut rows: Vec<Entry> = (0..50).map(|number| granted(&format!("m{number}"), START)).collect();
     rows.sort_by_key(|row| row.key.hash());
-    session.insert(&rows, Base::Zero).await.unwrap();
+    put_new(&mut *session, START, &rows).await;
     let keys: Vec<Key> = (0..60).map(|number| Key::new("stores", "tests", &format!("m{number}"))).collect();
     let loaded = session.load(&keys).await.unwrap();
     for (number, (key, found)) in keys.iter().zip(loaded.found).enumerate() {
@@ -245,16 +244,37 @@ async fn a_purge_spares_what_changed_since_it_was_judged(kind: Kind) {
     assert_eq!(load(&mut *session, "1").await, None);
 }
 
+/// What was decided or judged before a purge meets a new row of the same key, and leaves it alone.
+async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let old = granted("1", START);
+    insert(&mut *session, &old).await;
+    let now = START + Span::from_secs(60);
+    let decided = next(&old, &claim(2), now);
+    at.set_clock(now).await;
+    let judged = (old.key.hash(), load(&mut *session, "1").await.unwrap().version);
+    assert_eq!(session.purge(&[judged]).await.unwrap(), 1);
+    let fresh = session.insert(&[granted("1", StoreTime(0))], StoreTime::MAX).await.unwrap();
+    let after = load(&mut *session, "1").await;
+    assert!(fresh.tokens[0] > Some(old.token));
+    at.set_clock(now + Span::from_secs(60)).await;
+    assert_eq!(session.replace(&[decided]).await.unwrap(), [false]);
+    assert_eq!(session.purge(&[judged]).await.unwrap(), 0);
+    assert_eq!(session.look_again(&[(judged.0, judged.1, now)]).await.unwrap(), 0);
+    assert_eq!(load(&mut *session, "1").await, after);
+}
+
 async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let entry = granted("1", START - Span::from_secs(9));
     insert(&mut *session, &entry).await;
     at.set_clock(START - Span::from_secs(1)).await;
-    let refused = session.insert(&[granted("2", START)], Base::Zero).await;
+    let refused = session.insert(&[granted("2", StoreTime(0))], StoreTime::MAX).await;
     assert!(matches!(refused, Err(StoreError::NotApplied(Fault::ClockBehind))), "{refused:?}");
     assert_eq!(load(&mut *session, "2").await, None);
-    assert_eq!(session.purge(&[(entry.key.hash(), 1)]).await.unwrap(), 0);
+    assert_eq!(session.purge(&[(entry.key.hash(), entry.version)]).await.unwrap(), 0);
     assert!(session.load(&[]).await.unwrap().reading.behind());
 }
 
@@ -280,7 +300,7 @@ async fn every_kind_of_text_survives(kind: Kind) {
     let ids = ["e\u{301}", "\u{e9}", " padded ", "'; DROP TABLE entries; --", "\u{1F600}", "a\\b", "%_"];
     let mut rows: Vec<Entry> = ids.iter().map(|id| granted(id, START)).collect();
     rows.sort_by_key(|row| row.key.hash());
-    session.insert(&rows, Base::Zero).await.unwrap();
+    put_new(&mut *session, START, &rows).await;
     for id in ids {
         assert_eq!(load(&mut *session, id).await.unwrap().key.id(), id);
     }
@@ -317,7 +337,7 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
         let mut rows: Vec<Entry> =
             (0..500).map(|number| granted(&format!("m{part}-{number}"), START)).collect();
         rows.sort_by_key(|row| row.key.hash());
-        session.insert(&rows, Base::Zero).await.unwrap();
+        put_new(&mut *session, START, &rows).await;
     }
     let scans = async |database: &str| -> (i64, i64) {
         let mut connection = pg::shared().connect(database).await;

@@ -43,8 +43,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
-        (POSTGRES, "WHERE e.key = r.key AND e.version = r.version AND e.token < c.token_clock", "WHERE e.key = r.key AND e.token < c.token_clock"),
-        (SQLITE, "WHERE key = ?1 AND version = ?2 AND token < ?3", "WHERE key = ?1 AND ?2 > 0 AND token < ?3"),
+        (POSTGRES, "WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token)", "WHERE e.key = r.key AND greatest(e.version, e.token)"),
+        (SQLITE, "WHERE key = ?1 AND version = ?2 AND max(version, token) < ?3", "WHERE key = ?1 AND ?2 > 0 AND max(version, token) < ?3"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
         ("src/ledger/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
@@ -58,8 +58,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
-        (POSTGRES, "CASE WHEN $1 THEN now + token_offset ELSE 0 END AS token_base", "0::bigint AS token_base"),
-        ("src/store/sqlite/mod.rs", "row.token += reading.token_clock();", ""),
+        (POSTGRES, "SELECT r.key, c.token_clock, c.token_clock + r.token,", "SELECT r.key, c.token_clock, r.token,"),
+        ("src/domain/entry.rs", "        self.token = self.token.saturating_add(token_clock);\n", ""),
     ]),
     Mutant("8", "reclaimed without the grace", DIFFERENTIAL, [
         ("src/domain/entry.rs", "self.lease_until + self.grace <= now", "self.lease_until <= now"),
@@ -91,6 +91,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("14", "Release gives the attempt back twice", DIFFERENTIAL, [
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
+    ]),
+    Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
+        (POSTGRES, "SELECT r.key, c.token_clock, c.token_clock + r.token,", "SELECT r.key, 1, c.token_clock + r.token,"),
+        ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock);\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
         (SETTLE, "    next.not_before = context.now + delay;\n", "    next.not_before = context.now + delay;\n    next.effect_unknown = false;\n"),

@@ -11,8 +11,7 @@ use super::rt::wander;
 use super::tally::Tally;
 use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
-    Base, Completion, Fault, Found, Inserted, Listing, Loaded, Reading, Remembered, Session, Store,
-    StoreError,
+    Completion, Fault, Found, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
 };
 
 /// The store that the ledger sees.
@@ -139,19 +138,14 @@ impl Session for DiskSession {
         self.statement(keys.iter().collect(), HashSet::new(), work).await
     }
 
-    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let work = |inner: &mut Inner, tally: &Tally| {
             let reading = inner.reading(tally);
             let mut insert = |row: &Entry| {
-                let row = match base {
-                    Base::Zero => row.clone(),
-                    Base::Clock { until } if reading.now > until => return None,
-                    Base::Clock { .. } => {
-                        let mut row = row.clone().shifted(reading.now);
-                        row.token += reading.token_clock();
-                        row
-                    }
-                };
+                if reading.now > until {
+                    return None;
+                }
+                let row = row.clone().stamped(reading.now, reading.token_clock());
                 if inner.rows.contains_key(&row.key.hash()) {
                     return None;
                 }

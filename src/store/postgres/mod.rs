@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, state_numbers};
 use super::{
-    Base, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
+    Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
     StoreError, in_order,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
@@ -146,21 +146,17 @@ impl Session for PgSession {
         Ok(Loaded { reading, found })
     }
 
-    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         self.learn_names(rows).await?;
         let mark = self.mark.get();
-        let (guessed, until) = match base {
-            Base::Clock { until } => (true, until.micros()),
-            Base::Zero => (false, i64::MAX),
-        };
         let raw: Vec<Row> = rows.iter().map(Row::from).collect();
         let numbers = |names: &HashMap<String, i32>, name: fn(&Row) -> &String| -> Vec<i32> {
             raw.iter().map(|row| names.get(name(row)).copied().unwrap_or_default()).collect()
         };
         let query = self
             .query(sql::INSERT)
-            .bind(guessed)
             .bind(mark)
+            .bind(until.micros())
             .bind(column(&raw, |row| row.key))
             .bind(column(&raw, |row| row.token))
             .bind(column(&raw, |row| row.granted_at))
@@ -179,8 +175,7 @@ impl Session for PgSession {
             .bind(column(&raw, |row| row.principal.clone()))
             .bind(column(&raw, |row| row.owner.clone()))
             .bind(column(&raw, |row| row.traceparent.clone()))
-            .bind(column(&raw, |row| row.fingerprint.clone()))
-            .bind(until);
+            .bind(column(&raw, |row| row.fingerprint.clone()));
         let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let reading = self.reading(answers.first().ok_or_else(no_meta)?, mark)?;
         if reading.behind() {

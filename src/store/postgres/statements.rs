@@ -59,9 +59,7 @@ LEFT JOIN (ledger.entries e
 pub(super) const INSERT: &str = "\
 -- ledger.insert
 WITH clock AS MATERIALIZED (
-    SELECT now AS clock_now, token_offset, clock_mark,
-           CASE WHEN $1 THEN now ELSE 0 END AS base,
-           CASE WHEN $1 THEN now + token_offset ELSE 0 END AS token_base
+    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark
     FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
 ), fresh AS (
     INSERT INTO ledger.entries AS e (
@@ -69,9 +67,10 @@ WITH clock AS MATERIALIZED (
         created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
         state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
         id, principal, owner, traceparent, fingerprint)
-    SELECT r.key, 1, c.token_base + r.token, c.base + r.at, c.base + r.lease_until, r.grace,
-           c.base + r.hold_until, r.retention, c.base + r.at, c.base + r.sweep_at,
-           c.base + r.at, c.base + r.at, c.base + r.retain_until, r.claim_id, r.consumer, r.source,
+    SELECT r.key, c.token_clock, c.token_clock + r.token, c.clock_now + r.at,
+           c.clock_now + r.lease_until, r.grace, c.clock_now + r.hold_until, r.retention,
+           c.clock_now + r.at, c.clock_now + r.sweep_at, c.clock_now + r.at, c.clock_now + r.at,
+           c.clock_now + r.retain_until, r.claim_id, r.consumer, r.source,
            r.policy_version, 1, 2, 0, 0, r.on_expiry, false, false, false, false,
            r.id, r.principal, r.owner, r.traceparent, r.fingerprint
     FROM clock c
@@ -81,7 +80,7 @@ WITH clock AS MATERIALIZED (
                       $21::bytea[])
          AS r(key, token, at, lease_until, grace, hold_until, retention, sweep_at, retain_until, claim_id,
               consumer, source, policy_version, on_expiry, id, principal, owner, traceparent, fingerprint)
-    WHERE c.clock_now + c.token_offset >= greatest(c.clock_mark, $2) AND c.clock_now <= $22
+    WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2
     ORDER BY r.key
     ON CONFLICT (key) DO NOTHING
     RETURNING e.key, e.token
@@ -180,7 +179,7 @@ pub(super) const PURGE: &str = "\
 WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
 DELETE FROM ledger.entries e
 USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
-WHERE e.key = r.key AND e.version = r.version AND e.token < c.token_clock
+WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token) < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 pub(super) const CONSUMERS_ADD: &str = "\

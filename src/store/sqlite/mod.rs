@@ -20,8 +20,8 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, state_numbers};
 use super::{
-    Base, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session,
-    Store, StoreError,
+    Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
+    StoreError,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -158,7 +158,7 @@ impl Session for SqliteSession {
         Ok(Loaded { reading, found })
     }
 
-    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let rows = rows.to_vec();
         let work: Work<Vec<Option<i64>>> = Box::new(move |connection, reading| {
             Box::pin(async move {
@@ -167,18 +167,11 @@ impl Session for SqliteSession {
                 }
                 let mut tokens = Vec::with_capacity(rows.len());
                 for row in rows {
-                    let row = match base {
-                        Base::Zero => row,
-                        Base::Clock { until } if reading.now > until => {
-                            tokens.push(None);
-                            continue;
-                        }
-                        Base::Clock { .. } => {
-                            let mut row = row.shifted(reading.now);
-                            row.token += reading.token_clock();
-                            row
-                        }
-                    };
+                    if reading.now > until {
+                        tokens.push(None);
+                        continue;
+                    }
+                    let row = row.stamped(reading.now, reading.token_clock());
                     tokens.push(insert(connection, &Row::from(&row)).await?.then_some(row.token));
                 }
                 Ok(tokens)
@@ -377,7 +370,8 @@ async fn insert(connection: &mut SqliteConnection, row: &Row) -> Result<bool, St
         .bind(row.principal.clone())
         .bind(row.owner.clone())
         .bind(row.traceparent.clone())
-        .bind(row.fingerprint.clone());
+        .bind(row.fingerprint.clone())
+        .bind(row.version);
     let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(done.rows_affected() == 1)
 }

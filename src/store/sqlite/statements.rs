@@ -53,7 +53,7 @@ INSERT INTO entries (
     created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
     state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
     id, principal, owner, traceparent, fingerprint)
-VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 0, 0, ?14,
+VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 0, 0, ?14,
         0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
 ON CONFLICT (key) DO NOTHING";
 
@@ -116,7 +116,7 @@ UPDATE entries SET sweep_at = ?3 WHERE key = ?1 AND version = ?2";
 
 pub(super) const PURGE: &str = "\
 -- ledger.purge
-DELETE FROM entries WHERE key = ?1 AND version = ?2 AND token < ?3";
+DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) < ?3";
 
 pub(super) const CONSUMER_ADD: &str = "\
 -- ledger.consumer_add

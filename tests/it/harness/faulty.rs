@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
-    Base, Completion, Fault, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
+    Completion, Fault, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
 };
 use tokio::sync::Semaphore;
 
@@ -151,8 +151,8 @@ impl Session for FaultySession {
         self.inner.load(keys).await
     }
 
-    async fn insert(&mut self, rows: &[Entry], base: Base) -> Result<Inserted, StoreError> {
-        carried_out!(self.plan, poisoned(rows.iter().map(|row| &row.key)), self.inner.insert(rows, base))
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
+        carried_out!(self.plan, poisoned(rows.iter().map(|row| &row.key)), self.inner.insert(rows, until))
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {

@@ -11,7 +11,7 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Base, Clock, Found, PostgresOptions, PostgresStore, Reading, Session, SqliteStore, Store,
+    Clock, Found, PostgresOptions, PostgresStore, Reading, Session, SqliteStore, Store,
 };
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
@@ -125,6 +125,15 @@ impl TestStore {
     pub(crate) async fn session(&self) -> Box<dyn Session> {
         self.store.open().await.unwrap()
     }
+}
+
+/// Inserts first grants as they are; the clock stands at `now`.
+pub(crate) async fn put_new(session: &mut dyn Session, now: StoreTime, entries: &[Entry]) {
+    let back = StoreTime(-now.micros());
+    let rows: Vec<Entry> = entries.iter().map(|entry| entry.clone().stamped(back, back.micros())).collect();
+    let inserted = session.insert(&rows, StoreTime::MAX).await.unwrap();
+    let expected: Vec<Option<i64>> = entries.iter().map(|entry| Some(entry.token)).collect();
+    assert_eq!(inserted.tokens, expected, "an entry was there before");
 }
 
 /// A running server, on any store.
@@ -265,11 +274,13 @@ impl TestServer {
         for part in entries.chunks(500) {
             let mut fresh: Vec<Entry> = part.to_vec();
             fresh.sort_by_key(|entry| entry.key.hash());
-            let inserted = session.insert(&fresh, Base::Zero).await.unwrap();
-            assert!(inserted.tokens.iter().all(Option::is_some), "an entry was there before");
+            for entry in &mut fresh {
+                entry.version = self.at.now().micros();
+            }
+            put_new(&mut *session, self.at.now(), &fresh).await;
             // The insert knows only first grants; the rest of the row comes with a replacement.
             for entry in &mut fresh {
-                entry.version = 2;
+                entry.version += 1;
             }
             let replaced = session.replace(&fresh).await.unwrap();
             assert!(replaced.iter().all(|done| *done));

@@ -111,7 +111,8 @@ impl Walk {
         }
         let token = self.entry.as_ref().map_or(0, |entry| entry.token);
         if let Some(next) = decision.write {
-            if next.version != self.entry.as_ref().map_or(1, |entry| entry.version + 1) || next.token < token
+            if next.version != self.entry.as_ref().map_or(self.now + self.offset, |entry| entry.version + 1)
+                || next.token < token
             {
                 return Err(format!("version or token of {next:?} after {:?}", self.entry));
             }

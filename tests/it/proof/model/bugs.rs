@@ -33,10 +33,10 @@ const BUGS: &[Bug] = &[
     ("forgets the grace at a look", core(no_grace_at_a_look), "calm", GuessesAreDecisions),
     ("writes over any row", Rules { write: Compare::Presence, ..RULES }, "calm", TokenOfOneClaim),
     ("writes over any row", Rules { write: Compare::Presence, ..RULES }, "contradiction", FinalStatesStay),
-    ("writes by version alone", Rules { write: Compare::Version, ..RULES }, "purge", TokensGrow),
-    ("writes by version alone", Rules { write: Compare::Version, ..RULES }, "purge", OneHolder),
+    ("begins at version 1 again", Rules { fresh_versions: false, ..RULES }, "purge", TokensGrow),
+    ("begins at version 1 again", Rules { fresh_versions: false, ..RULES }, "purge", OneHolder),
+    ("begins at version 1 again", Rules { fresh_versions: false, ..RULES }, "two-purges", Retained),
     ("purges any row", Rules { purge: Compare::Presence, ..RULES }, "purge", Retained),
-    ("purges by version alone", Rules { purge: Compare::Version, ..RULES }, "two-purges", Retained),
     ("inserts an old clock", Rules { stamps: false, ..RULES }, "purge", TokensGrow),
     (
         "refuses what it applied",

@@ -9,7 +9,7 @@ use super::events::Event;
 use super::properties::{promised, witnessed};
 use super::rules::Rules;
 use super::scenarios::{Bounds, Scenario, TICK};
-use super::world::{Action, Base, World};
+use super::world::{Action, World};
 
 /// Longer than anything is retained.
 const LEAP: Span = Span::from_secs(2 * 3_600);
@@ -101,7 +101,7 @@ impl Model for OneKey {
             }
             Action::Judge => {
                 next.spent.sweeps += 1;
-                next.sweeps.extend(next.row.as_deref().map(Base::of));
+                next.sweeps.extend(next.row.as_deref().map(|row| row.version));
             }
             Action::Purge(place) => self.purge(&mut next, place),
             Action::Operate(change) => self.operate(&mut next, change),

@@ -20,7 +20,7 @@ impl OneKey {
         if matches!(row.state, State::Received | State::InProgress | State::FailedRetryable) {
             actions.push(Action::Operate(Change::Park));
         }
-        if self.bounds.force && row.token < world.now.0 {
+        if self.bounds.force && row.token.max(row.version) < world.now.0 {
             actions.push(Action::Operate(Change::Delete));
         }
     }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::events::Event;
 use super::one_key::OneKey;
-use super::world::{Action, Base, Call, Decided, Op, Said, World};
+use super::world::{Action, Call, Decided, Op, Said, World};
 
 impl OneKey {
     pub(super) fn server_actions(&self, world: &World, number: usize, actions: &mut Vec<Action>) {
@@ -52,7 +52,7 @@ impl OneKey {
             (Arc::new(trimmed(self.completed(row, world.now))), Said::Settled)
         } else {
             let decision = self.decide(None, &command, StoreTime(0));
-            stamped(&decision.write.expect("a claim of an absent entry is granted"), world.now)
+            self.stamped(&decision.write.expect("a claim of an absent entry is granted"), world.now)
         };
         world.memory.guessed(looked.write.map(trimmed).as_ref() == Some(&*next));
         self.commit(world, number, place, next, said);
@@ -86,7 +86,7 @@ impl OneKey {
         match decision.write {
             None => self.answer(world, number, place, said),
             Some(next) => {
-                let base = row.as_deref().map(Base::of);
+                let base = row.as_deref().map(|row| row.version);
                 world.deliveries[number].calls[place].decided =
                     Some(Decided { base, next: Arc::new(trimmed(next)), said });
             }
@@ -101,7 +101,7 @@ impl OneKey {
             return;
         }
         if decided.base.is_none() && self.rules.stamps {
-            (decided.next, decided.said) = stamped(&decided.next, world.now);
+            (decided.next, decided.said) = self.stamped(&decided.next, world.now);
         }
         self.commit(world, number, place, decided.next, decided.said);
         if known {
@@ -114,7 +114,7 @@ impl OneKey {
 
     /// Whether the row is still the one that was loaded.
     fn unchanged(&self, world: &World, decided: &Decided) -> bool {
-        let row = world.row.as_deref().map(Base::of);
+        let row = world.row.as_deref().map(|row| row.version);
         self.rules.write.same(row, decided.base)
     }
 
@@ -139,6 +139,18 @@ impl OneKey {
         if call.awaited {
             self.receive(world, number, &call, said);
         }
+    }
+
+    /// A new row, to whose instants and token the insert adds the store's clock: however late it comes,
+    /// no token of an earlier row of the key is higher.
+    fn stamped(&self, row: &Entry, now: StoreTime) -> (Arc<Entry>, Said) {
+        let passed = now - row.updated_at;
+        let mut row = trimmed(row.clone().stamped(StoreTime(passed.0), passed.0));
+        if !self.rules.fresh_versions {
+            row.version = 1;
+        }
+        let said = Said::Acquired(row.token);
+        (Arc::new(row), said)
     }
 
     fn decide(&self, row: Option<&Entry>, command: &Command, now: StoreTime) -> Decision {
@@ -171,23 +183,14 @@ impl OneKey {
     pub(super) fn purge(&self, world: &mut World, place: usize) {
         let judged = world.sweeps.remove(place);
         let Some(row) = &world.row else { return };
-        if row.token < world.now.0 && self.rules.purge.same(Some(Base::of(row)), Some(judged)) {
+        if row.token.max(row.version) < world.now.0 && self.rules.purge.same(Some(row.version), Some(judged))
+        {
             let due = self.due(world);
             world.memory.purged(&row.clone(), due);
             world.row = None;
             self.note(Event::Purged);
         }
     }
-}
-
-/// A new row, to whose instants and token the insert adds the store's clock: however late it comes,
-/// no token of an earlier row of the key is higher.
-fn stamped(row: &Entry, now: StoreTime) -> (Arc<Entry>, Said) {
-    let passed = now - row.updated_at;
-    let mut row = trimmed(row.clone().shifted(StoreTime(passed.0)));
-    row.token += passed.0;
-    let said = Said::Acquired(row.token);
-    (Arc::new(row), said)
 }
 
 /// The first two deliveries are in the hands of one process.

@@ -16,23 +16,10 @@ pub(super) struct World {
     pub(super) now: StoreTime,
     pub(super) row: Option<Arc<Entry>>,
     pub(super) deliveries: [Delivery; DELIVERIES],
-    /// Purges that have judged the row and not deleted it yet.
-    pub(super) sweeps: Vec<Base>,
+    /// Purges that have judged the row, by its version, and not deleted it yet.
+    pub(super) sweeps: Vec<i64>,
     pub(super) spent: Spent,
     pub(super) memory: Memory,
-}
-
-/// What identifies the row that was read: the compare in compare-and-swap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Base {
-    pub(super) version: i64,
-    pub(super) token: i64,
-}
-
-impl Base {
-    pub(super) fn of(entry: &Entry) -> Base {
-        Base { version: entry.version, token: entry.token }
-    }
 }
 
 /// What was used of each bound.
@@ -106,8 +93,8 @@ pub(super) struct Call {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Decided {
-    /// The row that was loaded; none: there was none.
-    pub(super) base: Option<Base>,
+    /// The version that was loaded; none: there was no row.
+    pub(super) base: Option<i64>,
     pub(super) next: Arc<Entry>,
     pub(super) said: Said,
 }
