@@ -9,9 +9,11 @@ STEPS=(
     "proto the protobuf files are clean, formatted, and compatible with the last release"
     "clippy no lint complains"
     "doc the documentation builds without a broken link"
-    "test the unit and integration tests pass, on SQLite and on a Postgres of their own"
+    "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
+    "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
+    "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
 )
 
@@ -46,13 +48,23 @@ step_proto() {
     fi
 }
 
-step_clippy() { cargo clippy --all-targets --locked -- -D warnings; }
+step_clippy() {
+    cargo clippy --all-targets --locked --features crash-points -- -D warnings
+    cargo clippy --lib --profile test --locked --features shuttle -- -D warnings
+}
 
 step_doc() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked; }
 
 step_test() {
     need postgres
-    cargo test --locked
+    cargo test --locked --features crash-points
+}
+
+step_interleavings() { cargo test --locked --lib --features shuttle interleavings; }
+
+step_mutants() {
+    need postgres
+    tests/prove mutants --rotate 3
 }
 
 step_wire() { on_both_stores tests/python/wire.py; }
