@@ -35,9 +35,28 @@ suites_list() {
     for suite in "${SUITES[@]}"; do
         IFS='|' read -r name unit small large _ proves <<<"$suite"
         printf '%-16s %s\n%16s size: %s; small: %s, large: %s\n' "$name" "$proves" '' "$unit" "$small" "$large"
-        result=$(grep -P "^$name\t" "$RESULTS" | tail -n 1 | cut -f 2,4- | tr '\t' ' ' || true)
-        printf '%16s last large run: %s\n' '' "${result:-none yet}"
+        result=$(suite_results "$name")
+        printf '%16s last large run: %s\n' '' "${result//<br>/, }"
     done
+}
+
+# The large runs as the table of docs/proofs.md.
+suites_table() {
+    local suite name unit small large proves
+    printf '| suite | what one unit of its size is | small | large | its last large run, as printed |\n'
+    printf '| --- | --- | --- | --- | --- |\n'
+    for suite in "${SUITES[@]}"; do
+        IFS='|' read -r name unit small large _ proves <<<"$suite"
+        # shellcheck disable=SC2016 # the table's own quotes
+        printf '| `%s`: %s | %s | %s | %s | %s |\n' "$name" "$proves" "$unit" "$small" "$large" \
+            "$(suite_results "$name")"
+    done
+}
+
+# What the last large run of a suite printed; several lines where it did.
+suite_results() {
+    awk -F '\t' -v name="$1" '
+        $1 == name { all = all (all == "" ? $2 ": " : "<br>") $4 } END { print (all == "" ? "none yet" : all) }' "$RESULTS"
 }
 
 # suite_run NAME [--size N|small|large] [--seed N]
@@ -61,6 +80,7 @@ suite_run() {
     LEDGER_PROOF_PROGRESS=1 LEDGER_PROOF_SIZE=$size LEDGER_PROOF_SEED=$seed \
         cargo test --locked "${arguments[@]}" -- --nocapture 2>&1 | tee "$log" || code=$?
     if ((code == 0)) && [[ $size == "$large" || ! $large =~ ^[0-9]+$ ]]; then
+        sed -i "/^$name\t/d" "$RESULTS"
         grep -o 'SUMMARY .*' "$log" | while IFS= read -r line; do
             printf '%s\t%s\t%s\t%s\n' "$name" "$(date -u +%F)" "$size" "${line#SUMMARY *: }"
         done >>"$RESULTS"
