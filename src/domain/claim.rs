@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::decide::{Claim, Context, Decision};
-use super::entry::{Attempt, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
+use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::{FingerprintMode, OnExpiry};
 use super::reason::{Reason, Rejection, Violation};
 use super::reply::{Reply, Verdict};
@@ -58,39 +58,8 @@ fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
             return verdict(Verdict::OutsideWindow { window: context.now - window_start, occurred_at });
         }
     }
-    let blank = Entry {
-        key: key.clone(),
-        version: 0,
-        token: 0,
-        state: State::Received,
-        closed_by: ClosedBy::Open,
-        closed_at: None,
-        parked_at: None,
-        claimant: None,
-        granted_at: context.now,
-        lease_until: context.now,
-        grace: policy.reclaim_grace,
-        hold_until: context.now,
-        on_expiry: policy.on_expiry,
-        policy_version: policy.version,
-        retention: policy.retention,
-        rearmed: false,
-        effect_started: false,
-        prior_effect_started: false,
-        effect_unknown: false,
-        checkpoint: Bytes::new(),
-        attempts: 0,
-        not_before: context.now,
-        last_error: String::new(),
-        history: Vec::new(),
-        fingerprint: Bytes::new(),
-        result: Bytes::new(),
-        retain_until: None,
-        sweep_at: context.now,
-        created_at: context.now,
-        updated_at: context.now,
-        traceparent: claim.traceparent.clone(),
-    };
+    let mut blank = Entry::blank(key, policy, context.now);
+    claim.traceparent.clone_into(&mut blank.traceparent);
     grant(&blank, claim, context)
 }
 
@@ -171,9 +140,7 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     }
     let now = context.now;
     let mut next = entry.clone();
-    if entry.claimant.is_some() {
-        remember(&mut next, now);
-    }
+    next.remember(now);
     next.token = context.next_token(entry.token);
     next.state = State::InProgress;
     next.closed_by = ClosedBy::Open;
@@ -197,34 +164,6 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     next.sweep_at = retention::first_sweep(policy, now);
     let answer = acquired(&next, false, context);
     Decision::write(Ok(Reply::Verdict(answer)), next)
-}
-
-/// Moves the last claim into the history.
-fn remember(next: &mut Entry, now: StoreTime) {
-    let (outcome, ended_at) = match next.closed_by {
-        ClosedBy::Open => (ClosedBy::Expiry, next.lease_until.min(now)),
-        ClosedBy::Complete
-        | ClosedBy::FailRetryable
-        | ClosedBy::FailTerminal
-        | ClosedBy::FailPark
-        | ClosedBy::Release
-        | ClosedBy::Expiry
-        | ClosedBy::OperatorPark
-        | ClosedBy::Operator => (next.closed_by, next.closed_at.unwrap_or(now)),
-    };
-    let failed = matches!(outcome, ClosedBy::FailRetryable | ClosedBy::FailTerminal | ClosedBy::FailPark);
-    // A released attempt was given back: its number is the next one's too.
-    let number = if outcome == ClosedBy::Release { next.attempts.saturating_add(1) } else { next.attempts };
-    next.history.push(Attempt {
-        attempt: number,
-        started_at: next.granted_at,
-        ended_at,
-        owner: next.claimant.as_ref().map(|claimant| claimant.owner.clone()).unwrap_or_default(),
-        outcome,
-        error: if failed { next.last_error.clone() } else { String::new() },
-    });
-    let excess = next.history.len().saturating_sub(HISTORY_MAX);
-    next.history.drain(..excess);
 }
 
 /// Parks an entry on behalf of a claim. An open claim ends by its expiry; the token stays, so that

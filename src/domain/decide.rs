@@ -93,7 +93,8 @@ impl Context<'_> {
         old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
     }
 
-    fn token_clock(&self) -> i64 {
+    /// Clock + offset.
+    pub(super) fn token_clock(&self) -> i64 {
         self.now.micros().saturating_add(self.token_offset)
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Key, OnExpiry, Span, StoreTime};
+use super::{Key, OnExpiry, Policy, Span, StoreTime};
 
 /// How many past attempts an entry remembers.
 pub const HISTORY_MAX: usize = 10;
@@ -38,6 +38,25 @@ pub enum ParkCause {
     Consumer,
     /// An operator asked for it.
     Operator,
+}
+
+impl State {
+    /// The state's name, and the cause's where it is parked.
+    #[must_use]
+    pub fn words(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            State::Received => ("RECEIVED", None),
+            State::InProgress => ("IN_PROGRESS", None),
+            State::FailedRetryable => ("FAILED_RETRYABLE", None),
+            State::Completed => ("COMPLETED", None),
+            State::FailedTerminal => ("FAILED_TERMINAL", None),
+            State::Parked(ParkCause::AttemptsExhausted) => ("PARKED", Some("ATTEMPTS_EXHAUSTED")),
+            State::Parked(ParkCause::LeaseExpired) => ("PARKED", Some("LEASE_EXPIRED")),
+            State::Parked(ParkCause::EffectUnknown) => ("PARKED", Some("EFFECT_UNKNOWN")),
+            State::Parked(ParkCause::Consumer) => ("PARKED", Some("CONSUMER")),
+            State::Parked(ParkCause::Operator) => ("PARKED", Some("OPERATOR")),
+        }
+    }
 }
 
 /// How the last claim ended.
@@ -161,6 +180,73 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// An entry of which nothing is known but that it is there.
+    pub(super) fn blank(key: &Key, policy: &Policy, now: StoreTime) -> Entry {
+        Entry {
+            key: key.clone(),
+            version: 0,
+            token: 0,
+            state: State::Received,
+            closed_by: ClosedBy::Open,
+            closed_at: None,
+            parked_at: None,
+            claimant: None,
+            granted_at: now,
+            lease_until: now,
+            grace: policy.reclaim_grace,
+            hold_until: now,
+            on_expiry: policy.on_expiry,
+            policy_version: policy.version,
+            retention: policy.retention,
+            rearmed: false,
+            effect_started: false,
+            prior_effect_started: false,
+            effect_unknown: false,
+            checkpoint: Bytes::new(),
+            attempts: 0,
+            not_before: now,
+            last_error: String::new(),
+            history: Vec::new(),
+            fingerprint: Bytes::new(),
+            result: Bytes::new(),
+            retain_until: None,
+            sweep_at: now,
+            created_at: now,
+            updated_at: now,
+            traceparent: String::new(),
+        }
+    }
+
+    /// Moves the last claim, if it is known, into the history.
+    pub(super) fn remember(&mut self, now: StoreTime) {
+        let Some(claimant) = &self.claimant else { return };
+        let (outcome, ended_at) = match self.closed_by {
+            ClosedBy::Open => (ClosedBy::Expiry, self.lease_until.min(now)),
+            ClosedBy::Complete
+            | ClosedBy::FailRetryable
+            | ClosedBy::FailTerminal
+            | ClosedBy::FailPark
+            | ClosedBy::Release
+            | ClosedBy::Expiry
+            | ClosedBy::OperatorPark
+            | ClosedBy::Operator => (self.closed_by, self.closed_at.unwrap_or(now)),
+        };
+        let failed = matches!(outcome, ClosedBy::FailRetryable | ClosedBy::FailTerminal | ClosedBy::FailPark);
+        // A released attempt was given back: its number is the next one's too.
+        let number =
+            if outcome == ClosedBy::Release { self.attempts.saturating_add(1) } else { self.attempts };
+        self.history.push(Attempt {
+            attempt: number,
+            started_at: self.granted_at,
+            ended_at,
+            owner: claimant.owner.clone(),
+            outcome,
+            error: if failed { self.last_error.clone() } else { String::new() },
+        });
+        let excess = self.history.len().saturating_sub(HISTORY_MAX);
+        self.history.drain(..excess);
+    }
+
     /// The lease has passed.
     #[must_use]
     pub fn lease_over(&self, now: StoreTime) -> bool {
@@ -202,6 +288,8 @@ impl Entry {
         self.lease_until = shift(self.lease_until);
         self.hold_until = shift(self.hold_until);
         self.not_before = shift(self.not_before);
+        self.closed_at = self.closed_at.map(shift);
+        self.parked_at = self.parked_at.map(shift);
         self.retain_until = self.retain_until.map(shift);
         self.sweep_at = shift(self.sweep_at);
         self.created_at = shift(self.created_at);

@@ -4,6 +4,7 @@
 mod batch;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
+mod operator;
 mod policies;
 mod probe;
 mod queue;
@@ -20,8 +21,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
-use crate::store::{Listing, Reading, Store, StoreError};
+use crate::store::{AuditEvent, AuditListing, Listing, Reading, Store, StoreError};
 
+pub use operator::{Carried, Order};
 pub use policies::{Policies, adopt};
 use queue::{Queue, Step, Unit};
 use rt::{Instant, Mutex};
@@ -51,6 +53,7 @@ struct Inner {
     policies: Arc<Policies>,
     registered_only: bool,
     reader: reader::Reader,
+    operator: operator::Operator,
     healthy: watch::Receiver<bool>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -102,12 +105,19 @@ impl Ledger {
         rt::spawn(&tasks, probe::run(shared.clone(), report, stop.clone()));
         rt::spawn(&tasks, sweeper::run(shared.clone(), options.sweep, stop.clone()));
         let reader = reader::Reader::start(Arc::clone(&shared.store), &tasks, stop.clone());
+        let operator = operator::Operator::start(
+            Arc::clone(&shared.store),
+            Arc::clone(&shared.policies),
+            &tasks,
+            stop.clone(),
+        );
         tasks.close();
         let inner = Inner {
             queue: shared.queue,
             policies: shared.policies,
             registered_only: options.registered_only,
             reader,
+            operator,
             healthy,
             stop,
             tasks,
@@ -184,6 +194,23 @@ impl Ledger {
     /// Those of the store.
     pub async fn list(&self, listing: Listing) -> Result<(Reading, Vec<Entry>), Rejection> {
         self.inner.reader.list(listing).await
+    }
+
+    /// Carries out an operator's change.
+    ///
+    /// # Errors
+    /// Those of [`crate::domain::operate`], a request id that was used for something else, and those of
+    /// the store.
+    pub async fn operate(&self, order: Order) -> Result<Carried, Rejection> {
+        self.inner.operator.change(order).await
+    }
+
+    /// A page of the audit.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
+        self.inner.operator.audit(listing).await
     }
 
     /// Whether the store answers; changes are sent.

@@ -1,14 +1,16 @@
-//! `AdminService`: what operators see.
+//! `AdminService`: what operators see and change.
 
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
+use super::auth;
 use super::convert;
 use super::errors::{self, During};
 use super::fields::{Fields, Limits};
+use super::operate;
 use super::proto::{self, admin_service_server::AdminService};
 use crate::domain::{KeyHash, ParkCause, Rejection, State, StoreTime};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Order};
 use crate::store::Listing;
 
 const PAGE_DEFAULT: usize = 100;
@@ -45,6 +47,69 @@ impl AdminService for AdminRpc {
         let page = query.run(&self.ledger).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(page))
     }
+
+    async fn redrive_entry(
+        &self,
+        request: Request<proto::RedriveEntryRequest>,
+    ) -> Result<Response<proto::RedriveEntryResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = operate::redrive(request.get_ref(), &actor, &self.limits);
+        let (entry, replayed) = self.carry_out(order).await?;
+        Ok(Response::new(proto::RedriveEntryResponse { entry, replayed }))
+    }
+
+    async fn park_entry(
+        &self,
+        request: Request<proto::ParkEntryRequest>,
+    ) -> Result<Response<proto::ParkEntryResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = operate::park(request.get_ref(), &actor, &self.limits);
+        let (entry, replayed) = self.carry_out(order).await?;
+        Ok(Response::new(proto::ParkEntryResponse { entry, replayed }))
+    }
+
+    async fn resolve_entry(
+        &self,
+        request: Request<proto::ResolveEntryRequest>,
+    ) -> Result<Response<proto::ResolveEntryResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = operate::resolve(request.get_ref(), &actor, &self.limits);
+        let (entry, replayed) = self.carry_out(order).await?;
+        Ok(Response::new(proto::ResolveEntryResponse { entry, replayed }))
+    }
+
+    async fn delete_entry(
+        &self,
+        request: Request<proto::DeleteEntryRequest>,
+    ) -> Result<Response<proto::DeleteEntryResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = operate::delete(request.get_ref(), &actor, &self.limits);
+        let (_, replayed) = self.carry_out(order).await?;
+        Ok(Response::new(proto::DeleteEntryResponse { replayed }))
+    }
+
+    async fn list_audit_events(
+        &self,
+        request: Request<proto::ListAuditEventsRequest>,
+    ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
+        let query =
+            operate::audit(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
+        let events = self.ledger.audit(query.listing.clone()).await;
+        Ok(Response::new(query.page(events.map_err(|rejection| refuse(&rejection))?)))
+    }
+}
+
+impl AdminRpc {
+    /// The entry after an order, and whether the order had been carried out before.
+    async fn carry_out(
+        &self,
+        order: Result<Order, Rejection>,
+    ) -> Result<(Option<proto::Entry>, bool), Status> {
+        let order = order.map_err(|rejection| refuse(&rejection))?;
+        let carried = self.ledger.operate(order).await.map_err(|rejection| refuse(&rejection))?;
+        let entry = carried.entry.map(|entry| convert::entry(entry, &carried.reading));
+        Ok((entry, carried.replayed))
+    }
 }
 
 fn refuse(rejection: &Rejection) -> Status {
@@ -79,17 +144,7 @@ impl Query {
                 None
             }
         };
-        let size = match usize::try_from(request.page_size) {
-            Ok(0) => PAGE_DEFAULT,
-            Ok(size) if size <= PAGE_MAX => size,
-            Ok(_) | Err(_) => {
-                fields.wrong(
-                    "page_size",
-                    format!("is {}, must be 1 to {PAGE_MAX}, or 0 for {PAGE_DEFAULT}", request.page_size),
-                );
-                PAGE_DEFAULT
-            }
-        };
+        let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         let after = if request.page_token.is_empty() {
             None
         } else {
@@ -139,9 +194,8 @@ impl Query {
     }
 }
 
-/// What a page token is bound to.
 fn filter(consumer: &str, state: i32) -> String {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{state}/{consumer}").as_bytes()).simple().to_string()
+    convert::bound_to(&format!("{state}/{consumer}"))
 }
 
 fn place(token: &str, filter: &str) -> Option<(StoreTime, KeyHash)> {

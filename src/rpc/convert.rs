@@ -360,3 +360,8 @@ pub(super) fn timestamp(instant: StoreTime) -> prost_types::Timestamp {
 fn sub_micros(micros: i64) -> i32 {
     i32::try_from(micros).unwrap_or(0) * 1_000
 }
+
+/// What a page token is bound to: a digest of the filter that it belongs to.
+pub(super) fn bound_to(filter: &str) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, filter.as_bytes()).simple().to_string()
+}

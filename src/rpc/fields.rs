@@ -177,6 +177,18 @@ impl<'a> Fields<'a> {
         Some(StoreTime(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
     }
 
+    /// How many items a page shall hold; 0: the default.
+    pub(super) fn page_size(&mut self, asked: i32, default: usize, max: usize) -> usize {
+        match usize::try_from(asked) {
+            Ok(0) => default,
+            Ok(size) if size <= max => size,
+            Ok(_) | Err(_) => {
+                self.wrong("page_size", format!("is {asked}, must be 1 to {max}, or 0 for {default}"));
+                default
+            }
+        }
+    }
+
     /// An error's text: never refused, truncated with a mark.
     pub(super) fn error(&self, value: &str) -> String {
         const MARK: &str = "… [truncated]";

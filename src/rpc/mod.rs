@@ -9,6 +9,7 @@ mod errors;
 mod fields;
 mod health;
 mod ledger;
+mod operate;
 pub mod proto;
 
 use std::future::Future;

@@ -152,6 +152,64 @@ pub struct Remembered {
     pub window_floor: StoreTime,
 }
 
+/// What an operator did: written in the transaction of the change itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEvent {
+    /// The operator's own id of the request: unique.
+    pub request_id: String,
+    /// When, by the store's clock.
+    pub at: StoreTime,
+    /// Who, as authenticated.
+    pub actor: String,
+    /// What.
+    pub action: String,
+    /// The consumer that it concerned.
+    pub consumer: String,
+    /// The entry that it concerned. Its names are not repeated here: an erased entry stays erased.
+    pub key: Option<KeyHash>,
+    /// Why.
+    pub reason: String,
+    /// What stood there before, as JSON; none: nothing.
+    pub before: Option<String>,
+    /// What stood there after, as JSON; none: nothing.
+    pub after: Option<String>,
+}
+
+/// What an operator's change writes.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// The entry as it must stand then, where the version is still the one before.
+    Replace(Box<Entry>),
+    /// A new entry, decided as of instant zero.
+    Insert(Box<Entry>),
+    /// The entry goes, where its version is still this one.
+    Delete(KeyHash, i64),
+}
+
+/// What became of an operator's change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is written, and so is its audit event.
+    Done,
+    /// The entry was changed by somebody else: nothing is written.
+    Lost,
+    /// The request id was used before: nothing is written.
+    Repeated,
+}
+
+/// A page of audit events, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct AuditListing {
+    /// Only those that concern this consumer.
+    pub consumer: Option<String>,
+    /// Only those that concern this entry.
+    pub key: Option<KeyHash>,
+    /// Only those before this place.
+    pub before: Option<(StoreTime, String)>,
+    /// How many.
+    pub limit: usize,
+}
+
 /// A store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -203,6 +261,15 @@ pub trait Session: Send {
     /// Deletes entries whose version is still the one that was judged, and is, like the token, below
     /// clock + offset.
     async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError>;
+
+    /// Writes an operator's change and its audit event, both or neither.
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError>;
+
+    /// The audit event of a request.
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
+
+    /// Lists audit events.
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError>;
 
     /// The retentions and window floors that were last in force.
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError>;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::FromRow as _;
 use uuid::Uuid;
 
+use super::AuditEvent;
 use crate::domain::{Attempt, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, Span, State, StoreTime};
 
 /// The columns of `entries`, with consumer and source as names.
@@ -322,6 +323,36 @@ where
         }
     });
     entries.collect()
+}
+
+/// An audit event in a row of either database.
+#[derive(sqlx::FromRow)]
+pub(super) struct AuditRow {
+    request_id: String,
+    at: i64,
+    actor: String,
+    action: String,
+    consumer: Option<String>,
+    key: Option<Uuid>,
+    reason: String,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl From<AuditRow> for AuditEvent {
+    fn from(row: AuditRow) -> AuditEvent {
+        AuditEvent {
+            request_id: row.request_id,
+            at: StoreTime(row.at),
+            actor: row.actor,
+            action: row.action,
+            consumer: row.consumer.unwrap_or_default(),
+            key: row.key,
+            reason: row.reason,
+            before: row.before,
+            after: row.after,
+        }
+    }
 }
 
 /// How a store's schema stands to the one that this binary's migrations end with.

@@ -77,7 +77,7 @@ suite_run() {
     [[ $size =~ ^[0-9]+$ ]] || size=''
     read -ra arguments <<<"$(suite_field "$name" 5)"
     log=$(mktemp)
-    LEDGER_PROOF_PROGRESS=1 LEDGER_PROOF_SIZE=$size LEDGER_PROOF_SEED=$seed \
+    env LEDGER_PROOF_PROGRESS=1 ${size:+LEDGER_PROOF_SIZE="$size"} ${seed:+LEDGER_PROOF_SEED="$seed"} \
         cargo test --locked "${arguments[@]}" -- --nocapture 2>&1 | tee "$log" || code=$?
     if ((code == 0)) && [[ $size == "$large" || ! $large =~ ^[0-9]+$ ]]; then
         sed -i "/^$name\t/d" "$RESULTS"

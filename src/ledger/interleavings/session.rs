@@ -11,7 +11,8 @@ use super::rt::wander;
 use super::tally::Tally;
 use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
-    Completion, Fault, Found, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Outcome, Reading,
+    Remembered, Session, Store, StoreError, Write,
 };
 
 /// The store that the ledger sees.
@@ -217,6 +218,18 @@ impl Session for DiskSession {
 
     async fn purge(&mut self, _: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
         Ok(0)
+    }
+
+    async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {
+        Ok(Outcome::Lost)
+    }
+
+    async fn audited(&mut self, _: &str) -> Result<Option<AuditEvent>, StoreError> {
+        Ok(None)
+    }
+
+    async fn audit(&mut self, _: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {

@@ -1,5 +1,6 @@
 //! The ledger on Postgres, 14 to 18.
 
+mod audit;
 mod connect;
 mod errors;
 mod names;
@@ -17,8 +18,8 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, state_numbers};
 use super::{
-    Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
-    StoreError, in_order,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome, Reading,
+    Remembered, Session, Store, StoreError, Write, in_order,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
@@ -301,6 +302,18 @@ impl Session for PgSession {
             .bind(self.mark.get());
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+        self.change_in_one(write, event).await
+    }
+
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        self.find_audited(request_id).await
+    }
+
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        self.list_audit(listing).await
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {

@@ -23,6 +23,9 @@ pub const ALL: &[&str] = &[
     SOURCES_FIND,
     REMEMBERED,
     REMEMBER,
+    AUDIT_ADD,
+    AUDITED,
+    AUDIT,
 ];
 
 /// What a fresh connection is told. The plans of the hot statements are pinned: on a table that
@@ -216,3 +219,22 @@ pub(super) const REMEMBER: &str = "\
 UPDATE ledger.consumers n SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r(name, retention, window_floor)
 WHERE n.name = r.name";
+
+pub(super) const AUDIT_ADD: &str = "\
+-- ledger.audit_add
+INSERT INTO ledger.audit (request_id, at, actor, action, consumer, key, reason, before, after)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (request_id) DO NOTHING";
+
+pub(super) const AUDITED: &str = "\
+-- ledger.audited
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM ledger.audit WHERE request_id = $1";
+
+pub(super) const AUDIT: &str = "\
+-- ledger.audit
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM ledger.audit
+WHERE ($1::text IS NULL OR consumer = $1) AND ($2::uuid IS NULL OR key = $2)
+  AND ($3::bigint IS NULL OR (at, request_id) < ($3, $4))
+ORDER BY at DESC, request_id DESC LIMIT $5";

@@ -4,6 +4,7 @@
 //! one transaction at a time. Each transaction runs in a task of its own, so that a caller that
 //! goes away can not leave one open.
 
+mod audit;
 mod connect;
 mod errors;
 pub(super) mod statements;
@@ -20,8 +21,8 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, state_numbers};
 use super::{
-    Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Reading, Remembered, Session, Store,
-    StoreError,
+    AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome,
+    Reading, Remembered, Session, Store, StoreError, Write,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -294,6 +295,34 @@ impl Session for SqliteSession {
                 Ok(gone)
             })
         });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+        let (write, event) = (write.clone(), event.clone());
+        let work: Work<Outcome> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let grows = matches!(write, Write::Insert(_) | Write::Delete(..));
+                if grows && reading.behind() {
+                    return Err(StoreError::NotApplied(Fault::ClockBehind));
+                }
+                audit::change(connection, reading, &write, event).await
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        let request_id = request_id.to_owned();
+        let work: Work<Option<AuditEvent>> =
+            Box::new(move |connection, _| Box::pin(audit::audited(connection, request_id)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        let listing = listing.clone();
+        let work: Work<Vec<AuditEvent>> =
+            Box::new(move |connection, _| Box::pin(audit::list(connection, listing)));
         Ok(self.transaction(work).await?.1)
     }
 

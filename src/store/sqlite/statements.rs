@@ -23,6 +23,9 @@ pub const ALL: &[&str] = &[
     SOURCE_FIND,
     REMEMBERED,
     REMEMBER,
+    AUDIT_ADD,
+    AUDITED,
+    AUDIT,
 ];
 
 pub(super) const MIGRATED: &str = "\
@@ -141,3 +144,22 @@ SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL 
 pub(super) const REMEMBER: &str = "\
 -- ledger.remember
 UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3) WHERE name = ?1";
+
+pub(super) const AUDIT_ADD: &str = "\
+-- ledger.audit_add
+INSERT INTO audit (request_id, at, actor, action, consumer, key, reason, before, after)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (request_id) DO NOTHING";
+
+pub(super) const AUDITED: &str = "\
+-- ledger.audited
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM audit WHERE request_id = ?1";
+
+pub(super) const AUDIT: &str = "\
+-- ledger.audit
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM audit
+WHERE (?1 IS NULL OR consumer = ?1) AND (?2 IS NULL OR key = ?2)
+  AND (?3 IS NULL OR (at, request_id) < (?3, ?4))
+ORDER BY at DESC, request_id DESC LIMIT ?5";

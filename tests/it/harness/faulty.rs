@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
-    Completion, Fault, Inserted, Listing, Loaded, Reading, Remembered, Session, Store, StoreError,
+    AuditEvent, AuditListing, Completion, Fault, Inserted, Listing, Loaded, Outcome, Reading, Remembered,
+    Session, Store, StoreError, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -185,6 +186,18 @@ impl Session for FaultySession {
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
         self.inner.purge(entries).await
+    }
+
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+        carried_out!(self.plan, false, self.inner.change(write, event))
+    }
+
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        self.inner.audited(request_id).await
+    }
+
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        self.inner.audit(listing).await
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {

@@ -30,7 +30,7 @@ const THREADS: usize = 2;
 /// until it has come across as many states as it is asked for; only its last search may end early.
 #[test]
 fn every_interleaving_keeps_the_invariants() {
-    let mut run = Run::new("T1", 1);
+    let mut run = Run::new("model", 1);
     let (mut states, mut searches, mut exhausted, mut largest) = (0, 0, 0, 0);
     for round in 0.. {
         for scenario in SCENARIOS {

@@ -1,0 +1,309 @@
+//! Operators' changes and the audit, on a session of their own: one at a time, each with its audit
+//! event or not at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::policies::Policies;
+use super::rt::{spawn, timeout};
+use super::{lost, read_failed, store_unavailable};
+use crate::domain::{
+    Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
+    operate,
+};
+use crate::store::{
+    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, Reading, Session, Store, StoreError, Write,
+};
+
+/// How many changes may wait.
+const WAITING_MAX: usize = 64;
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How often a change may lose against claims before it is refused.
+const ROUNDS_MAX: usize = 8;
+
+/// An operator's request.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The operator's own id of the request; its repeats change nothing.
+    pub request_id: String,
+    /// Who, as authenticated.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// How the operator knows; empty: not said.
+    pub evidence: String,
+    /// The entry.
+    pub key: Key,
+    /// What.
+    pub change: Change,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// The entry as it is now; none once it is deleted.
+    pub entry: Option<Entry>,
+    /// The request had been carried out before.
+    pub replayed: bool,
+}
+
+type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
+
+enum Job {
+    Change(Box<Order>, Reply<Carried>),
+    Audit(AuditListing, Reply<Vec<AuditEvent>>),
+}
+
+pub(super) struct Operator {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Operator {
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        policies: Arc<Policies>,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Operator {
+        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        spawn(tasks, run(store, policies, waiting, stop));
+        Operator { jobs }
+    }
+
+    pub(super) async fn change(&self, order: Order) -> Result<Carried, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Change(Box::new(order), reply))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    pub(super) async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Audit(listing, reply))?;
+        answer.await.unwrap_or_else(|_| Err(store_unavailable()))
+    }
+
+    fn send(&self, job: Job) -> Result<(), Rejection> {
+        self.jobs.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Rejection::new(
+                Reason::Overloaded,
+                "too many operators' requests wait already: try again later",
+            ),
+            mpsc::error::TrySendError::Closed(_) => Rejection::new(
+                Reason::Draining,
+                "this server is shutting down; nothing was changed: try again, another one answers",
+            ),
+        })
+    }
+}
+
+async fn run(
+    store: Arc<dyn Store>,
+    policies: Arc<Policies>,
+    mut waiting: mpsc::Receiver<Job>,
+    stop: CancellationToken,
+) {
+    let mut session: Option<Box<dyn Session>> = None;
+    loop {
+        let job = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            job = waiting.recv() => job,
+        };
+        let Some(job) = job else { return };
+        let broken = match job {
+            Job::Change(order, reply) => {
+                let work = async { change(opened(&*store, &mut session).await?, &policies, &order).await };
+                let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
+                    Ok(Ok(answer)) => (answer, false),
+                    Ok(Err(StoreError::Unknown(text))) => {
+                        tracing::warn!(error = text, "the outcome of an operator's change is unknown");
+                        (Err(lost()), true)
+                    }
+                    Ok(Err(error)) => (Err(read_failed(&error)), true),
+                    Err(_) => (Err(lost()), true),
+                };
+                let _gone = reply.send(answer);
+                broken
+            }
+            Job::Audit(listing, reply) => {
+                let work = async { opened(&*store, &mut session).await?.audit(&listing).await };
+                let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
+                    Ok(Ok(events)) => (Ok(events), false),
+                    Ok(Err(error)) => (Err(read_failed(&error)), true),
+                    Err(_) => (Err(store_unavailable()), true),
+                };
+                let _gone = reply.send(answer);
+                broken
+            }
+        };
+        if broken {
+            session = None;
+        }
+    }
+}
+
+async fn opened<'s>(
+    store: &dyn Store,
+    session: &'s mut Option<Box<dyn Session>>,
+) -> Result<&'s mut dyn Session, StoreError> {
+    if session.is_none() {
+        *session = Some(store.open().await?);
+    }
+    match session {
+        Some(session) => Ok(session.as_mut()),
+        None => Err(StoreError::NotApplied(Fault::Unavailable("no session".into()))),
+    }
+}
+
+/// Looks, decides and writes, until nobody came in between.
+async fn change(
+    session: &mut dyn Session,
+    policies: &Policies,
+    order: &Order,
+) -> Result<Result<Carried, Rejection>, StoreError> {
+    for _ in 0..ROUNDS_MAX {
+        if let Some(event) = session.audited(&order.request_id).await? {
+            return replay(session, order, &event).await;
+        }
+        let (reading, entry) = match look(session, &order.key).await? {
+            Ok(found) => found,
+            Err(rejection) => return Ok(Err(rejection)),
+        };
+        let policy = policies.of(order.key.consumer());
+        let context = |now, token_offset| Context {
+            policy: &policy,
+            now,
+            token_offset,
+            position: 1,
+            clock_behind: reading.behind(),
+        };
+        // A new entry takes the clock of its insert.
+        let context = match &entry {
+            Some(_) => context(reading.now, reading.token_offset),
+            None => context(StoreTime(0), 0),
+        };
+        let changed = match operate(&order.key, entry.as_ref(), &order.change, &context) {
+            Ok(changed) => changed,
+            Err(rejection) => return Ok(Err(rejection)),
+        };
+        let event = event(order, &reading, entry.as_ref(), &changed);
+        let write = match (changed, &entry) {
+            (Changed::Entry(next), Some(_)) => Write::Replace(next),
+            (Changed::Entry(next), None) => Write::Insert(next),
+            (Changed::Gone, _) => {
+                Write::Delete(order.key.hash(), entry.as_ref().map_or(0, |entry| entry.version))
+            }
+        };
+        match session.change(&write, &event).await {
+            Ok(Outcome::Done) => {
+                tracing::info!(
+                    action = event.action,
+                    request_id = event.request_id,
+                    actor = event.actor,
+                    consumer = event.consumer,
+                    "an operator changed an entry"
+                );
+                return Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried {
+                    reading,
+                    entry,
+                    replayed: false,
+                }));
+            }
+            // Somebody came in between, with this very request or with another change: look again.
+            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Err(Rejection::new(
+        Reason::Overloaded,
+        "too many callers fight over this entry; nothing was changed: try again later",
+    )))
+}
+
+async fn look(
+    session: &mut dyn Session,
+    key: &Key,
+) -> Result<Result<(Reading, Option<Entry>), Rejection>, StoreError> {
+    let Loaded { reading, mut found } = session.load(std::slice::from_ref(key)).await?;
+    Ok(match found.pop() {
+        Some(Found::Entry(entry)) => Ok((reading, Some(*entry))),
+        Some(Found::Absent) | None => Ok((reading, None)),
+        Some(Found::Collision) => {
+            Err(Rejection::new(Reason::KeyCollision, "another key has the same 128-bit hash"))
+        }
+        Some(Found::Unreadable(problem)) => {
+            tracing::error!(problem, "an entry can not be read");
+            Err(Rejection::new(Reason::EntryUnreadable, "the stored entry of this key can not be read"))
+        }
+    })
+}
+
+/// The request was carried out before: its entry as it is now.
+async fn replay(
+    session: &mut dyn Session,
+    order: &Order,
+    event: &AuditEvent,
+) -> Result<Result<Carried, Rejection>, StoreError> {
+    if event.key != Some(order.key.hash()) || event.action != action_word(&order.change.action) {
+        return Ok(Err(Rejection::invalid(vec![Violation {
+            field: "request_id".into(),
+            description: "was used before for another request: each request has an id of its own".into(),
+        }])));
+    }
+    Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried { reading, entry, replayed: true }))
+}
+
+fn event(order: &Order, reading: &Reading, before: Option<&Entry>, changed: &Changed) -> AuditEvent {
+    let after = match changed {
+        Changed::Entry(next) => Some(summary(next, Some(order))),
+        Changed::Gone => None,
+    };
+    AuditEvent {
+        request_id: order.request_id.clone(),
+        at: reading.now,
+        actor: order.actor.clone(),
+        action: action_word(&order.change.action).to_owned(),
+        consumer: order.key.consumer().to_owned(),
+        key: Some(order.key.hash()),
+        reason: order.reason.clone(),
+        before: before.map(|entry| summary(entry, None)),
+        after,
+    }
+}
+
+/// The action's name in the audit.
+fn action_word(action: &Action) -> &'static str {
+    match action {
+        Action::Redrive { .. } => "REDRIVE",
+        Action::Park => "PARK",
+        Action::Resolve(Resolution::Completed { .. }) => "RESOLVE_COMPLETED",
+        Action::Resolve(Resolution::FailedTerminal { .. }) => "RESOLVE_FAILED_TERMINAL",
+        Action::Resolve(Resolution::Received) => "RESOLVE_RECEIVED",
+        Action::Delete => "DELETE",
+    }
+}
+
+/// What the audit keeps of an entry: no payload, no token, no name that an erasure should take along.
+fn summary(entry: &Entry, order: Option<&Order>) -> String {
+    let (state, cause) = entry.state.words();
+    let mut summary = serde_json::json!({
+        "state": state,
+        "cause": cause,
+        "version": entry.version,
+        "attempts": entry.attempts,
+        "effect_started": entry.effect_started,
+        "prior_effect_started": entry.prior_effect_started,
+        "effect_unknown": entry.effect_unknown,
+    });
+    if let (Some(order), Some(map)) = (order, summary.as_object_mut()) {
+        map.insert("force".into(), order.change.force.into());
+        map.insert("evidence".into(), order.evidence.as_str().into());
+    }
+    summary.to_string()
+}

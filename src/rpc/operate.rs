@@ -1,0 +1,202 @@
+//! Operators' changes and the audit: messages to orders, and back.
+
+use uuid::Uuid;
+
+use super::convert;
+use super::fields::{Fields, Limits};
+use super::proto;
+use crate::domain::{Action, Change, Key, KeyHash, Rejection, Resolution, StoreTime};
+use crate::ledger::Order;
+use crate::store::{AuditEvent, AuditListing};
+
+const REQUEST_ID_MAX: usize = 128;
+const REASON_MAX: usize = 1_024;
+const PAGE_DEFAULT: usize = 100;
+const PAGE_MAX: usize = 1_000;
+
+/// What every change brings.
+struct Common<'a> {
+    key: Option<&'a proto::EntryKey>,
+    request_id: &'a str,
+    expected_version: i64,
+    reason: &'a str,
+    force: bool,
+}
+
+/// Checks what every change brings, and makes the order.
+fn order(
+    mut fields: Fields<'_>,
+    common: &Common<'_>,
+    actor: &str,
+    evidence: &str,
+    action: Action,
+) -> Result<Order, Rejection> {
+    let key = fields.key(common.key);
+    fields.name("request_id", common.request_id, REQUEST_ID_MAX);
+    fields.name("reason", common.reason, REASON_MAX);
+    let admits = matches!(action, Action::Redrive { admit: true, .. });
+    if common.expected_version < i64::from(!admits) {
+        fields.wrong(
+            "expected_version",
+            format!("is {}, must be the version of the entry that you looked at", common.expected_version),
+        );
+    }
+    let evidence = fields.error(evidence);
+    fields.finish(|| Order {
+        request_id: common.request_id.to_owned(),
+        actor: actor.to_owned(),
+        reason: common.reason.to_owned(),
+        evidence,
+        // Without a key there is a violation, so that the placeholder is never used.
+        key: key.unwrap_or_else(|| Key::new("", "", "")),
+        change: Change { expected_version: common.expected_version, action, force: common.force },
+    })
+}
+
+pub(super) fn redrive(
+    request: &proto::RedriveEntryRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<Order, Rejection> {
+    let common = Common {
+        key: request.key.as_ref(),
+        request_id: &request.request_id,
+        expected_version: request.expected_version,
+        reason: &request.reason,
+        force: request.force,
+    };
+    let action = Action::Redrive { drop_fingerprint: request.drop_fingerprint, admit: request.admit };
+    order(Fields::new(limits, ""), &common, actor, "", action)
+}
+
+pub(super) fn park(
+    request: &proto::ParkEntryRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<Order, Rejection> {
+    let common = Common {
+        key: request.key.as_ref(),
+        request_id: &request.request_id,
+        expected_version: request.expected_version,
+        reason: &request.reason,
+        force: false,
+    };
+    order(Fields::new(limits, ""), &common, actor, "", Action::Park)
+}
+
+pub(super) fn resolve(
+    request: &proto::ResolveEntryRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<Order, Rejection> {
+    let common = Common {
+        key: request.key.as_ref(),
+        request_id: &request.request_id,
+        expected_version: request.expected_version,
+        reason: &request.reason,
+        force: request.force,
+    };
+    let mut fields = Fields::new(limits, "");
+    fields.bytes("result", &request.result, limits.result);
+    let resolution = match request.state() {
+        proto::EntryState::Completed => Resolution::Completed { result: request.result.clone() },
+        proto::EntryState::FailedTerminal => {
+            Resolution::FailedTerminal { error: fields.error(&request.evidence) }
+        }
+        proto::EntryState::Received => Resolution::Received,
+        proto::EntryState::Unspecified
+        | proto::EntryState::InProgress
+        | proto::EntryState::FailedRetryable
+        | proto::EntryState::Parked => {
+            fields.wrong("state", "must be COMPLETED, FAILED_TERMINAL or RECEIVED");
+            Resolution::Received
+        }
+    };
+    if !request.result.is_empty() && request.state() != proto::EntryState::Completed {
+        fields.wrong("result", "belongs to COMPLETED only");
+    }
+    order(fields, &common, actor, &request.evidence, Action::Resolve(resolution))
+}
+
+pub(super) fn delete(
+    request: &proto::DeleteEntryRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<Order, Rejection> {
+    let common = Common {
+        key: request.key.as_ref(),
+        request_id: &request.request_id,
+        expected_version: request.expected_version,
+        reason: &request.reason,
+        force: request.force,
+    };
+    order(Fields::new(limits, ""), &common, actor, "", Action::Delete)
+}
+
+/// A page of the audit: what to ask the store for, and what its page token is bound to.
+pub(super) struct AuditQuery {
+    pub(super) listing: AuditListing,
+    filter: String,
+}
+
+pub(super) fn audit(
+    request: &proto::ListAuditEventsRequest,
+    limits: &Limits,
+) -> Result<AuditQuery, Rejection> {
+    let mut fields = Fields::new(limits, "");
+    fields.text("consumer", &request.consumer, limits.consumer);
+    let key = match &request.key {
+        None => None,
+        Some(key) => fields.key(Some(key)).map(|key| key.hash()),
+    };
+    let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+    let filter = convert::bound_to(&format!(
+        "{}/{}",
+        key.map_or(String::new(), |key| key.to_string()),
+        request.consumer
+    ));
+    let before = if request.page_token.is_empty() {
+        None
+    } else {
+        let place = audit_place(&request.page_token, &filter);
+        if place.is_none() {
+            fields.wrong("page_token", "is not a next_page_token of this filter: start again without one");
+        }
+        place
+    };
+    let consumer = (!request.consumer.is_empty()).then(|| request.consumer.clone());
+    fields.finish(|| AuditQuery { listing: AuditListing { consumer, key, before, limit }, filter })
+}
+
+/// The instant in hexadecimal, the filter, and the request id, which may hold anything.
+fn audit_place(token: &str, filter: &str) -> Option<(StoreTime, String)> {
+    let (at, rest) = token.split_once('.')?;
+    let (bound, request_id) = rest.split_once('.')?;
+    let at = i64::from_str_radix(at, 16).ok()?;
+    (bound == filter && !request_id.is_empty()).then(|| (StoreTime(at), request_id.to_owned()))
+}
+
+impl AuditQuery {
+    pub(super) fn page(self, events: Vec<AuditEvent>) -> proto::ListAuditEventsResponse {
+        let full = events.len() == self.listing.limit;
+        let last = events.last().filter(|_| full);
+        let next_page_token = last.map_or(String::new(), |last| {
+            format!("{:x}.{}.{}", last.at.micros(), self.filter, last.request_id)
+        });
+        proto::ListAuditEventsResponse { events: events.into_iter().map(event).collect(), next_page_token }
+    }
+}
+
+fn event(event: AuditEvent) -> proto::AuditEvent {
+    proto::AuditEvent {
+        request_id: event.request_id,
+        at: Some(convert::timestamp(event.at)),
+        actor: event.actor,
+        action: event.action,
+        consumer: event.consumer,
+        key_hash: event.key.map_or(String::new(), |key: KeyHash| Uuid::to_string(&key)),
+        reason: event.reason,
+        before_json: event.before.unwrap_or_default(),
+        after_json: event.after.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Operators' changes, each in one transaction with its audit event.
+
+use sqlx::Executor as _;
+
+use super::errors::of_sqlx;
+use super::{PgSession, sql};
+use crate::domain::StoreTime;
+use crate::store::row::AuditRow;
+use crate::store::{AuditEvent, AuditListing, Outcome, Session as _, StoreError, Write};
+
+impl PgSession {
+    /// After an error the session is given up, and with its connection the transaction.
+    pub(super) async fn change_in_one(
+        &mut self,
+        write: &Write,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        self.plain("BEGIN").await?;
+        let outcome = self.within_transaction(write, event).await?;
+        let end = if outcome == Outcome::Done { "COMMIT" } else { "ROLLBACK" };
+        self.plain(end).await?;
+        Ok(outcome)
+    }
+
+    async fn within_transaction(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+        // First, so that a repeat waits here for the request that it repeats.
+        let query = self
+            .query(sql::AUDIT_ADD)
+            .bind(event.request_id.clone())
+            .bind(event.at.micros())
+            .bind(event.actor.clone())
+            .bind(event.action.clone())
+            .bind(event.consumer.clone())
+            .bind(event.key)
+            .bind(event.reason.clone())
+            .bind(event.before.clone())
+            .bind(event.after.clone());
+        if query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
+            return Ok(Outcome::Repeated);
+        }
+        let written = match write {
+            Write::Replace(entry) => self.replace(std::slice::from_ref(entry)).await? == [true],
+            Write::Delete(key, version) => self.purge(&[(*key, *version)]).await? == 1,
+            Write::Insert(entry) => {
+                // The insert knows only first grants; the rest of the row follows.
+                let inserted = self.insert(std::slice::from_ref(entry), StoreTime::MAX).await?;
+                match inserted.tokens.first() {
+                    Some(Some(token)) => {
+                        let token_clock = token.saturating_sub(entry.token);
+                        let mut entry = entry.as_ref().clone().stamped(inserted.reading.now, token_clock);
+                        entry.version += 1;
+                        self.replace(&[entry]).await? == [true]
+                    }
+                    Some(None) | None => false,
+                }
+            }
+        };
+        Ok(if written { Outcome::Done } else { Outcome::Lost })
+    }
+
+    async fn plain(&mut self, statement: &'static str) -> Result<(), StoreError> {
+        self.connection.execute(statement).await.map_err(of_sqlx)?;
+        Ok(())
+    }
+
+    pub(super) async fn find_audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        let query = sqlx::query_as::<_, AuditRow>(sql::AUDITED).persistent(self.persistent);
+        let row = query.bind(request_id.to_owned()).fetch_optional(&mut self.connection).await;
+        Ok(row.map_err(of_sqlx)?.map(AuditEvent::from))
+    }
+
+    pub(super) async fn list_audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        let (at, request_id) = listing.before.clone().unzip();
+        let query = sqlx::query_as::<_, AuditRow>(sql::AUDIT)
+            .persistent(self.persistent)
+            .bind(listing.consumer.clone())
+            .bind(listing.key)
+            .bind(at.map(StoreTime::micros))
+            .bind(request_id)
+            .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(rows.into_iter().map(AuditEvent::from).collect())
+    }
+}

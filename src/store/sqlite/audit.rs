@@ -1,0 +1,75 @@
+//! Operators' changes, each in one transaction with its audit event.
+
+use sqlx::SqliteConnection;
+
+use super::errors::of_sqlx;
+use super::{insert, replace, sql};
+use crate::domain::StoreTime;
+use crate::store::row::{AuditRow, Row};
+use crate::store::{AuditEvent, AuditListing, Outcome, Reading, StoreError, Write};
+
+/// Nobody else writes meanwhile: what is found stays so until the end.
+pub(super) async fn change(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    write: &Write,
+    event: AuditEvent,
+) -> Result<Outcome, StoreError> {
+    if audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(Outcome::Repeated);
+    }
+    let written = match write {
+        Write::Replace(entry) => replace(connection, &Row::from(entry.as_ref())).await?,
+        Write::Delete(key, version) => {
+            let query = sqlx::query(sql::PURGE).bind(*key).bind(*version).bind(reading.token_clock());
+            let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+            done.rows_affected() == 1
+        }
+        Write::Insert(entry) => {
+            // The insert knows only first grants; the rest of the row follows.
+            let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
+            let fresh = insert(connection, &Row::from(&entry)).await?;
+            entry.version += 1;
+            fresh && replace(connection, &Row::from(&entry)).await?
+        }
+    };
+    if !written {
+        return Ok(Outcome::Lost);
+    }
+    let query = sqlx::query(sql::AUDIT_ADD)
+        .bind(event.request_id)
+        .bind(event.at.micros())
+        .bind(event.actor)
+        .bind(event.action)
+        .bind(event.consumer)
+        .bind(event.key)
+        .bind(event.reason)
+        .bind(event.before)
+        .bind(event.after);
+    query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(Outcome::Done)
+}
+
+pub(super) async fn audited(
+    connection: &mut SqliteConnection,
+    request_id: String,
+) -> Result<Option<AuditEvent>, StoreError> {
+    let query = sqlx::query_as::<_, AuditRow>(sql::AUDITED).bind(request_id);
+    let row = query.fetch_optional(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(row.map(AuditEvent::from))
+}
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    listing: AuditListing,
+) -> Result<Vec<AuditEvent>, StoreError> {
+    let (at, request_id) = listing.before.unzip();
+    let query = sqlx::query_as::<_, AuditRow>(sql::AUDIT)
+        .bind(listing.consumer)
+        .bind(listing.key)
+        .bind(at.map(StoreTime::micros))
+        .bind(request_id)
+        .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.into_iter().map(AuditEvent::from).collect())
+}
