@@ -22,6 +22,7 @@ mod claims;
 mod faults;
 mod garbage;
 mod limits;
+mod operators;
 mod process;
 mod proof;
 mod retention;

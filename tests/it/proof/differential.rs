@@ -1,7 +1,7 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    ClosedBy, Context, Entry, Key, ParkCause, Policy, Span, State, StoreTime, Sweep, decide, sweep,
+    Changed, Context, Entry, Key, Policy, Reason, StoreTime, Sweep, decide, operate, sweep,
 };
 
 use super::run::Run;
@@ -78,13 +78,9 @@ impl Walk {
         }
         let row = self.entry.as_ref().map(told::row);
         self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);
-        if random.percent(2)
-            && let Some(entry) = &mut self.entry
-        {
-            operate(random, entry, self.now);
-            self.log.push(format!("at {} an operator made it {entry:?}", self.now));
+        if random.percent(6) {
+            return self.order();
         }
-        let row = self.row();
         let random = &mut self.random;
         let op = steps::op(random, row.as_ref(), &mut self.known, self.now);
         let behind = random.percent(2);
@@ -125,6 +121,55 @@ impl Walk {
         Ok(said)
     }
 
+    /// An operator's change: both allow it and refuse it alike, and make the same of the row.
+    fn order(&mut self) -> Result<Said, String> {
+        let order = steps::order(&mut self.random);
+        let behind = self.random.percent(2);
+        let key = Key::new("c", "s", "1");
+        let expected_version = self.entry.as_ref().map_or(0, |entry| entry.version);
+        let change = told::change(&order, expected_version);
+        let context = Context {
+            policy: &self.policy,
+            now: StoreTime(self.now),
+            token_offset: self.offset,
+            position: 1,
+            clock_behind: behind,
+        };
+        let row = self.row();
+        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice: 0 };
+        let expected = spec::order(row.as_ref(), &order, &world);
+        let done = operate(&key, self.entry.as_ref(), &change, &context);
+        self.log.push(format!("at {} {order:?}\n  core: {done:?}\n  spec: {expected:?}", self.now));
+        match (done, expected) {
+            (Err(rejection), Err(reason)) if told::word(&format!("{:?}", rejection.reason)) == reason => {
+                return Ok(Said::Error { reason: format!("order refused: {reason}"), state: None });
+            }
+            // Its version too must be below the clock; the spec knows none.
+            (Err(rejection), Ok(None))
+                if rejection.reason == Reason::StoreClockBehind
+                    && expected_version >= self.now + self.offset => {}
+            (Ok(Changed::Entry(next)), Ok(Some(after))) if told::row(&next) == after => {
+                if next.version <= expected_version {
+                    return Err(format!("the version of {next:?} after {expected_version}"));
+                }
+                self.entry = Some(*next);
+            }
+            (Ok(Changed::Gone), Ok(None)) => self.entry = None,
+            (done, expected) => {
+                return Err(format!("the core makes {done:?}, the spec {expected:?}, of {order:?}"));
+            }
+        }
+        let stale = told::change(&order, expected_version + 1);
+        let refused = operate(&key, self.entry.as_ref(), &stale, &context);
+        if self.entry.as_ref().is_some_and(|entry| entry.version != expected_version + 1) && refused.is_ok() {
+            return Err(format!("{stale:?} was allowed on another version"));
+        }
+        Ok(Said::Error {
+            reason: format!("order {}", format!("{order:?}").split(' ').next().unwrap()),
+            state: None,
+        })
+    }
+
     /// The purge: both know alike what may go; half of it goes.
     fn forget(&mut self) -> Result<(), String> {
         let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
@@ -140,47 +185,5 @@ impl Walk {
             self.log.push("forgotten".into());
         }
         Ok(())
-    }
-}
-
-/// What operators do to an entry, as section 6 has it.
-fn operate(random: &mut Random, entry: &mut Entry, now: i64) {
-    let unsettled = matches!(entry.closed_by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark);
-    let now = StoreTime(now);
-    entry.version += 1;
-    entry.updated_at = now;
-    match random.below(4) {
-        0 if matches!(entry.state, State::Received | State::InProgress | State::FailedRetryable) => {
-            if entry.closed_by == ClosedBy::Open {
-                entry.closed_by = ClosedBy::OperatorPark;
-                entry.closed_at = Some(now);
-            }
-            entry.state = State::Parked(ParkCause::Operator);
-            entry.parked_at = Some(now);
-            entry.retain_until = None;
-        }
-        1 => {
-            entry.token = (entry.token + 1).max(now.0 + 1);
-            entry.state = State::Completed;
-            entry.closed_by = ClosedBy::Operator;
-            entry.closed_at = Some(now);
-            entry.parked_at = None;
-            entry.claimant = None;
-            entry.effect_unknown = false;
-            entry.retain_until = Some(now + entry.retention.max(Span::from_days(7)));
-        }
-        _ => {
-            entry.token = (entry.token + 1).max(now.0 + 1);
-            entry.state = State::Received;
-            entry.not_before = now;
-            entry.closed_by = ClosedBy::Operator;
-            entry.closed_at = Some(now);
-            entry.parked_at = None;
-            entry.claimant = None;
-            entry.attempts = 0;
-            entry.result = bytes::Bytes::new();
-            entry.effect_unknown |= unsettled;
-            entry.retain_until = (!entry.effect_doubtful()).then_some(now + Span::from_days(30));
-        }
     }
 }

@@ -8,8 +8,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use idempotency_ledger::domain::{Key, Policy, Span, State};
 use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use tonic::transport::Channel;
 
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};
@@ -69,7 +67,7 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
                     Err((problem, log)) => run.fail(problem, &[("steps", log)]),
                 }
             }
-            let steps = lanes.iter_mut().map(|lane| lane.step(server.client.clone(), now));
+            let steps = lanes.iter_mut().map(|lane| lane.step(&server, now));
             let done: Vec<Result<u64, String>> = join_all(steps).await;
             for (lane, done) in lanes.iter().zip(done) {
                 match done {
@@ -150,8 +148,12 @@ impl Lane {
         }
     }
 
-    /// One call, or one batch.
-    async fn step(&mut self, mut client: LedgerServiceClient<Channel>, now: i64) -> Result<u64, String> {
+    /// One call, one batch, or one operator's change.
+    async fn step(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
+        if self.random.percent(7) {
+            return self.order(server, now).await;
+        }
+        let mut client = server.client.clone();
         let count = if self.random.percent(70) { 1 } else { 2 + self.random.below(4) };
         let mut ops: Vec<(usize, Op)> = Vec::new();
         while (ops.len() as u64) < count {
@@ -174,6 +176,32 @@ impl Lane {
             self.check(*at, op, answer, twice && ops.len() > 1, now)?;
         }
         Ok(count)
+    }
+
+    /// Sent twice: the repeat changes nothing.
+    async fn order(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
+        let order = steps::order(&mut self.random);
+        let at = self.random.below(KEYS as u64) as usize;
+        let request_id = format!("{:x}", self.random.next());
+        let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
+        let (version, done) = wire::order(&mut admin, &key, &order, &request_id).await;
+        let world = World { policy: &self.policy, now, offset: 0, behind: false, choice: 0 };
+        let expected = spec::order(self.rows[at].as_ref(), &order, &world);
+        self.log.push(format!("at {now} key {at} {order:?}\n  said: {done:?}\n  spec: {expected:?}"));
+        match (&done, expected) {
+            (Err(reason), Err(expected)) if reason == expected => {}
+            // Its version too must be below the clock; the spec knows none.
+            (Err(reason), Ok(None)) if reason == "STORE_CLOCK_BEHIND" && version >= now => {}
+            (Ok(Some(_)), Ok(after @ Some(_))) | (Ok(None), Ok(after @ None)) => self.rows[at] = after,
+            (_, expected) => return Err(format!("{order:?} made {done:?}, by the spec {expected:?}")),
+        }
+        if done.is_ok() {
+            let (_, again) = wire::order(&mut admin, &key, &order, &request_id).await;
+            if again != done {
+                return Err(format!("{order:?} made {done:?}, its repeat {again:?}"));
+            }
+        }
+        Ok(1)
     }
 
     fn check(&mut self, at: usize, op: &Op, answer: &Answer, twice: bool, now: i64) -> Result<(), String> {

@@ -433,3 +433,131 @@ pub(crate) fn advice(said: &Said, after: Option<&Row>) -> Option<&'static str> {
         },
     })
 }
+
+/// An operator's change: section 6. The expected version is taken for granted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Order {
+    Redrive { force: bool, drop_fingerprint: bool, admit: bool },
+    Park,
+    Complete { force: bool, result: Vec<u8> },
+    FailTerminal { force: bool, error: String },
+    NotDone { force: bool },
+    Delete { force: bool },
+}
+
+/// What is known after an order, or why it is refused.
+pub(crate) fn order(
+    row: Option<&Row>,
+    order: &Order,
+    world: &World<'_>,
+) -> Result<Option<Row>, &'static str> {
+    let World { policy, now, offset, behind, .. } = *world;
+    let Some(row) = row else {
+        return match order {
+            Order::Redrive { admit: true, .. } if behind => Err("STORE_CLOCK_BEHIND"),
+            Order::Redrive { admit: true, .. } => Ok(Some(admitted(world))),
+            _ => Err("ENTRY_NOT_FOUND"),
+        };
+    };
+    let unsettled = matches!(row.by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark);
+    let at_work = unsettled && now < row.lease_until + row.grace;
+    let danger = row.state == State::Completed || at_work;
+    let forgotten = |state| Row {
+        state,
+        by: ClosedBy::Operator,
+        token: (row.token + 1).max(now + offset + 1),
+        who: None,
+        rearmed: false,
+        started: false,
+        prior: row.prior || row.started,
+        result: Vec::new(),
+        closed_at: now,
+        parked_at: 0,
+        ..row.clone()
+    };
+    let mut after = match order {
+        Order::Redrive { force: false, .. } | Order::Complete { force: false, .. } if danger => {
+            return Err("STATE_NOT_ALLOWED");
+        }
+        Order::FailTerminal { force: false, .. } | Order::NotDone { force: false } if danger => {
+            return Err("STATE_NOT_ALLOWED");
+        }
+        Order::Redrive { drop_fingerprint, .. } => {
+            let mut after = forgotten(State::Received);
+            (after.attempts, after.not_before) = (0, now);
+            after.unknown |= unsettled;
+            if *drop_fingerprint {
+                after.print.clear();
+            }
+            after
+        }
+        Order::Complete { result, .. } => {
+            Row { unknown: false, result: result.clone(), ..forgotten(State::Completed) }
+        }
+        Order::FailTerminal { error, .. } => {
+            Row { unknown: false, error: error.clone(), ..forgotten(State::FailedTerminal) }
+        }
+        Order::NotDone { .. } => {
+            let mut after = forgotten(State::Received);
+            (after.attempts, after.not_before) = (0, now);
+            after.unknown = at_work;
+            after.prior &= at_work;
+            after
+        }
+        Order::Park => {
+            let parkable = matches!(row.state, State::Received | State::InProgress | State::FailedRetryable);
+            if !parkable {
+                return Err("STATE_NOT_ALLOWED");
+            }
+            let mut after = Row { state: State::Parked(ParkCause::Operator), parked_at: now, ..row.clone() };
+            if row.by == ClosedBy::Open {
+                (after.by, after.closed_at) = (ClosedBy::OperatorPark, now);
+            }
+            after
+        }
+        Order::Delete { force } => {
+            let doubt = row.started || row.prior || row.unknown;
+            if !force && (row.state == State::Completed || unsettled || doubt) {
+                return Err("STATE_NOT_ALLOWED");
+            }
+            // A row whose token is not yet below clock + offset is not deleted.
+            return if behind || row.token >= now + offset { Err("STORE_CLOCK_BEHIND") } else { Ok(None) };
+        }
+    };
+    after.changed_at = now;
+    let (from, keep) = keep(&after, policy);
+    after.keep_until = keep.map(|keep| from + keep.max(after.retention));
+    Ok(Some(after))
+}
+
+/// A message that was outside the window, let in all the same.
+fn admitted(world: &World<'_>) -> Row {
+    let World { policy, now, offset, .. } = *world;
+    let mut row = Row {
+        state: State::Received,
+        by: ClosedBy::Operator,
+        token: now + offset + 1,
+        who: None,
+        lease_until: now,
+        grace: policy.reclaim_grace.0,
+        hold_until: now,
+        on_expiry: policy.on_expiry,
+        retention: policy.retention.0,
+        rearmed: false,
+        started: false,
+        prior: false,
+        unknown: false,
+        checkpoint: Vec::new(),
+        attempts: 0,
+        not_before: now,
+        error: String::new(),
+        print: Vec::new(),
+        result: Vec::new(),
+        closed_at: now,
+        parked_at: 0,
+        changed_at: now,
+        keep_until: None,
+    };
+    row.keep_until = Some(now + policy.abandoned_retention.0.max(row.retention));
+    row
+}

@@ -2,7 +2,7 @@
 
 use idempotency_ledger::domain::{Backoff, FailureKind, FingerprintMode, OnExpiry, Policy, Span};
 
-use super::spec::{Op, Row};
+use super::spec::{Op, Order, Row};
 use crate::harness::random::Random;
 
 const SECOND: i64 = 1_000_000;
@@ -106,6 +106,19 @@ pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, 
             started: random.percent(30),
             checkpoint: random.percent(30).then(|| bytes(random, &["", "C1", "C2"])),
         },
+    }
+}
+
+/// An operator's change.
+pub(crate) fn order(random: &mut Random) -> Order {
+    let force = random.percent(40);
+    match random.below(10) {
+        0..3 => Order::Redrive { force, drop_fingerprint: random.percent(30), admit: random.percent(50) },
+        3..5 => Order::Park,
+        5 => Order::Complete { force, result: pick(random, &["", "R3"]).as_bytes().to_vec() },
+        6 => Order::FailTerminal { force, error: "given up".into() },
+        7..9 => Order::NotDone { force },
+        _ => Order::Delete { force },
     }
 }
 

@@ -1,14 +1,15 @@
 //! The core's and the wire's words in those of the spec.
 
 use idempotency_ledger::domain::{
-    Answer, Claim, Claimant, Command, Entry, Reply, Settle, Span, State, StoreTime, Verdict,
+    Action, Answer, Change, Claim, Claimant, Command, Entry, Reply, Resolution, Settle, Span, State,
+    StoreTime, Verdict,
 };
 use idempotency_ledger::rpc::proto::{self, claim_response};
 use tonic::Status;
 use tonic_types::StatusExt as _;
 use uuid::Uuid;
 
-use super::spec::{Op, Row, Said};
+use super::spec::{Op, Order, Row, Said};
 
 pub(crate) fn command(op: &Op) -> Command {
     match op.clone() {
@@ -33,6 +34,24 @@ pub(crate) fn command(op: &Op) -> Command {
             },
         ),
     }
+}
+
+pub(crate) fn change(order: &Order, expected_version: i64) -> Change {
+    let (action, force) = match order.clone() {
+        Order::Redrive { force, drop_fingerprint, admit } => {
+            (Action::Redrive { drop_fingerprint, admit }, force)
+        }
+        Order::Park => (Action::Park, false),
+        Order::Complete { force, result } => {
+            (Action::Resolve(Resolution::Completed { result: result.into() }), force)
+        }
+        Order::FailTerminal { force, error } => {
+            (Action::Resolve(Resolution::FailedTerminal { error }), force)
+        }
+        Order::NotDone { force } => (Action::Resolve(Resolution::Received), force),
+        Order::Delete { force } => (Action::Delete, force),
+    };
+    Change { expected_version, action, force }
 }
 
 /// The row that the spec would know, had it come this far.
@@ -132,7 +151,7 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
 }
 
 /// `LeaseLost` as `LEASE_LOST`.
-fn word(name: &str) -> String {
+pub(crate) fn word(name: &str) -> String {
     let mut word = String::new();
     for (index, letter) in name.chars().enumerate() {
         if letter.is_uppercase() && index > 0 {

@@ -1,6 +1,7 @@
 //! Operations of the spec as calls, and what came back.
 
 use idempotency_ledger::domain::{FailureKind, State};
+use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
@@ -10,7 +11,7 @@ use tonic::transport::Channel;
 use tonic_types::StatusExt as _;
 use uuid::Uuid;
 
-use super::spec::{Op, Said};
+use super::spec::{Op, Order, Said};
 use super::told;
 
 /// What came back for one operation.
@@ -113,6 +114,83 @@ pub(crate) async fn call(
         Action::Release(it) => client.release(it).await.map(|it| Outcome::Release(it.into_inner())),
         Action::Renew(it) => client.renew(it).await.map(|it| Outcome::Renew(it.into_inner())),
     })
+}
+
+/// An operator's change of the entry as it is now: its version then, or why it was refused; with the
+/// version that was expected.
+pub(crate) async fn order(
+    admin: &mut AdminServiceClient<Channel>,
+    key: &proto::EntryKey,
+    order: &Order,
+    request_id: &str,
+) -> (i64, Result<Option<i64>, String>) {
+    let key = Some(key.clone());
+    let seen = admin.get_entry(proto::GetEntryRequest { key: key.clone() }).await;
+    let absent = i64::from(!matches!(order, Order::Redrive { admit: true, .. }));
+    let expected_version = seen.map_or(absent, |seen| seen.into_inner().entry.unwrap().version);
+    let (request_id, reason) = (request_id.to_owned(), "a test".to_owned());
+    let resolve =
+        |force, state: proto::EntryState, result: &[u8], evidence: &str| proto::ResolveEntryRequest {
+            key: key.clone(),
+            request_id: request_id.clone(),
+            expected_version,
+            reason: reason.clone(),
+            force,
+            state: state.into(),
+            result: result.to_vec().into(),
+            evidence: evidence.to_owned(),
+        };
+    let version = |entry: Option<proto::Entry>| entry.map(|entry| entry.version);
+    let done = match order.clone() {
+        Order::Redrive { force, drop_fingerprint, admit } => {
+            let request = proto::RedriveEntryRequest {
+                key: key.clone(),
+                request_id: request_id.clone(),
+                expected_version,
+                reason: reason.clone(),
+                force,
+                drop_fingerprint,
+                admit,
+            };
+            admin.redrive_entry(request).await.map(|it| version(it.into_inner().entry))
+        }
+        Order::Park => {
+            let request = proto::ParkEntryRequest {
+                key: key.clone(),
+                request_id: request_id.clone(),
+                expected_version,
+                reason: reason.clone(),
+            };
+            admin.park_entry(request).await.map(|it| version(it.into_inner().entry))
+        }
+        Order::Complete { force, result } => {
+            let request = resolve(force, proto::EntryState::Completed, &result, "");
+            admin.resolve_entry(request).await.map(|it| version(it.into_inner().entry))
+        }
+        Order::FailTerminal { force, error } => {
+            let request = resolve(force, proto::EntryState::FailedTerminal, b"", &error);
+            admin.resolve_entry(request).await.map(|it| version(it.into_inner().entry))
+        }
+        Order::NotDone { force } => {
+            let request = resolve(force, proto::EntryState::Received, b"", "looked");
+            admin.resolve_entry(request).await.map(|it| version(it.into_inner().entry))
+        }
+        Order::Delete { force } => {
+            let request = proto::DeleteEntryRequest {
+                key: key.clone(),
+                request_id: request_id.clone(),
+                expected_version,
+                reason: reason.clone(),
+                force,
+            };
+            admin.delete_entry(request).await.map(|_| None)
+        }
+    };
+    let refused = |status: Status| match told::refused(&status, None) {
+        Said::Error { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    };
+    (expected_version, done.map_err(refused))
 }
 
 /// One batch for several operations, all claims or all settlements.
