@@ -1,7 +1,7 @@
 //! The checker, checked: histories that it must accept, and histories with one fault each that it
 //! must not.
 
-use super::{Call, Event, Kind, Outcome, Refusal, Rules, check};
+use super::{Call, Event, Kind, Order, Outcome, Refusal, Rules, check};
 
 const RULES: Rules = Rules { lease: 1_000_000, grace: 100_000, park_if_started: true };
 /// When every history begins.
@@ -46,6 +46,10 @@ fn renew(at: i64, started: bool) -> Call {
     Call::Renew { token: token(at), started }
 }
 
+fn order(order: Order, force: bool) -> Call {
+    Call::Order { order, force }
+}
+
 const OK: Outcome = Outcome::Settled { replayed: false, late: false };
 const LATE: Outcome = Outcome::Settled { replayed: false, late: true };
 const REPLAYED: Outcome = Outcome::Settled { replayed: true, late: false };
@@ -72,6 +76,9 @@ fn sound_histories_are_accepted() {
         ("released, then completed by the handler", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, release(5), OK), at(1, 20, 29, complete(5), LATE), at(2, 30, 39, claim(2), Completed)]),
         ("a re-armed lease", &[at(1, 0, 9, claim(1), got(5)), at(1, 1_500, 1_510, claim(1), again(5)), at(2, 2_000, 2_010, claim(2), InProgress), at(1, 3_000, 3_010, claim(1), CLOSED)]),
         ("started, expired, parked", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, renew(5, true), OK), at(2, 1_300, 1_310, claim(2), Parked), at(1, 1_400, 1_410, complete(5), LATE)]),
+        ("parked by an operator, completed by its holder", &[at(1, 0, 9, claim(1), got(5)), at(9, 10, 19, order(Order::Park, false), OK), at(2, 20, 29, claim(2), Parked), at(1, 30, 39, complete(5), LATE)]),
+        ("completed, redriven by force, granted again", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, complete(5), OK), at(9, 20, 29, order(Order::Redrive, true), OK), at(2, 30, 39, claim(2), got(35)), at(1, 40, 49, complete(5), LOST)]),
+        ("deleted, granted anew with a higher token", &[at(1, 0, 9, claim(1), got(5)), at(9, 20, 29, order(Order::Delete, true), OK), at(2, 30, 39, claim(2), got(35))]),
         ("two tokens in one millisecond", &[at(1, 0, 9, claim(1), got(5)), at(1, 5, 9, release(5), OK), at(2, 5, 9, claim(2), Outcome::Acquired { token: token(5) + 1, replayed: false })]),
     ];
     for (name, events) in rows {
@@ -111,6 +118,11 @@ fn each_seeded_fault_is_caught() {
         ("a first complete that says replayed to nobody's complete, undone", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, complete(5), REPLAYED), at(2, 20, 29, claim(2), InProgress)]),
         ("not late, though the lease was long over", &[at(1, 0, 9, claim(1), got(5)), at(1, 2_000, 2_010, complete(5), OK)]),
         ("late, though the lease was alive", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, complete(5), LATE)]),
+        ("redriven under its holder without force", &[at(1, 0, 9, claim(1), got(5)), at(9, 10, 19, order(Order::Redrive, false), OK), at(2, 20, 29, claim(2), got(25))]),
+        ("an old token settles after a redrive", &[at(1, 0, 9, claim(1), got(5)), at(9, 1_200, 1_210, order(Order::Redrive, false), OK), at(1, 1_220, 1_230, complete(5), LATE)]),
+        ("deleted, and the token shrinks", &[at(1, 0, 9, claim(1), got(8)), at(9, 10, 19, order(Order::Delete, true), OK), at(2, 5, 39, claim(2), got(6))]),
+        ("resolved as completed, and granted again", &[at(1, 0, 9, claim(1), got(5)), at(9, 1_200, 1_210, order(Order::Complete, false), OK), at(2, 1_220, 1_230, claim(2), got(1_225))]),
+        ("parked, and granted all the same", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, release(5), OK), at(9, 20, 29, order(Order::Park, false), OK), at(2, 30, 39, claim(2), got(35))]),
         ("a token from the client's future", &[at(1, 0, 9, claim(1), got(50))]),
         ("a lost complete seen, then unseen", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 0, complete(5), Unknown), at(2, 20, 29, claim(2), Completed), at(3, 30, 39, claim(3), InProgress)]),
     ];

@@ -17,11 +17,38 @@ pub(crate) use search::check_linearizable;
 /// What a client asked of a key. Claims are told apart by a number for each claim_id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    Claim { claim: u64 },
-    Complete { token: i64 },
-    Fail { token: i64, kind: Kind },
-    Release { token: i64 },
-    Renew { token: i64, started: bool },
+    Claim {
+        claim: u64,
+    },
+    Complete {
+        token: i64,
+    },
+    Fail {
+        token: i64,
+        kind: Kind,
+    },
+    Release {
+        token: i64,
+    },
+    Renew {
+        token: i64,
+        started: bool,
+    },
+    /// An operator's change of the version that was looked at before.
+    Order {
+        order: Order,
+        force: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Redrive,
+    Park,
+    Complete,
+    FailTerminal,
+    NotDone,
+    Delete,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +69,7 @@ pub(crate) enum Outcome {
     InProgress,
     Failed,
     Parked,
-    /// A settlement was accepted; `late`: after the lease (for Renew: `revived`).
+    /// A settlement or an order was accepted; `late`: after the lease (for Renew: `revived`).
     Settled {
         replayed: bool,
         late: bool,

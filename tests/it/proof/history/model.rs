@@ -1,6 +1,6 @@
 //! One key as a machine that knows times only as intervals: which states an answer can lead to.
 
-use super::{Call, Event, Kind, Outcome, Refusal, Rules};
+use super::{Call, Event, Kind, Order, Outcome, Refusal, Rules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -22,7 +22,10 @@ enum By {
     FailTerminal,
     FailPark,
     Release,
+    /// Or an operator's park: both leave the token to its holder.
     Expiry,
+    /// An operator's redrive or resolve: the claim is forgotten.
+    Operator,
 }
 
 /// The state of a key.
@@ -65,7 +68,49 @@ impl State {
             | Call::Fail { token, .. }
             | Call::Release { token }
             | Call::Renew { token, .. } => self.settled(token, event, rules),
+            Call::Order { order, force } => match event.outcome {
+                Outcome::Settled { .. } | Outcome::Unknown => {
+                    self.ordered(order, force, event, rules).into_iter().collect()
+                }
+                _ => Vec::new(),
+            },
         }
+    }
+
+    /// What an operator's change makes of the key; none: it was not allowed.
+    fn ordered(&self, order: Order, force: bool, event: &Event, rules: &Rules) -> Option<State> {
+        if self.phase == Phase::Absent {
+            return None;
+        }
+        let open = self.by == By::Open;
+        let unsettled = open || self.by == By::Expiry;
+        let rested = event.returned >= self.lease.0.saturating_add(rules.grace);
+        let floor = self.floor.max(self.token.unwrap_or(0));
+        let forgotten = |phase| State {
+            phase,
+            by: By::Operator,
+            token: None,
+            floor,
+            claim: 0,
+            started: false,
+            rearmed: false,
+            ..*self
+        };
+        let danger = self.phase == Phase::Completed || (unsettled && !rested);
+        let allowed = match order {
+            Order::Park => matches!(self.phase, Phase::Waiting | Phase::Held),
+            Order::Delete => force || !(self.phase == Phase::Completed || unsettled),
+            Order::Redrive | Order::Complete | Order::FailTerminal | Order::NotDone => force || !danger,
+        };
+        allowed.then(|| match order {
+            Order::Park if open => State { phase: Phase::Parked, by: By::Expiry, ..*self },
+            Order::Park => State { phase: Phase::Parked, ..*self },
+            Order::Redrive | Order::NotDone => forgotten(Phase::Waiting),
+            Order::Complete => forgotten(Phase::Completed),
+            Order::FailTerminal => forgotten(Phase::Failed),
+            // What was granted before is still higher than nothing.
+            Order::Delete => State { floor, ..State::ABSENT },
+        })
     }
 
     fn claimed(&self, claim: u64, event: &Event, rules: &Rules) -> Vec<State> {
@@ -241,9 +286,9 @@ impl State {
     fn applied(&self, event: &Event, rules: &Rules) -> Option<State> {
         let ended = |phase, by| Some(State { phase, by, ..*self });
         match event.call {
-            Call::Claim { .. } => None,
+            Call::Claim { .. } | Call::Order { .. } => None,
             Call::Complete { .. } => match self.by {
-                By::Complete | By::FailTerminal => None,
+                By::Complete | By::FailTerminal | By::Operator => None,
                 By::Open | By::Release | By::FailRetryable | By::FailPark | By::Expiry => {
                     ended(Phase::Completed, By::Complete)
                 }
@@ -275,7 +320,7 @@ impl State {
             Call::Fail { kind: Kind::Terminal, .. } => matches!(self.by, By::FailTerminal | By::Expiry),
             Call::Fail { kind: Kind::Park, .. } => matches!(self.by, By::FailPark | By::Expiry),
             Call::Release { .. } => self.by == By::Release,
-            Call::Claim { .. } | Call::Renew { .. } => false,
+            Call::Claim { .. } | Call::Renew { .. } | Call::Order { .. } => false,
         }
     }
 
@@ -285,7 +330,7 @@ impl State {
             return None;
         }
         match call {
-            Call::Claim { .. } => None,
+            Call::Claim { .. } | Call::Order { .. } => None,
             Call::Complete { .. } => (self.by == By::FailTerminal).then_some(Refusal::ClaimClosed),
             Call::Release { .. } if self.by == By::Open => self.started.then_some(Refusal::EffectStarted),
             Call::Fail { .. } | Call::Release { .. } | Call::Renew { .. } => {

@@ -169,9 +169,7 @@ impl Client {
         key: &KeyLog,
         call: Call,
     ) -> Result<Outcome, Status> {
-        let name =
-            proto::EntryKey { consumer: key.consumer.into(), source: "live".into(), id: key.id.clone() };
-        let key = Some(name);
+        let key = Some(key.name());
         let zero = Some(prost_types::Duration::default());
         let settled = |replayed, late| Outcome::Settled { replayed, late };
         Ok(match call {
@@ -214,6 +212,7 @@ impl Client {
                 let request = proto::ReleaseRequest { key, token, delay: zero };
                 settled(stub.release(timely(request)).await?.into_inner().replayed, false)
             }
+            Call::Order { .. } => panic!("consumers give no orders"),
             Call::Renew { token, started } => {
                 let request =
                     proto::RenewRequest { key, token, effect_started: started, ..Default::default() };

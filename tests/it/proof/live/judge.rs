@@ -8,11 +8,13 @@ use sqlx::Row as _;
 use super::client::Client;
 use super::world::{GRACE, KeyLog, LEASE, World};
 use crate::harness::postgres::Cluster;
-use crate::proof::history::{self, Call, Kind, Outcome};
+use crate::proof::history::{self, Call, Outcome};
 use crate::proof::run::Run;
 
 /// How many clients end the keys.
 const FINISHERS: u64 = 8;
+/// Their numbers begin here.
+const FINISHER: u64 = 1_000_000;
 /// A key that can not be had for so long is stranded.
 const STRANDED: Duration = Duration::from_secs(20);
 
@@ -21,7 +23,7 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
     let keys = world.take_keys();
     let finishers: Vec<_> = (0..FINISHERS)
         .map(|number| {
-            let client = Client::new(world, 1_000 + number);
+            let client = Client::new(world, FINISHER + number);
             let share: Vec<_> =
                 keys.iter().skip(number as usize).step_by(FINISHERS as usize).cloned().collect();
             tokio::spawn(finish(client, share))
@@ -73,13 +75,14 @@ async fn finish(mut client: Client, keys: Vec<Arc<KeyLog>>) -> Result<(), String
     Ok(())
 }
 
-/// Somebody was told that the message is done, or given up, or waits for a person.
+/// A finisher was told that the message is done, or given up, or waits for a person.
 fn ended(key: &KeyLog) -> bool {
-    key.events.lock().unwrap().iter().any(|event| match (event.call, event.outcome) {
-        (_, Outcome::Completed | Outcome::Failed | Outcome::Parked)
-        | (Call::Complete { .. }, Outcome::Settled { .. }) => true,
-        (Call::Fail { kind, .. }, Outcome::Settled { replayed: false, .. }) => kind != Kind::Retryable,
-        _ => false,
+    key.events.lock().unwrap().iter().filter(|event| event.client >= FINISHER).any(|event| {
+        matches!(
+            (event.call, event.outcome),
+            (_, Outcome::Completed | Outcome::Failed | Outcome::Parked)
+                | (Call::Complete { .. }, Outcome::Settled { .. })
+        )
     })
 }
 

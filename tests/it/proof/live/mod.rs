@@ -4,6 +4,7 @@
 mod client;
 mod harm;
 mod judge;
+mod operator;
 mod pauses;
 mod proxy;
 mod replicas;

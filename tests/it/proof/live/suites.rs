@@ -9,7 +9,7 @@ use super::client::Client;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
 use super::world::World;
-use super::{harm, judge, pauses};
+use super::{harm, judge, operator, pauses};
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
@@ -85,6 +85,23 @@ async fn histories_are_linearizable() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     live.end("three replicas".into()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_and_consumers_agree() {
+    let mut live = Live::start("live-operators", 5_000, 16).await;
+    for number in 0..2 {
+        live.clients.push(tokio::spawn(operator::work(Arc::clone(&live.world), number)));
+    }
+    loop {
+        let calls = live.world.calls.load(Ordering::Relaxed);
+        live.run.progress(calls, "calls of consumers");
+        if calls >= live.run.size {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    live.end("three replicas, two operators".into()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

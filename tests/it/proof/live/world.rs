@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use idempotency_ledger::rpc::proto;
+
 use crate::harness::random::Random;
 use crate::proof::history::{Event, Outcome, Rules};
 
@@ -43,6 +45,10 @@ pub(crate) struct KeyLog {
 }
 
 impl KeyLog {
+    pub(crate) fn name(&self) -> proto::EntryKey {
+        proto::EntryKey { consumer: self.consumer.into(), source: "live".into(), id: self.id.clone() }
+    }
+
     pub(crate) fn rules(&self) -> Rules {
         Rules { lease: micros(LEASE), grace: micros(GRACE), park_if_started: self.consumer == "careful" }
     }
