@@ -87,10 +87,19 @@ pub struct Context<'a> {
     pub clock_behind: bool,
 }
 
+/// First versions are multiples of this.
+pub(super) const VERSION_STEP: i64 = 1_000;
+
 impl Context<'_> {
     /// The token of a new grant: it strictly grows per key.
     pub(super) fn next_token(&self, old: i64) -> i64 {
         old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
+    }
+
+    /// The version of a new row: clock + offset, to the millisecond, so that it does not tell the token.
+    pub(super) fn first_version(&self) -> i64 {
+        let token_clock = self.token_clock();
+        token_clock - token_clock.rem_euclid(VERSION_STEP)
     }
 
     /// Clock + offset.
@@ -128,7 +137,7 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
     if let Some(next) = &mut decision.write {
         // A key that was forgotten and is granted anew never has a version that it had before: what was
         // decided on its old row can not be written over the new one.
-        next.version = entry.map_or(context.token_clock(), |old| old.version + 1);
+        next.version = entry.map_or_else(|| context.first_version(), |old| old.version + 1);
         next.updated_at = context.now;
         next.retain_until = super::retention::retain_until(next, context.policy);
     }

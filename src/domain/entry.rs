@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::decide::VERSION_STEP;
 use super::{Key, OnExpiry, Policy, Span, StoreTime};
 
 /// How many past attempts an entry remembers.
@@ -116,7 +117,7 @@ pub struct Attempt {
 pub struct Entry {
     /// The key.
     pub key: Key,
-    /// Clock + offset at the first grant, and one more with each write: the compare in
+    /// Clock + offset at the first grant, in whole milliseconds, and one more with each write: the compare in
     /// compare-and-swap.
     pub version: i64,
     /// The fencing token of the current or last claim.
@@ -282,7 +283,7 @@ impl Entry {
     #[must_use]
     pub fn stamped(mut self, now: StoreTime, token_clock: i64) -> Entry {
         self.token = self.token.saturating_add(token_clock);
-        self.version = self.version.saturating_add(token_clock);
+        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));
         let shift = |instant: StoreTime| instant + Span(now.0);
         self.granted_at = shift(self.granted_at);
         self.lease_until = shift(self.lease_until);

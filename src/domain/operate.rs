@@ -125,7 +125,7 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
     next.closed_by = ClosedBy::Operator;
     next.closed_at = Some(context.now);
     next.sweep_at = retention::first_sweep(context.policy, context.now);
-    next.version = context.token_clock();
+    next.version = context.first_version();
     next.retain_until = retention::retain_until(&next, context.policy);
     Ok(Changed::Entry(Box::new(next)))
 }
@@ -243,7 +243,7 @@ fn delete(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<Chang
         ));
     }
     // As with the purge: a later token or version of this key must not be lower.
-    if context.clock_behind || entry.token.max(entry.version) >= context.token_clock() {
+    if context.clock_behind || !retention::forgettable(entry, context.token_clock()) {
         return Err(clock_behind());
     }
     Ok(Changed::Gone)
@@ -256,7 +256,7 @@ fn not_allowed(entry: &Entry, why: &str) -> Rejection {
 fn clock_behind() -> Rejection {
     Rejection::new(
         Reason::StoreClockBehind,
-        "the store's clock has not yet passed what was handed out for this key: try again in a moment, or have \
-         token_offset raised",
+        "what was handed out for this key is too young to be forgotten: try again in a minute; if the store's clock \
+         runs behind, wait until it has caught up, or have token_offset raised",
     )
 }

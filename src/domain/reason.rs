@@ -92,6 +92,15 @@ impl Rejection {
         Rejection { violations, ..Rejection::new(Reason::InvalidField, list.join("; ")) }
     }
 
+    /// The refusal of an item of a batch: fields get the item's path, where they have none yet.
+    #[must_use]
+    pub fn within(mut self, prefix: &str) -> Rejection {
+        for violation in self.violations.iter_mut().filter(|one| !one.field.starts_with(prefix)) {
+            violation.field.insert_str(0, prefix);
+        }
+        self
+    }
+
     /// Worth waking somebody, where `alert` says why.
     #[must_use]
     pub fn alerting(mut self, alert: Option<&'static str>) -> Rejection {

@@ -10,6 +10,17 @@ pub const PURGE_MARGIN: Span = Span::from_secs(3_600);
 /// purge looks at an entry need not move when it is completed.
 const SWEEP_SLACK: Span = Span::from_secs(3_600);
 
+/// How long tokens and versions must lie behind clock + offset before their entry may be forgotten. An
+/// insert reads the clock before it may have to wait for a lock, and no statement takes this long: so no
+/// later row of the key begins with a lower one.
+const SETTLED: Span = Span::from_secs(60);
+
+/// Whether a later token and version of the key are certainly higher.
+#[must_use]
+pub(super) fn forgettable(entry: &Entry, token_clock: i64) -> bool {
+    entry.token.max(entry.version).saturating_add(SETTLED.micros()) < token_clock
+}
+
 /// What the purge does with an entry that it looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
@@ -56,8 +67,7 @@ pub(super) fn first_sweep(policy: &Policy, now: StoreTime) -> StoreTime {
 
 /// Whether an entry may be forgotten, by its own promise and by the policy as it stands now.
 ///
-/// `token_clock` is the store's clock plus `token_offset`: a token or version that it has not passed
-/// yet must not be forgotten, or a later one for the same key could be lower.
+/// `token_clock` is the store's clock plus `token_offset`.
 #[must_use]
 pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Sweep {
     let later = now + policy.retention.max(SWEEP_SLACK);
@@ -67,7 +77,7 @@ pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -
     let due = promised.max(from + retention.max(policy.retention)) + PURGE_MARGIN;
     if due > now {
         Sweep::LookAgain(due)
-    } else if entry.token.max(entry.version) >= token_clock {
+    } else if !forgettable(entry, token_clock) {
         Sweep::LookAgain(now + SWEEP_SLACK)
     } else {
         Sweep::Purge

@@ -241,6 +241,9 @@ fn failed(entry: &Entry, replayed: bool, context: &Context<'_>) -> Reply {
 /// from key and token: the same on a repeat, different for the next attempt.
 fn backoff(policy: &Policy, entry: &Entry) -> Span {
     let backoff = &policy.backoff;
+    if backoff.initial == Span::ZERO {
+        return Span::ZERO;
+    }
     let exponent = entry.attempts.saturating_sub(1).clamp(0, 1_000);
     let full = (as_f64(backoff.initial) * backoff.multiplier.powi(exponent)).min(as_f64(backoff.max));
     let mut hasher = Sha256::new();

@@ -273,20 +273,29 @@ impl<'a> Batch<'a> {
                 }
             }
             // One row spoils the statement for all: halve it until that one stands alone.
+            StoreError::NotApplied(Fault::Permanent(_) | Fault::Locked(_)) if part.len() > 1 => {
+                let half = part.split_off(part.len() / 2);
+                work.push(half);
+                work.push(part);
+            }
             StoreError::NotApplied(Fault::Permanent(text)) => {
-                if part.len() > 1 {
-                    let half = part.split_off(part.len() / 2);
-                    work.push(half);
-                    work.push(part);
-                } else {
-                    tracing::error!(error = text, "the store refuses a command for good");
-                    let rejection = Rejection::new(
-                        Reason::Internal,
-                        "the store refuses this command for good; nothing was changed",
-                    );
-                    for pending in part {
-                        self.deliver(pending.unit, Err(rejection.clone()));
-                    }
+                tracing::error!(error = text, "the store refuses a command for good");
+                let rejection = Rejection::new(
+                    Reason::Internal,
+                    "the store refuses this command for good; nothing was changed",
+                );
+                for pending in part {
+                    self.deliver(pending.unit, Err(rejection.clone()));
+                }
+            }
+            StoreError::NotApplied(Fault::Locked(text)) => {
+                tracing::warn!(error = text, "somebody holds the row of an entry");
+                let rejection = Rejection::new(
+                    Reason::Overloaded,
+                    "another session of the database holds this entry's row; nothing was changed: try again later",
+                );
+                for pending in part {
+                    self.deliver(pending.unit, Err(rejection.clone()));
                 }
             }
             StoreError::NotApplied(Fault::Conflict(text)) => {
@@ -343,7 +352,10 @@ impl<'a> Batch<'a> {
     /// Answers. Where it is unknown whether an earlier try was applied, no answer may say that the
     /// call was certainly not applied.
     fn deliver(&mut self, unit: Unit, answer: Answer) {
-        let answer = if unit.unknown > 0 && answer.is_err() { Err(lost()) } else { answer };
+        let answer = match answer {
+            Err(rejection) if unit.unknown > 0 => Err(lost().alerting(rejection.alert)),
+            answer => answer,
+        };
         self.outcome.again.extend(unit.answer(answer));
     }
 }

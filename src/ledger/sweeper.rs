@@ -1,14 +1,15 @@
 //! The purge: forgets entries whose retention is over, in bounded batches, throttled, on a
 //! connection of its own. Several replicas may sweep at once: each deletion repeats its condition.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::rt::{Instant, sleep, timeout};
-use crate::domain::{Sweep, sweep};
-use crate::store::{Session, StoreError};
+use crate::domain::{Policy, Span, Sweep, sweep};
+use crate::store::{Remembered, Session, StoreError};
 
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +65,12 @@ async fn batch(
         *session = Some(shared.store.open().await?);
     }
     let Some(session) = session else { return Ok(0) };
+    let (_, remembered) = session.remembered().await?;
+    let in_force = InForce::of(&remembered);
     let (reading, entries) = session.due(limit).await?;
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
-        let policy = shared.policies.of(entry.key.consumer());
+        let policy = in_force.longer(entry.key.consumer(), &shared.policies.of(entry.key.consumer()));
         match sweep(entry, &policy, reading.now, reading.token_clock()) {
             Sweep::Purge => over.push((entry.key.hash(), entry.version)),
             Sweep::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
@@ -83,4 +86,21 @@ async fn batch(
         tracing::info!(purged, "entries forgotten after their retention");
     }
     Ok(entries.len())
+}
+
+/// The retentions that the store has written down. Another replica may have put longer ones in force:
+/// what it still answers for is not to be forgotten by this one.
+struct InForce<'a>(HashMap<&'a str, Span>);
+
+impl InForce<'_> {
+    fn of(remembered: &[Remembered]) -> InForce<'_> {
+        let known = remembered.iter().filter_map(|one| Some((one.consumer.as_str(), one.retention?)));
+        InForce(known.collect())
+    }
+
+    fn longer(&self, consumer: &str, policy: &Policy) -> Policy {
+        let written = self.0.get(consumer).or_else(|| self.0.get(""));
+        let retention = written.map_or(policy.retention, |written| policy.retention.max(*written));
+        Policy { retention, ..policy.clone() }
+    }
 }

@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 
 use super::batch::{Batch, Outcome};
 use super::queue::Unit;
-use super::rt::{Instant, sleep};
+use super::rt::{Instant, sleep, timeout};
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::store::{Fault, Session, StoreError};
@@ -16,6 +16,10 @@ use crate::store::{Fault, Session, StoreError};
 /// How long a worker waits after it failed to open a session; meanwhile callers are refused at
 /// once.
 const REOPEN_AFTER: Duration = Duration::from_millis(250);
+/// How many batches' worth of units may wait in a worker for others of the same key.
+const CARRIED_BATCHES_MAX: usize = 4;
+/// How long opening a session may take, whatever the store does meanwhile.
+const OPEN_WITHIN: Duration = Duration::from_secs(12);
 
 /// Runs a worker, and starts it anew when it dies. Those who waited for it are answered
 /// `OUTCOME_UNKNOWN`, since their answers are dropped with it.
@@ -41,9 +45,12 @@ async fn run(shared: &Shared, batch_max: usize) {
                 None => return,
             }
         } else {
-            shared.queue.try_pull(batch_max.saturating_sub(carried.len()))
+            // Many calls for one key wait for each other, but must not keep the others out.
+            let half =
+                if carried.len() < batch_max * CARRIED_BATCHES_MAX { batch_max.div_ceil(2) } else { 0 };
+            shared.queue.try_pull(batch_max.saturating_sub(carried.len()).max(half))
         };
-        let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
+        let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh, batch_max);
         carried = next;
         if session.is_none() && Instant::now() >= reopen_at {
             session = open(shared).await;
@@ -66,17 +73,15 @@ async fn run(shared: &Shared, batch_max: usize) {
 }
 
 async fn open(shared: &Shared) -> Option<Box<dyn Session>> {
-    match shared.store.open().await {
-        Ok(session) => Some(session),
-        Err(StoreError::NotApplied(fault @ Fault::Schema(_))) => {
+    match timeout(OPEN_WITHIN, shared.store.open()).await {
+        Ok(Ok(session)) => return Some(session),
+        Ok(Err(StoreError::NotApplied(fault @ Fault::Schema(_)))) => {
             tracing::error!(%fault, "the store can not be used");
-            None
         }
-        Err(error) => {
-            tracing::warn!(%error, "the store can not be opened");
-            None
-        }
+        Ok(Err(error)) => tracing::warn!(%error, "the store can not be opened"),
+        Err(_) => tracing::warn!(within = ?OPEN_WITHIN, "the store does not answer"),
     }
+    None
 }
 
 /// There is no session: whatever was never sent is certainly not applied.
@@ -90,8 +95,8 @@ fn refuse(batch: Vec<Unit>) {
     }
 }
 
-/// The units of one batch: each key once, nobody who has gone away. The others come next.
-fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>) -> (Vec<Unit>, Vec<Unit>) {
+/// The units of one batch: at most `max`, each key once, nobody who has gone away. The others come next.
+fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>, max: usize) -> (Vec<Unit>, Vec<Unit>) {
     let mut keys = HashSet::with_capacity(carried.len() + fresh.len());
     let mut batch = Vec::with_capacity(carried.len() + fresh.len());
     let mut next = Vec::new();
@@ -99,7 +104,7 @@ fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>) -> (Vec<Unit>, Vec<Unit>) {
         if unit.abandoned() {
             continue;
         }
-        if keys.insert(unit.key.hash()) {
+        if batch.len() < max && keys.insert(unit.key.hash()) {
             batch.push(unit);
         } else {
             next.push(unit);

@@ -281,6 +281,11 @@ fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
     }
 }
 
+/// To the millisecond: the microseconds of a grant would tell its token.
+fn shown(instant: StoreTime) -> prost_types::Timestamp {
+    timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
+}
+
 /// An entry as operators see it: without token and `claim_id`.
 pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
@@ -312,12 +317,12 @@ pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         attempts: entry.attempts,
         owner: claimant.owner,
         principal: claimant.principal,
-        granted_at: Some(timestamp(entry.granted_at)),
-        lease_until: Some(timestamp(entry.lease_until)),
-        hold_until: Some(timestamp(entry.hold_until)),
-        not_before: waits.then(|| timestamp(entry.not_before)),
-        closed_at: entry.closed_at.map(timestamp),
-        parked_at: entry.parked_at.map(timestamp),
+        granted_at: Some(shown(entry.granted_at)),
+        lease_until: Some(shown(entry.lease_until)),
+        hold_until: Some(shown(entry.hold_until)),
+        not_before: waits.then(|| shown(entry.not_before)),
+        closed_at: entry.closed_at.map(shown),
+        parked_at: entry.parked_at.map(shown),
         last_error: entry.last_error,
         effect_started: entry.effect_started,
         prior_effect_started: entry.prior_effect_started,
@@ -326,9 +331,9 @@ pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         fingerprint: entry.fingerprint,
         result_bytes: i32::try_from(entry.result.len()).unwrap_or(i32::MAX),
         checkpoint_bytes: i32::try_from(entry.checkpoint.len()).unwrap_or(i32::MAX),
-        retain_until: entry.retain_until.map(timestamp),
-        created_at: Some(timestamp(entry.created_at)),
-        updated_at: Some(timestamp(entry.updated_at)),
+        retain_until: entry.retain_until.map(shown),
+        created_at: Some(shown(entry.created_at)),
+        updated_at: Some(shown(entry.updated_at)),
         policy_version: entry.policy_version,
         retention: Some(duration(entry.retention)),
         traceparent: entry.traceparent,

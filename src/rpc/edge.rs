@@ -13,8 +13,8 @@ use tower::{Layer, Service};
 use super::errors::{self, During};
 use crate::domain::{Reason, Rejection, Violation};
 
-/// Answers this much before the client's deadline, so that the answer still arrives.
-const DEADLINE_MARGIN: Duration = Duration::from_millis(10);
+/// A tenth of the client's time, and not more than this, is left for the answer to arrive.
+const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(200);
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ where
         let ours = request.uri().path().starts_with("/idempotency.ledger.v1.");
         let during = if request.uri().path().ends_with("Claim") { During::Claim } else { During::Other };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
-            asked.saturating_sub(DEADLINE_MARGIN.min(asked / 10)).min(options.deadline_max)
+            asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
         let answer = self.inner.call(request);
         Box::pin(async move {

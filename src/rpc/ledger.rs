@@ -146,10 +146,14 @@ impl LedgerService for LedgerRpc {
         });
         let answers = self.submit_all(asked.collect()).await;
         let answers = answers.map_err(|rejection| errors::status(&rejection, During::Claim))?;
-        let responses = answers.into_iter().map(|answer| match answer.and_then(verdict) {
-            Ok(response) => response,
-            Err(rejection) => convert::rejected_claim(errors::rejected(&rejection, During::Claim)),
-        });
+        let responses =
+            answers.into_iter().enumerate().map(|(index, answer)| match answer.and_then(verdict) {
+                Ok(response) => response,
+                Err(rejection) => {
+                    let rejection = rejection.within(&format!("requests[{index}]."));
+                    convert::rejected_claim(errors::rejected(&rejection, During::Claim))
+                }
+            });
         let mut responses: Vec<_> = responses.collect();
         fit(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchClaimResponse { responses }))

@@ -85,6 +85,8 @@ pub async fn serve(
     }
     tracing::info!(wait = ?options.drain_wait, "draining: not serving any more");
     follow.abort();
+    // Only once it has ended can it not say SERVING again.
+    let _ended = follow.await;
     health.set_serving(false);
     sleep(options.drain_wait).await;
     health.end();

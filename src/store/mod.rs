@@ -47,6 +47,9 @@ pub enum Fault {
     /// The statement lost against another one and may be repeated at once.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// Somebody holds one of its rows, and does not let go.
+    #[error("{0}")]
+    Locked(String),
     /// A row of the batch is at fault: no repeat will help.
     #[error("refused for good: {0}")]
     Permanent(String),
@@ -258,8 +261,8 @@ pub trait Session: Send {
     /// Sets when the purge looks again, where the version is still the same.
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
 
-    /// Deletes entries whose version is still the one that was judged, and is, like the token, below
-    /// clock + offset.
+    /// Deletes entries whose version is still the one that was judged, and is, like the token, a minute
+    /// below clock + offset.
     async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError>;
 
     /// Writes an operator's change and its audit event, both or neither.

@@ -1,5 +1,6 @@
 //! What operators see.
 
+use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto;
 
 use crate::harness::details::{acquired, claim, key, refusal};
@@ -10,6 +11,7 @@ on_both_stores!(an_entry_is_shown_without_token_and_claim_id, lists_page_through
 
 async fn an_entry_is_shown_without_token_and_claim_id(kind: Kind) {
     let mut server = TestServer::start(kind).await;
+    server.advance(Span(123_457)).await;
     let mut request = tonic::Request::new(claim("c", "1"));
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     request.metadata_mut().insert("traceparent", trace.parse().unwrap());
@@ -22,7 +24,18 @@ async fn an_entry_is_shown_without_token_and_claim_id(kind: Kind) {
     );
     assert_eq!((seen.principal.as_str(), seen.traceparent.as_str()), ("anonymous", trace));
     assert!(!seen.expired && seen.lease_until.is_some() && seen.retain_until.is_some());
-    assert!(!format!("{seen:?}").contains(&held.token.to_string()), "the token is not shown");
+    // Neither now nor after any change; nor does an instant tell when exactly it was made.
+    for _ in 0..4 {
+        let asked = proto::GetEntryRequest { key: key("c", "1") };
+        let seen = server.admin.get_entry(asked).await.unwrap().into_inner().entry.unwrap();
+        assert!(!format!("{seen:?}").contains(&held.token.to_string()), "the token is not shown");
+        for at in [seen.granted_at, seen.lease_until, seen.hold_until, seen.created_at, seen.updated_at] {
+            assert_eq!(at.unwrap().nanos % 1_000_000, 0, "{seen:?}");
+        }
+        server.advance(Span::from_secs(1)).await;
+        let renew = proto::RenewRequest { key: key("c", "1"), token: held.token, ..Default::default() };
+        server.client.renew(renew).await.unwrap();
+    }
     let missing = proto::GetEntryRequest { key: key("c", "2") };
     let refused = refusal(&server.admin.get_entry(missing).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (tonic::Code::NotFound, "ENTRY_NOT_FOUND"));

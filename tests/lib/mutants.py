@@ -44,7 +44,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
         (POSTGRES, "WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token)", "WHERE e.key = r.key AND greatest(e.version, e.token)"),
-        (SQLITE, "WHERE key = ?1 AND version = ?2 AND max(version, token) < ?3", "WHERE key = ?1 AND ?2 > 0 AND max(version, token) < ?3"),
+        (SQLITE, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
         ("src/ledger/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
@@ -58,7 +58,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
-        (POSTGRES, "SELECT r.key, c.token_clock, c.token_clock + r.token,", "SELECT r.key, c.token_clock, r.token,"),
+        (POSTGRES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "c.token_clock - c.token_clock % 1000, r.token,"),
         ("src/domain/entry.rs", "        self.token = self.token.saturating_add(token_clock);\n", ""),
     ]),
     Mutant("8", "reclaimed without the grace", DIFFERENTIAL, [
@@ -93,8 +93,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
     ]),
     Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
-        (POSTGRES, "SELECT r.key, c.token_clock, c.token_clock + r.token,", "SELECT r.key, 1, c.token_clock + r.token,"),
-        ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock);\n", "        self.version = 1;\n"),
+        (POSTGRES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "1, c.token_clock + r.token,"),
+        ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
         (SETTLE, "    next.not_before = context.now + delay;\n", "    next.not_before = context.now + delay;\n    next.effect_unknown = false;\n"),

@@ -15,6 +15,10 @@ impl PgSession {
         write: &Write,
         event: &AuditEvent,
     ) -> Result<Outcome, StoreError> {
+        // Outside: what is learnt in a transaction that is rolled back would be wrong.
+        if let Write::Insert(entry) = write {
+            self.learn_names(std::slice::from_ref(entry)).await?;
+        }
         self.plain("BEGIN").await?;
         let outcome = self.within_transaction(write, event).await?;
         let end = if outcome == Outcome::Done { "COMMIT" } else { "ROLLBACK" };

@@ -80,6 +80,14 @@ async fn check(connection: &mut PgConnection, serving: bool) -> Result<(), Store
                 .into(),
         ));
     }
+    let standbys: String = row.try_get("standbys").map_err(of_sqlx)?;
+    if synchronous_commit == "local" && !standbys.is_empty() {
+        return Err(schema(
+            "synchronous_standby_names is set but synchronous_commit is local, so a failover could lose commits \
+             after they were answered: set it to on, at least for this role"
+                .into(),
+        ));
+    }
     if !row.try_get::<bool, _>("fsync").map_err(of_sqlx)? {
         tracing::warn!("the server runs with fsync = off: a crash of its machine can lose what was answered");
     }

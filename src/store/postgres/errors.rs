@@ -17,8 +17,10 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
     let text = error.to_string();
     let code = database.code().unwrap_or_default().into_owned();
     let fault = match code.as_str() {
-        // Deadlock, serialization failure, lock timeout.
-        "40P01" | "40001" | "55P03" => Fault::Conflict(text),
+        // Deadlock, serialization failure.
+        "40P01" | "40001" => Fault::Conflict(text),
+        // Lock timeout.
+        "55P03" => Fault::Locked(text),
         // Read-only, statement timeout, cannot connect now.
         "25006" | "57014" | "57P03" => Fault::Unavailable(text),
         // A shutdown may hit a statement whose commit only waits for a standby.

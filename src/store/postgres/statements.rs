@@ -32,13 +32,14 @@ pub const ALL: &[&str] = &[
 /// was never analysed the planner would otherwise read all of a consumer's rows for one key.
 pub(super) const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
-SET enable_mergejoin = off; SET jit = off; SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
+SET enable_mergejoin = off; SET jit = off; SET lock_timeout = '1s'; SET statement_timeout = '10s'; \
 SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
 
 pub(super) const TRUST: &str = "\
 -- ledger.trust
 SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
        current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('synchronous_standby_names') AS standbys,
        current_setting('fsync')::boolean AS fsync,
        current_setting('server_version_num')::int AS version,
        to_regclass('ledger.meta') IS NOT NULL AS migrated";
@@ -70,7 +71,7 @@ WITH clock AS MATERIALIZED (
         created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
         state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
         id, principal, owner, traceparent, fingerprint)
-    SELECT r.key, c.token_clock, c.token_clock + r.token, c.clock_now + r.at,
+    SELECT r.key, c.token_clock - c.token_clock % 1000, c.token_clock + r.token, c.clock_now + r.at,
            c.clock_now + r.lease_until, r.grace, c.clock_now + r.hold_until, r.retention,
            c.clock_now + r.at, c.clock_now + r.sweep_at, c.clock_now + r.at, c.clock_now + r.at,
            c.clock_now + r.retain_until, r.claim_id, r.consumer, r.source,
@@ -182,7 +183,7 @@ pub(super) const PURGE: &str = "\
 WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
 DELETE FROM ledger.entries e
 USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
-WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token) < c.token_clock
+WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token) + 60000000 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 pub(super) const CONSUMERS_ADD: &str = "\

@@ -18,7 +18,11 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 /// Locks the file for this process. The operating system ends the lock with the process, however
 /// it dies.
 pub(super) fn lock(path: &Path) -> Result<File, String> {
-    let beside = path.with_extension("lock");
+    // The same file by another name has the same lock.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut beside = path.clone().into_os_string();
+    beside.push(".lock");
+    let beside = std::path::PathBuf::from(beside);
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&beside);
     let file = opened
         .map_err(|error| format!("{}: {error}; the folder must exist and be writable", beside.display()))?;

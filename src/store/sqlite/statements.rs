@@ -119,7 +119,7 @@ UPDATE entries SET sweep_at = ?3 WHERE key = ?1 AND version = ?2";
 
 pub(super) const PURGE: &str = "\
 -- ledger.purge
-DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) < ?3";
+DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + 60000000 < ?3";
 
 pub(super) const CONSUMER_ADD: &str = "\
 -- ledger.consumer_add

@@ -23,8 +23,6 @@ pub(crate) enum Inject {
     Unavailable,
     /// It loses against another one.
     Conflict,
-    /// It takes its time.
-    Slow,
     /// The task that carries it out dies of a bug.
     Panic,
 }
@@ -107,10 +105,6 @@ macro_rules! carried_out {
         }
         match fault {
             None => $write.await,
-            Some(Inject::Slow) => {
-                tokio::time::sleep(std::time::Duration::from_millis(600)).await;
-                $write.await
-            }
             Some(Inject::LostAnswer) => {
                 $write.await?;
                 Err(lost())
