@@ -34,6 +34,8 @@ pub enum Reason {
     KeyCollision,
     EntryUnreadable,
     Internal,
+    /// The server knows no such method, or no such compression.
+    Unimplemented,
 }
 
 impl Reason {
@@ -143,7 +145,8 @@ impl Rejection {
             | Reason::Cancelled
             | Reason::KeyCollision
             | Reason::EntryUnreadable
-            | Reason::Internal => Advice::RetryLater,
+            | Reason::Internal
+            | Reason::Unimplemented => Advice::RetryLater,
         }
     }
 }

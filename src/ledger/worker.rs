@@ -113,3 +113,34 @@ fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>, max: usize) -> (Vec<Unit>, 
     batch.sort_by_key(|unit| unit.key.hash());
     (batch, next)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::super::queue::Step;
+    use super::*;
+    use crate::domain::{Command, Key, Settle, Span};
+
+    #[test]
+    fn a_batch_has_each_key_once_and_no_more_than_its_size() {
+        let mut waiting = Vec::new();
+        let mut unit = |id: &str| {
+            let (reply, answer) = oneshot::channel();
+            waiting.push(answer);
+            let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
+            Unit::new(Key::new("c", "s", id), Step { command, reply })
+        };
+        let carried = vec![unit("hot"), unit("hot"), unit("a")];
+        let fresh = vec![unit("hot"), unit("b"), unit("c")];
+        let (batch, next) = one_per_key(carried, fresh, 3);
+        let ids = |units: &[Unit]| units.iter().map(|unit| unit.key.id().to_owned()).collect::<Vec<_>>();
+        let mut once = ids(&batch);
+        once.sort();
+        assert_eq!(
+            (once, ids(&next)),
+            (vec!["a".into(), "b".into(), "hot".into()], vec!["hot".into(), "hot".into(), "c".into()])
+        );
+        assert!(batch.is_sorted_by_key(|unit| unit.key.hash()));
+    }
+}

@@ -1,5 +1,6 @@
 //! `AdminService`: what operators see and change.
 
+use prost::Message as _;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
@@ -17,6 +18,9 @@ const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 /// How many entries are looked at for one page, where a filter leaves most of them out.
 const LOOKED_AT_MAX: usize = 5_000;
+
+/// A page ends beyond this many bytes: the longest entry added, it is below what clients take.
+const PAGE_BYTES: usize = 3 << 20;
 
 pub(super) struct AdminRpc {
     pub(super) ledger: Ledger,
@@ -163,8 +167,8 @@ impl Query {
     async fn run(mut self, ledger: &Ledger) -> Result<proto::ListEntriesResponse, Rejection> {
         let filter = filter(&self.consumer, self.state.map_or(0, |state| convert::state(state).into()));
         let mut page = proto::ListEntriesResponse::default();
-        let mut looked_at = 0;
-        while page.entries.len() < self.size && looked_at < LOOKED_AT_MAX {
+        let (mut looked_at, mut bytes, mut full) = (0, 0, false);
+        while !full && looked_at < LOOKED_AT_MAX {
             // The first look asks for one page; a filter that leaves much out asks for more.
             let limit = if looked_at == 0 { self.size } else { PAGE_MAX };
             let listing =
@@ -177,13 +181,16 @@ impl Query {
                 let wanted =
                     self.state.is_none_or(|state| convert::state(state) == convert::state(entry.state));
                 if wanted {
-                    page.entries.push(convert::entry(entry, &reading));
+                    let entry = convert::entry(entry, &reading);
+                    bytes += entry.encoded_len();
+                    page.entries.push(entry);
                 }
-                if page.entries.len() == self.size {
+                full = page.entries.len() == self.size || bytes >= PAGE_BYTES;
+                if full {
                     break;
                 }
             }
-            if last && page.entries.len() < self.size {
+            if last && !full {
                 return Ok(page);
             }
         }

@@ -13,6 +13,9 @@ use tower::{Layer, Service};
 use super::errors::{self, During};
 use crate::domain::{Reason, Rejection, Violation};
 
+/// The compressions that the server knows: it says so when it refuses one.
+const ACCEPTED: &str = "grpc-accept-encoding";
+
 /// A tenth of the client's time, and not more than this, is left for the answer to arrive.
 const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(200);
 
@@ -131,6 +134,11 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
             Reason::Cancelled,
             "the call was cancelled; it may still be carried out: repeat the identical request",
         ),
+        Code::Unimplemented => Rejection::new(
+            Reason::Unimplemented,
+            "this server knows no such method, or can not read messages that are compressed like this; nothing was \
+             changed",
+        ),
         Code::Ok
         | Code::Unknown
         | Code::InvalidArgument
@@ -139,12 +147,15 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
         | Code::PermissionDenied
         | Code::FailedPrecondition
         | Code::Aborted
-        | Code::Unimplemented
         | Code::Unavailable
         | Code::DataLoss
         | Code::Unauthenticated => return response,
     };
-    errors::status(&rejection, during).into_http()
+    let mut explained = errors::status(&rejection, during).into_http();
+    if let Some(known) = response.headers().get(ACCEPTED) {
+        explained.headers_mut().insert(ACCEPTED, known.clone());
+    }
+    explained
 }
 
 /// What is wrong with a request that can not be read, from the words of tonic and prost.

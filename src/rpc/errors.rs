@@ -55,6 +55,7 @@ pub(super) fn reason(reason: Reason) -> ErrorReason {
         Reason::KeyCollision => ErrorReason::KeyCollision,
         Reason::EntryUnreadable => ErrorReason::EntryUnreadable,
         Reason::Internal => ErrorReason::Internal,
+        Reason::Unimplemented => ErrorReason::Unimplemented,
     }
 }
 
@@ -81,6 +82,7 @@ fn code(reason: Reason, during: During) -> Code {
         Reason::DeadlineExceeded => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
         Reason::KeyCollision | Reason::EntryUnreadable | Reason::Internal => Code::Internal,
+        Reason::Unimplemented => Code::Unimplemented,
     }
 }
 
@@ -111,7 +113,8 @@ fn retry_after(reason: Reason) -> Option<Span> {
         | Reason::ConsumerNotAllowed
         | Reason::KeyCollision
         | Reason::EntryUnreadable
-        | Reason::Internal => None,
+        | Reason::Internal
+        | Reason::Unimplemented => None,
     }
 }
 

@@ -61,6 +61,9 @@ pub enum Fault {
     Schema(String),
 }
 
+/// When the purge looks again at a row that it could not read.
+const UNREADABLE_AGAIN: Span = Span::from_days(1);
+
 /// A reading of the store's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
@@ -255,7 +258,8 @@ pub trait Session: Send {
     /// Lists entries. Rows that can not be read are left out, and logged.
     async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError>;
 
-    /// Entries that the purge should look at, the longest due first.
+    /// Entries that the purge should look at, the longest due first. Rows that can not be read are put
+    /// off by [`UNREADABLE_AGAIN`], so that they hold up nothing.
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError>;
 
     /// Sets when the purge looks again, where the version is still the same.

@@ -325,6 +325,19 @@ where
     entries.collect()
 }
 
+/// Key and version of the rows that can not be read.
+pub(super) fn unreadable<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<(Uuid, i64)>
+where
+    Row: sqlx::FromRow<'r, R>,
+{
+    let bad = rows.iter().filter_map(|row| {
+        let raw = Row::from_row(row).ok()?;
+        let (key, version) = (raw.key, raw.version);
+        raw.entry().is_err().then_some((key, version))
+    });
+    bad.collect()
+}
+
 /// An audit event in a row of either database.
 #[derive(sqlx::FromRow)]
 pub(super) struct AuditRow {

@@ -6,13 +6,17 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::Span;
+use idempotency_ledger::rpc::proto::settlement::Action;
+use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use sqlx::Executor as _;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::faulty::{FaultyStore, Inject, POISON, Plan};
 use crate::harness::on_both_stores;
+use crate::harness::postgres as pg;
 use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 
 on_both_stores!(
@@ -218,5 +222,34 @@ async fn a_row_that_can_not_be_read_fails_alone(kind: Kind) {
     server.at.execute("UPDATE @entries SET state = 4, id = 'another' WHERE id = 'bad'").await;
     let refused = refusal(&server.client.claim(delivery("bad", 4)).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (Code::Internal, "KEY_COLLISION"));
+    server.stop().await;
+}
+
+/// Somebody's open transaction on one row: its neighbours are served, its own call is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_row_fails_alone() {
+    let (mut server, _) = server(Kind::Postgres).await;
+    let requests = (0..16_u128).map(|number| delivery(&format!("m{number}"), number + 1)).collect();
+    let held = server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap().into_inner();
+    let tokens: Vec<i64> = held.responses.iter().map(|one| acquired(one).token).collect();
+    let mut other = pg::shared().connect(server.at.database.as_ref().unwrap()).await;
+    other.execute("BEGIN").await.unwrap();
+    other.execute("SELECT 1 FROM ledger.entries WHERE id = 'm7' FOR UPDATE").await.unwrap();
+    let settle = |number: usize| proto::Settlement {
+        action: Some(Action::Complete(complete(&format!("m{number}"), tokens[number]))),
+    };
+    let settlements = (0..16).map(settle).collect();
+    let results = server.client.batch_settle(proto::BatchSettleRequest { settlements }).await;
+    for (number, result) in results.unwrap().into_inner().results.iter().enumerate() {
+        match &result.outcome {
+            Some(Outcome::Rejected(it)) if number == 7 => {
+                assert_eq!(it.reason(), proto::ErrorReason::Overloaded);
+            }
+            Some(Outcome::Complete(_)) if number != 7 => {}
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    other.execute("ROLLBACK").await.unwrap();
+    server.client.complete(complete("m7", tokens[7])).await.unwrap();
     server.stop().await;
 }

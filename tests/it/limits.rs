@@ -14,6 +14,7 @@ use tonic::transport::Channel;
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::random::Random;
+use crate::harness::raw;
 use crate::harness::server::{Kind, Setup, TestServer};
 
 on_both_stores!(
@@ -28,6 +29,7 @@ on_both_stores!(
     checkpoints_that_do_not_fit_a_batch_are_left_out,
     connections_beyond_the_limit_wait,
     an_unregistered_consumer_is_refused_where_registration_is_demanded,
+    an_unknown_method_is_refused_with_a_reason,
     every_content_type_but_grpc_is_refused,
 );
 
@@ -384,6 +386,14 @@ async fn an_unregistered_consumer_is_refused_where_registration_is_demanded(kind
         matches!(&answers[0].verdict, Some(Verdict::Rejected(rejected)) if rejected.reason() == proto::ErrorReason::UnknownConsumer)
     );
     acquired(&answers[1]);
+    server.stop().await;
+}
+
+async fn an_unknown_method_is_refused_with_a_reason(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let channel = raw::channel(&server).await;
+    let refused = refusal(&raw::send(&channel, "LedgerService/Guess", Vec::new()).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unimplemented, "UNIMPLEMENTED"));
     server.stop().await;
 }
 

@@ -8,9 +8,14 @@ use idempotency_ledger::rpc::proto;
 
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::server::{Kind, Served, Setup, TestServer};
 
-on_both_stores!(each_state_is_kept_for_its_retention, a_purged_key_is_granted_again_with_a_higher_token);
+on_both_stores!(
+    each_state_is_kept_for_its_retention,
+    a_purged_key_is_granted_again_with_a_higher_token,
+    a_replica_with_a_shorter_retention_purges_nothing_that_another_answers_for,
+    a_row_that_can_not_be_read_does_not_hold_up_the_purge,
+);
 
 const MARGIN: Span = Span::from_secs(3_600);
 
@@ -125,5 +130,37 @@ async fn a_purged_key_is_granted_again_with_a_higher_token(kind: Kind) {
     assert_eq!(crate::harness::details::refusal(&gone).reason, "ENTRY_NOT_FOUND");
     let second = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner());
     assert!(second.token > first.token && second.attempt == 1);
+    server.stop().await;
+}
+
+async fn a_replica_with_a_shorter_retention_purges_nothing_that_another_answers_for(kind: Kind) {
+    let mut short = server(kind).await;
+    let held = acquired(&short.client.claim(claim("c", "1")).await.unwrap().into_inner());
+    let request = proto::CompleteRequest { key: key("c", "1"), token: held.token, ..Default::default() };
+    short.client.complete(request).await.unwrap();
+    // A rollout that has come half way: another replica remembers for 30 days.
+    let month = Span::from_days(30);
+    let policy =
+        Policy { retention: month, failed_retention: month, abandoned_retention: month, ..Policy::default() };
+    let setup = Setup { default: policy, ..Setup::default() };
+    let long = Served::start(std::sync::Arc::clone(&short.at.store), setup).await;
+    short.advance(Span::from_days(9)).await;
+    swept(&short).await;
+    assert!(there(&short, "c", "1").await, "the other replica still answers for it");
+    long.stop().await;
+    short.stop().await;
+}
+
+async fn a_row_that_can_not_be_read_does_not_hold_up_the_purge(kind: Kind) {
+    let mut server = server(kind).await;
+    for id in ["bad", "good"] {
+        let held = acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner());
+        let request = proto::CompleteRequest { key: key("c", id), token: held.token, ..Default::default() };
+        server.client.complete(request).await.unwrap();
+    }
+    server.at.execute("UPDATE @entries SET state = 77 WHERE id = 'bad'").await;
+    server.advance(Span::from_days(8)).await;
+    swept(&server).await;
+    assert!(!there(&server, "c", "good").await);
     server.stop().await;
 }

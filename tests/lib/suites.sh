@@ -80,6 +80,10 @@ suite_run() {
     log=$(mktemp)
     env LEDGER_PROOF_PROGRESS=1 ${size:+LEDGER_PROOF_SIZE="$size"} ${seed:+LEDGER_PROOF_SEED="$seed"} \
         cargo test --locked "${arguments[@]}" -- --nocapture 2>&1 | tee "$log" || code=$?
+    if ((code == 0)) && ! grep -q '^SUMMARY ' "$log"; then
+        rm -f "$log"
+        die "$name has tested nothing: no test matches ${arguments[*]: -1}"
+    fi
     if ((code == 0)) && [[ $size == "$large" || ! $large =~ ^[0-9]+$ ]]; then
         sed -i "/^$name\t/d" "$RESULTS"
         grep -o 'SUMMARY .*' "$log" | while IFS= read -r line; do

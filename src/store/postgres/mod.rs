@@ -16,10 +16,10 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
-use super::row::{Row, read, readable, state_numbers};
+use super::row::{Row, read, readable, state_numbers, unreadable};
 use super::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome, Reading,
-    Remembered, Session, Store, StoreError, Write, in_order,
+    Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write, in_order,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
@@ -281,6 +281,12 @@ impl Session for PgSession {
         let query =
             self.query(sql::DUE).bind(reading.now.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let again = reading.now + UNREADABLE_AGAIN;
+        let put_off: Vec<_> =
+            unreadable(&rows).into_iter().map(|(key, version)| (key, version, again)).collect();
+        if !put_off.is_empty() {
+            self.look_again(&put_off).await?;
+        }
         Ok((reading, readable(&rows)))
     }
 

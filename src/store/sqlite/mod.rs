@@ -19,10 +19,10 @@ use sqlx::{Connection as _, Row as _};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::row::{Row, read, readable, state_numbers};
+use super::row::{Row, read, readable, state_numbers, unreadable};
 use super::{
     AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome,
-    Reading, Remembered, Session, Store, StoreError, Write,
+    Reading, Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -257,7 +257,13 @@ impl Session for SqliteSession {
                 let query = sqlx::query(sql::DUE)
                     .bind(reading.now.micros())
                     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-                Ok(readable(&query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?))
+                let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                for (key, version) in unreadable(&rows) {
+                    let again = (reading.now + UNREADABLE_AGAIN).micros();
+                    let query = sqlx::query(sql::LOOK_AGAIN).bind(key).bind(version).bind(again);
+                    query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                }
+                Ok(readable(&rows))
             })
         });
         self.transaction(work).await
