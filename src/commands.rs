@@ -32,14 +32,14 @@ pub async fn serve(config: Config) -> Result<(), Problem> {
         store.migrate().await.map_err(|error| of_store(&error))?;
     }
     let mut session = opened(&*store, config.startup_wait).await?;
-    let policies = adopt(&config.policies, &mut *session).await.map_err(|error| of_store(&error))?;
+    let in_force = adopt(&config.policies, &mut *session).await.map_err(|error| of_store(&error))?;
     drop(session);
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|error| format!("listen: {}: {error}; choose another with --listen", config.listen))?;
     let address = listener.local_addr().map_err(|error| format!("listen: {error}"))?;
     let mut signals = Signals::new()?;
-    let ledger = Ledger::start(Arc::clone(&store), policies, config.ledger);
+    let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger);
     println!("idempotency-ledger {} listens on {address}", env!("CARGO_PKG_VERSION"));
     println!("  it stores in the {}", store.describe());
     println!("  next, try: idempotency-ledger health --address {address}");

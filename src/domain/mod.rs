@@ -9,6 +9,7 @@ mod decide;
 mod entry;
 mod key;
 mod operate;
+mod patch;
 mod policy;
 mod reason;
 mod reply;
@@ -22,6 +23,7 @@ pub use decide::{Claim, Command, Context, Decision, FailureKind, Settle, decide}
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use key::{Key, KeyHash};
 pub use operate::{Action, Change, Changed, Resolution, operate};
+pub use patch::PolicyPatch;
 pub use policy::{Backoff, FingerprintMode, OnExpiry, Policy, PolicyError};
 pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};

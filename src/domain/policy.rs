@@ -3,7 +3,7 @@
 use super::{Span, StoreTime};
 
 /// What becomes of a claim whose lease and grace are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnExpiry {
     /// The next claim is granted.
@@ -15,7 +15,7 @@ pub enum OnExpiry {
 }
 
 /// How fingerprints are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FingerprintMode {
     /// Compared where both are present.
@@ -28,7 +28,7 @@ pub enum FingerprintMode {
 
 /// When the next attempt is due after a failure: `min(max, initial × multiplier^(attempt − 1))`,
 /// less up to the share `jitter` of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Backoff {
     /// After the first attempt.
     pub initial: Span,
@@ -40,10 +40,11 @@ pub struct Backoff {
     pub jitter: f64,
 }
 
-/// The rules of one consumer.
-#[derive(Clone, Debug, PartialEq)]
+/// The rules of one consumer. Written down as JSON, spans as microseconds.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Policy {
     /// Counts the changes of the policy.
+    #[serde(skip)]
     pub version: i32,
     /// The lease of a claim that asks for none.
     pub lease: Span,
@@ -76,6 +77,7 @@ pub struct Policy {
     /// Holds new grants back.
     pub disabled: bool,
     /// Messages made at or before this instant may have been purged. Only grows.
+    #[serde(skip)]
     pub window_floor: StoreTime,
 }
 

@@ -34,7 +34,6 @@ pub enum Reason {
     KeyCollision,
     EntryUnreadable,
     Internal,
-    /// The server knows no such method, or no such compression.
     Unimplemented,
 }
 

@@ -9,7 +9,10 @@ use std::time::Duration;
 pub struct StoreTime(pub i64);
 
 /// A duration in microseconds. Arithmetic saturates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(transparent)]
 pub struct Span(pub i64);
 
 impl StoreTime {

@@ -6,6 +6,7 @@ mod batch;
 mod interleavings;
 mod operator;
 mod policies;
+mod policy;
 mod probe;
 mod queue;
 mod reader;
@@ -21,10 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
-use crate::store::{AuditEvent, AuditListing, Listing, Reading, Store, StoreError};
+use crate::store::{AuditEvent, AuditListing, Listing, PolicyVersion, Reading, Store, StoreError};
 
 pub use operator::{Carried, Order};
+use policies::Live;
 pub use policies::{Policies, adopt};
+pub use policy::PolicyOrder;
 use queue::{Queue, Step, Unit};
 use rt::{Instant, Mutex};
 pub use sweeper::SweepOptions;
@@ -50,7 +53,7 @@ pub struct Ledger {
 
 struct Inner {
     queue: Arc<Queue>,
-    policies: Arc<Policies>,
+    policies: Arc<Live>,
     registered_only: bool,
     reader: reader::Reader,
     operator: operator::Operator,
@@ -63,7 +66,7 @@ struct Inner {
 #[derive(Clone)]
 struct Shared {
     store: Arc<dyn Store>,
-    policies: Arc<Policies>,
+    policies: Arc<Live>,
     queue: Arc<Queue>,
     clock: Arc<Recent>,
 }
@@ -87,13 +90,19 @@ impl Recent {
 }
 
 impl Ledger {
-    /// Starts the workers, the probe, the purge and the reader.
+    /// Starts the workers, the probe, the purge, the reader and the operators' task. `file` are the policies
+    /// of the configuration, `in_force` what [`adopt`] made of them.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, policies: Policies, options: LedgerOptions) -> Ledger {
+    pub fn start(
+        store: Arc<dyn Store>,
+        file: Policies,
+        in_force: Policies,
+        options: LedgerOptions,
+    ) -> Ledger {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
-            policies: Arc::new(policies),
+            policies: Arc::new(Live::new(file, in_force)),
             queue: Arc::new(Queue::new(options.queue_max)),
             clock: Arc::default(),
             store,
@@ -203,6 +212,35 @@ impl Ledger {
     /// the store.
     pub async fn operate(&self, order: Order) -> Result<Carried, Rejection> {
         self.inner.operator.change(order).await
+    }
+
+    /// Sets or deletes a consumer's policy; what is in force then, and whether it was so before.
+    ///
+    /// # Errors
+    /// `VERSION_MISMATCH`, `POLICY_NOT_FOUND`, every fault of the policy, and those of the store.
+    pub async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
+        self.inner.operator.set_policy(order).await
+    }
+
+    /// The policies in force, as the store has them now.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
+        self.inner.operator.policies().await
+    }
+
+    /// The versions of a consumer's policy below `before`, newest first.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn policy_versions(
+        &self,
+        consumer: String,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, Rejection> {
+        self.inner.operator.versions(consumer, before, limit).await
     }
 
     /// A page of the audit.

@@ -8,20 +8,24 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::policies::Policies;
-use super::rt::{spawn, timeout};
+use super::policies::{Live, Policies, load};
+use super::policy::{self, PolicyOrder};
+use super::rt::{Instant, sleep, spawn, timeout};
 use super::{lost, read_failed, store_unavailable};
 use crate::domain::{
     Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
     operate,
 };
 use crate::store::{
-    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, Reading, Session, Store, StoreError, Write,
+    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, Reading, Session, Store,
+    StoreError, Write,
 };
 
 /// How many changes may wait.
 const WAITING_MAX: usize = 64;
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How often each replica looks for policies that others have set.
+const RELOAD_EVERY: Duration = Duration::from_secs(2);
 /// How often a change may lose against claims before it is refused.
 const ROUNDS_MAX: usize = 8;
 
@@ -58,6 +62,9 @@ type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
 enum Job {
     Change(Box<Order>, Reply<Carried>),
     Audit(AuditListing, Reply<Vec<AuditEvent>>),
+    Policy(Box<PolicyOrder>, Reply<(Arc<Policies>, bool)>),
+    Policies(Reply<Arc<Policies>>),
+    Versions(String, i32, usize, Reply<Vec<PolicyVersion>>),
 }
 
 pub(super) struct Operator {
@@ -67,7 +74,7 @@ pub(super) struct Operator {
 impl Operator {
     pub(super) fn start(
         store: Arc<dyn Store>,
-        policies: Arc<Policies>,
+        policies: Arc<Live>,
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Operator {
@@ -88,6 +95,29 @@ impl Operator {
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
+    pub(super) async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Policy(Box::new(order), reply))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    pub(super) async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Policies(reply))?;
+        answer.await.unwrap_or_else(|_| Err(store_unavailable()))
+    }
+
+    pub(super) async fn versions(
+        &self,
+        consumer: String,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Versions(consumer, before, limit, reply))?;
+        answer.await.unwrap_or_else(|_| Err(store_unavailable()))
+    }
+
     fn send(&self, job: Job) -> Result<(), Rejection> {
         self.jobs.try_send(job).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Rejection::new(
@@ -104,48 +134,98 @@ impl Operator {
 
 async fn run(
     store: Arc<dyn Store>,
-    policies: Arc<Policies>,
+    policies: Arc<Live>,
     mut waiting: mpsc::Receiver<Job>,
     stop: CancellationToken,
 ) {
     let mut session: Option<Box<dyn Session>> = None;
+    let mut reload_at = Instant::now() + RELOAD_EVERY;
     loop {
         let job = tokio::select! {
             biased;
-            () = stop.cancelled() => None,
-            job = waiting.recv() => job,
+            () = stop.cancelled() => return,
+            () = sleep(reload_at.saturating_duration_since(Instant::now())) => None,
+            job = waiting.recv() => match job {
+                Some(job) => Some(job),
+                None => return,
+            },
         };
-        let Some(job) = job else { return };
+        let Some(job) = job else {
+            reload_at = Instant::now() + RELOAD_EVERY;
+            let work = async { reload(opened(&*store, &mut session).await?, &policies).await };
+            if !matches!(timeout(ANSWER_WITHIN, work).await, Ok(Ok(()))) {
+                tracing::debug!("the policies could not be read; those known stay in force");
+                session = None;
+            }
+            continue;
+        };
         let broken = match job {
             Job::Change(order, reply) => {
                 let work = async { change(opened(&*store, &mut session).await?, &policies, &order).await };
-                let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
-                    Ok(Ok(answer)) => (answer, false),
-                    Ok(Err(StoreError::Unknown(text))) => {
-                        tracing::warn!(error = text, "the outcome of an operator's change is unknown");
-                        (Err(lost()), true)
-                    }
-                    Ok(Err(error)) => (Err(read_failed(&error)), true),
-                    Err(_) => (Err(lost()), true),
-                };
-                let _gone = reply.send(answer);
-                broken
+                answer_change(reply, work).await
+            }
+            Job::Policy(order, reply) => {
+                let work =
+                    async { policy::set(opened(&*store, &mut session).await?, &policies, &order).await };
+                answer_change(reply, work).await
             }
             Job::Audit(listing, reply) => {
                 let work = async { opened(&*store, &mut session).await?.audit(&listing).await };
-                let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
-                    Ok(Ok(events)) => (Ok(events), false),
-                    Ok(Err(error)) => (Err(read_failed(&error)), true),
-                    Err(_) => (Err(store_unavailable()), true),
+                answer_read(reply, work).await
+            }
+            Job::Policies(reply) => {
+                let work = async {
+                    reload(opened(&*store, &mut session).await?, &policies).await?;
+                    Ok(policies.current())
                 };
-                let _gone = reply.send(answer);
-                broken
+                answer_read(reply, work).await
+            }
+            Job::Versions(consumer, before, limit, reply) => {
+                let work = async {
+                    opened(&*store, &mut session).await?.policy_versions(&consumer, before, limit).await
+                };
+                answer_read(reply, work).await
             }
         };
         if broken {
             session = None;
         }
     }
+}
+
+/// Answers; says whether the session should be given up.
+async fn answer_change<T>(
+    reply: Reply<T>,
+    work: impl Future<Output = Result<Result<T, Rejection>, StoreError>>,
+) -> bool {
+    let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
+        Ok(Ok(answer)) => (answer, false),
+        Ok(Err(StoreError::Unknown(text))) => {
+            tracing::warn!(error = text, "the outcome of an operator's change is unknown");
+            (Err(lost()), true)
+        }
+        Ok(Err(error)) => (Err(read_failed(&error)), true),
+        Err(_) => (Err(lost()), true),
+    };
+    let _gone = reply.send(answer);
+    broken
+}
+
+/// The same for what changes nothing.
+async fn answer_read<T>(reply: Reply<T>, work: impl Future<Output = Result<T, StoreError>>) -> bool {
+    let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
+        Ok(Ok(answer)) => (Ok(answer), false),
+        Ok(Err(error)) => (Err(read_failed(&error)), true),
+        Err(_) => (Err(store_unavailable()), true),
+    };
+    let _gone = reply.send(answer);
+    broken
+}
+
+/// Takes over what operators have set by way of other replicas.
+async fn reload(session: &mut dyn Session, policies: &Live) -> Result<(), StoreError> {
+    policies.replace(load(&policies.file, session).await?);
+    Ok(())
 }
 
 async fn opened<'s>(
@@ -164,7 +244,7 @@ async fn opened<'s>(
 /// Looks, decides and writes, until nobody came in between.
 async fn change(
     session: &mut dyn Session,
-    policies: &Policies,
+    policies: &Live,
     order: &Order,
 ) -> Result<Result<Carried, Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {

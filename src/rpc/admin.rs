@@ -9,9 +9,10 @@ use super::convert;
 use super::errors::{self, During};
 use super::fields::{Fields, Limits};
 use super::operate;
+use super::policies;
 use super::proto::{self, admin_service_server::AdminService};
 use crate::domain::{KeyHash, ParkCause, Rejection, State, StoreTime};
-use crate::ledger::{Ledger, Order};
+use crate::ledger::{Ledger, Order, PolicyOrder};
 use crate::store::Listing;
 
 const PAGE_DEFAULT: usize = 100;
@@ -92,6 +93,80 @@ impl AdminService for AdminRpc {
         Ok(Response::new(proto::DeleteEntryResponse { replayed }))
     }
 
+    async fn get_policy(
+        &self,
+        request: Request<proto::GetPolicyRequest>,
+    ) -> Result<Response<proto::GetPolicyResponse>, Status> {
+        let consumer = &request.get_ref().consumer;
+        let mut fields = Fields::new(&self.limits, "");
+        fields.name("consumer", consumer, self.limits.consumer);
+        fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
+        let all = self.ledger.policies().await.map_err(|rejection| refuse(&rejection))?;
+        Ok(Response::new(proto::GetPolicyResponse { policy: Some(policies::shown(&all, consumer)) }))
+    }
+
+    async fn list_policies(
+        &self,
+        request: Request<proto::ListPoliciesRequest>,
+    ) -> Result<Response<proto::ListPoliciesResponse>, Status> {
+        let request = request.get_ref();
+        let mut fields = Fields::new(&self.limits, "");
+        let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+        fields.text("page_token", &request.page_token, self.limits.consumer);
+        fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
+        let all = self.ledger.policies().await.map_err(|rejection| refuse(&rejection))?;
+        // The place is the last name of the page before.
+        let mut names = all.names();
+        names.retain(|name| *name > request.page_token);
+        let next_page_token =
+            if names.len() > size { names.get(size - 1).cloned().unwrap_or_default() } else { String::new() };
+        names.truncate(size);
+        let policies = names.iter().map(|name| policies::shown(&all, name)).collect();
+        Ok(Response::new(proto::ListPoliciesResponse { policies, next_page_token }))
+    }
+
+    async fn set_policy(
+        &self,
+        request: Request<proto::SetPolicyRequest>,
+    ) -> Result<Response<proto::SetPolicyResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = policies::set(request.get_ref(), &actor, &self.limits);
+        let (policy, replayed) = self.put_in_force(order).await?;
+        Ok(Response::new(proto::SetPolicyResponse { policy, replayed }))
+    }
+
+    async fn delete_policy(
+        &self,
+        request: Request<proto::DeletePolicyRequest>,
+    ) -> Result<Response<proto::DeletePolicyResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = policies::delete(request.get_ref(), &actor, &self.limits);
+        let (policy, replayed) = self.put_in_force(order).await?;
+        Ok(Response::new(proto::DeletePolicyResponse { policy, replayed }))
+    }
+
+    async fn list_policy_versions(
+        &self,
+        request: Request<proto::ListPolicyVersionsRequest>,
+    ) -> Result<Response<proto::ListPolicyVersionsResponse>, Status> {
+        let request = request.into_inner();
+        let mut fields = Fields::new(&self.limits, "");
+        fields.name("consumer", &request.consumer, self.limits.consumer);
+        let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+        let before =
+            if request.page_token.is_empty() { Some(i32::MAX) } else { request.page_token.parse().ok() };
+        if before.is_none() {
+            fields.wrong("page_token", "is not a next_page_token of this call: start again without one");
+        }
+        fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
+        let versions = self.ledger.policy_versions(request.consumer, before.unwrap_or(i32::MAX), size).await;
+        let versions = versions.map_err(|rejection| refuse(&rejection))?;
+        let last = versions.last().filter(|last| versions.len() == size && last.version > 1);
+        let next_page_token = last.map_or(String::new(), |last| last.version.to_string());
+        let versions = versions.into_iter().map(policies::version).collect();
+        Ok(Response::new(proto::ListPolicyVersionsResponse { versions, next_page_token }))
+    }
+
     async fn list_audit_events(
         &self,
         request: Request<proto::ListAuditEventsRequest>,
@@ -104,6 +179,17 @@ impl AdminService for AdminRpc {
 }
 
 impl AdminRpc {
+    /// The policy after an order, and whether the order had been carried out before.
+    async fn put_in_force(
+        &self,
+        order: Result<PolicyOrder, Rejection>,
+    ) -> Result<(Option<proto::ConsumerPolicy>, bool), Status> {
+        let order = order.map_err(|rejection| refuse(&rejection))?;
+        let consumer = order.consumer.clone();
+        let (all, replayed) = self.ledger.set_policy(order).await.map_err(|rejection| refuse(&rejection))?;
+        Ok((Some(policies::shown(&all, &consumer)), replayed))
+    }
+
     /// The entry after an order, and whether the order had been carried out before.
     async fn carry_out(
         &self,

@@ -145,7 +145,8 @@ impl<'a> Fields<'a> {
         Some(span)
     }
 
-    fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
+    /// A duration of zero or more.
+    pub(super) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
         let malformed = value.nanos.unsigned_abs() > 999_999_999
             || value.seconds.unsigned_abs() > DURATION_MAX_SECS.unsigned_abs()
             || (value.seconds > 0 && value.nanos < 0)

@@ -10,6 +10,7 @@ mod fields;
 mod health;
 mod ledger;
 mod operate;
+mod policies;
 pub mod proto;
 
 use std::future::Future;

@@ -192,6 +192,23 @@ pub enum Write {
     Delete(KeyHash, i64),
 }
 
+/// A version of a consumer's own policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyVersion {
+    /// The consumer.
+    pub consumer: String,
+    /// From 1 on.
+    pub version: i32,
+    /// The policy as JSON; none: with this version it was deleted.
+    pub policy: Option<String>,
+    /// When it came into force, by the store's clock.
+    pub created_at: StoreTime,
+    /// Who brought it, as authenticated.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+}
+
 /// What became of an operator's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -277,6 +294,26 @@ pub trait Session: Send {
 
     /// Lists audit events.
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError>;
+
+    /// Adds a version of a policy, where it is the next one; puts the retention in force that comes with
+    /// it, and writes its audit event: all or nothing.
+    async fn add_policy(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &Remembered,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError>;
+
+    /// The newest version of every consumer's own policy, by name.
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError>;
+
+    /// The versions of one consumer's policy, newest first, below `before`.
+    async fn policy_versions(
+        &mut self,
+        consumer: &str,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, StoreError>;
 
     /// The retentions and window floors that were last in force.
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError>;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::FromRow as _;
 use uuid::Uuid;
 
-use super::AuditEvent;
+use super::{AuditEvent, PolicyVersion};
 use crate::domain::{Attempt, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, Span, State, StoreTime};
 
 /// The columns of `entries`, with consumer and source as names.
@@ -364,6 +364,31 @@ impl From<AuditRow> for AuditEvent {
             reason: row.reason,
             before: row.before,
             after: row.after,
+        }
+    }
+}
+
+/// A version of a policy in a row of either database.
+#[derive(sqlx::FromRow)]
+pub(super) struct PolicyRow {
+    consumer: String,
+    version: i32,
+    policy: Option<String>,
+    deleted: bool,
+    created_at: i64,
+    actor: String,
+    reason: String,
+}
+
+impl From<PolicyRow> for PolicyVersion {
+    fn from(row: PolicyRow) -> PolicyVersion {
+        PolicyVersion {
+            consumer: row.consumer,
+            version: row.version,
+            policy: row.policy.filter(|_| !row.deleted),
+            created_at: StoreTime(row.created_at),
+            actor: row.actor,
+            reason: row.reason,
         }
     }
 }

@@ -23,6 +23,7 @@ mod faults;
 mod garbage;
 mod limits;
 mod operators;
+mod policies;
 mod process;
 mod proof;
 mod retention;

@@ -11,8 +11,8 @@ use super::rt::wander;
 use super::tally::Tally;
 use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Outcome, Reading,
-    Remembered, Session, Store, StoreError, Write,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Outcome, PolicyVersion,
+    Reading, Remembered, Session, Store, StoreError, Write,
 };
 
 /// The store that the ledger sees.
@@ -229,6 +229,23 @@ impl Session for DiskSession {
     }
 
     async fn audit(&mut self, _: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn add_policy(
+        &mut self,
+        _: &PolicyVersion,
+        _: &Remembered,
+        _: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        Ok(Outcome::Lost)
+    }
+
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn policy_versions(&mut self, _: &str, _: i32, _: usize) -> Result<Vec<PolicyVersion>, StoreError> {
         Ok(Vec::new())
     }
 

@@ -51,7 +51,8 @@ impl World {
         let policies = Policies::new(policy, std::collections::BTreeMap::new());
         let sweep = SweepOptions::default();
         let options = LedgerOptions { queue_max, batch_max, registered_only: false, sweep };
-        let ledger = Ledger::start(Arc::new(DiskStore(Arc::clone(&disk))), policies, options);
+        let ledger =
+            Ledger::start(Arc::new(DiskStore(Arc::clone(&disk))), policies.clone(), policies, options);
         World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
     }
 

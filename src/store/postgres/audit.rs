@@ -5,8 +5,10 @@ use sqlx::Executor as _;
 use super::errors::of_sqlx;
 use super::{PgSession, sql};
 use crate::domain::StoreTime;
-use crate::store::row::AuditRow;
-use crate::store::{AuditEvent, AuditListing, Outcome, Session as _, StoreError, Write};
+use crate::store::row::{AuditRow, PolicyRow};
+use crate::store::{
+    AuditEvent, AuditListing, Outcome, PolicyVersion, Remembered, Session as _, StoreError, Write,
+};
 
 impl PgSession {
     /// After an error the session is given up, and with its connection the transaction.
@@ -26,8 +28,9 @@ impl PgSession {
         Ok(outcome)
     }
 
-    async fn within_transaction(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
-        // First, so that a repeat waits here for the request that it repeats.
+    /// Says whether the request is new. First of all, so that a repeat waits here for the request that it
+    /// repeats.
+    async fn add_event(&mut self, event: &AuditEvent) -> Result<bool, StoreError> {
         let query = self
             .query(sql::AUDIT_ADD)
             .bind(event.request_id.clone())
@@ -39,7 +42,11 @@ impl PgSession {
             .bind(event.reason.clone())
             .bind(event.before.clone())
             .bind(event.after.clone());
-        if query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
+        Ok(query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 1)
+    }
+
+    async fn within_transaction(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+        if !self.add_event(event).await? {
             return Ok(Outcome::Repeated);
         }
         let written = match write {
@@ -60,6 +67,65 @@ impl PgSession {
             }
         };
         Ok(if written { Outcome::Done } else { Outcome::Lost })
+    }
+
+    pub(super) async fn add_policy_in_one(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &Remembered,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        self.learn_consumers(std::iter::once(policy.consumer.as_str())).await?;
+        self.plain("BEGIN").await?;
+        let outcome = self.policy_within_transaction(policy, in_force, event).await?;
+        self.plain(if outcome == Outcome::Done { "COMMIT" } else { "ROLLBACK" }).await?;
+        Ok(outcome)
+    }
+
+    async fn policy_within_transaction(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &Remembered,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(Outcome::Repeated);
+        }
+        let query = self
+            .query(sql::POLICY_ADD)
+            .bind(policy.consumer.clone())
+            .bind(policy.version)
+            .bind(policy.policy.clone())
+            .bind(policy.policy.is_none())
+            .bind(policy.created_at.micros())
+            .bind(policy.actor.clone())
+            .bind(policy.reason.clone());
+        if query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
+            return Ok(Outcome::Lost);
+        }
+        self.remember(std::slice::from_ref(in_force)).await?;
+        Ok(Outcome::Done)
+    }
+
+    pub(super) async fn newest_policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        let query = sqlx::query_as::<_, PolicyRow>(sql::POLICIES).persistent(self.persistent);
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(rows.into_iter().map(PolicyVersion::from).collect())
+    }
+
+    pub(super) async fn versions_of_policy(
+        &mut self,
+        consumer: &str,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, StoreError> {
+        let query = sqlx::query_as::<_, PolicyRow>(sql::POLICY_VERSIONS)
+            .persistent(self.persistent)
+            .bind(consumer.to_owned())
+            .bind(before)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(rows.into_iter().map(PolicyVersion::from).collect())
     }
 
     async fn plain(&mut self, statement: &'static str) -> Result<(), StoreError> {

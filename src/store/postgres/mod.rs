@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, state_numbers, unreadable};
 use super::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome, Reading,
-    Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write, in_order,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome,
+    PolicyVersion, Reading, Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write, in_order,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
@@ -320,6 +320,28 @@ impl Session for PgSession {
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
         self.list_audit(listing).await
+    }
+
+    async fn add_policy(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &Remembered,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        self.add_policy_in_one(policy, in_force, event).await
+    }
+
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        self.newest_policies().await
+    }
+
+    async fn policy_versions(
+        &mut self,
+        consumer: &str,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, StoreError> {
+        self.versions_of_policy(consumer, before, limit).await
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {

@@ -26,6 +26,9 @@ pub const ALL: &[&str] = &[
     AUDIT_ADD,
     AUDITED,
     AUDIT,
+    POLICY_ADD,
+    POLICIES,
+    POLICY_VERSIONS,
 ];
 
 /// What a fresh connection is told. The plans of the hot statements are pinned: on a table that
@@ -239,3 +242,26 @@ FROM ledger.audit
 WHERE ($1::text IS NULL OR consumer = $1) AND ($2::uuid IS NULL OR key = $2)
   AND ($3::bigint IS NULL OR (at, request_id) < ($3, $4))
 ORDER BY at DESC, request_id DESC LIMIT $5";
+
+pub(super) const POLICY_ADD: &str = "\
+-- ledger.policy_add
+INSERT INTO ledger.policies (consumer, version, policy, deleted, created_at, actor, reason)
+SELECT n.no, $2::int, $3::text, $4::boolean, $5::bigint, $6::text, $7::text
+FROM ledger.consumers n
+WHERE n.name = $1
+  AND $2::int = 1 + coalesce((SELECT max(p.version) FROM ledger.policies p WHERE p.consumer = n.no), 0)
+ON CONFLICT DO NOTHING";
+
+pub(super) const POLICIES: &str = "\
+-- ledger.policies
+SELECT n.name AS consumer, p.version, p.policy, p.deleted, p.created_at, p.actor, p.reason
+FROM ledger.policies p JOIN ledger.consumers n ON n.no = p.consumer
+WHERE p.version = (SELECT max(q.version) FROM ledger.policies q WHERE q.consumer = p.consumer)
+ORDER BY n.name";
+
+pub(super) const POLICY_VERSIONS: &str = "\
+-- ledger.policy_versions
+SELECT n.name AS consumer, p.version, p.policy, p.deleted, p.created_at, p.actor, p.reason
+FROM ledger.policies p JOIN ledger.consumers n ON n.no = p.consumer
+WHERE n.name = $1 AND p.version < $2
+ORDER BY p.version DESC LIMIT $3";

@@ -3,10 +3,12 @@
 use sqlx::SqliteConnection;
 
 use super::errors::of_sqlx;
-use super::{insert, replace, sql};
+use super::{insert, number, remember, replace, sql};
 use crate::domain::StoreTime;
-use crate::store::row::{AuditRow, Row};
-use crate::store::{AuditEvent, AuditListing, Outcome, Reading, StoreError, Write};
+use crate::store::row::{AuditRow, PolicyRow, Row};
+use crate::store::{
+    AuditEvent, AuditListing, Outcome, PolicyVersion, Reading, Remembered, StoreError, Write,
+};
 
 /// Nobody else writes meanwhile: what is found stays so until the end.
 pub(super) async fn change(
@@ -36,6 +38,11 @@ pub(super) async fn change(
     if !written {
         return Ok(Outcome::Lost);
     }
+    add_event(connection, event).await?;
+    Ok(Outcome::Done)
+}
+
+async fn add_event(connection: &mut SqliteConnection, event: AuditEvent) -> Result<(), StoreError> {
     let query = sqlx::query(sql::AUDIT_ADD)
         .bind(event.request_id)
         .bind(event.at.micros())
@@ -47,7 +54,54 @@ pub(super) async fn change(
         .bind(event.before)
         .bind(event.after);
     query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
+}
+
+pub(super) async fn add_policy(
+    connection: &mut SqliteConnection,
+    policy: PolicyVersion,
+    in_force: Remembered,
+    event: AuditEvent,
+) -> Result<Outcome, StoreError> {
+    if audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(Outcome::Repeated);
+    }
+    number(connection, &policy.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
+    let query = sqlx::query(sql::POLICY_ADD)
+        .bind(policy.consumer)
+        .bind(policy.version)
+        .bind(policy.policy.clone())
+        .bind(policy.policy.is_none())
+        .bind(policy.created_at.micros())
+        .bind(policy.actor)
+        .bind(policy.reason);
+    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    if done.rows_affected() == 0 {
+        return Ok(Outcome::Lost);
+    }
+    remember(connection, &in_force).await?;
+    add_event(connection, event).await?;
     Ok(Outcome::Done)
+}
+
+pub(super) async fn policies(connection: &mut SqliteConnection) -> Result<Vec<PolicyVersion>, StoreError> {
+    let query = sqlx::query_as::<_, PolicyRow>(sql::POLICIES);
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.into_iter().map(PolicyVersion::from).collect())
+}
+
+pub(super) async fn policy_versions(
+    connection: &mut SqliteConnection,
+    consumer: String,
+    before: i32,
+    limit: usize,
+) -> Result<Vec<PolicyVersion>, StoreError> {
+    let query = sqlx::query_as::<_, PolicyRow>(sql::POLICY_VERSIONS)
+        .bind(consumer)
+        .bind(before)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.into_iter().map(PolicyVersion::from).collect())
 }
 
 pub(super) async fn audited(

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::row::{Row, read, readable, state_numbers, unreadable};
 use super::{
     AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome,
-    Reading, Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write,
+    PolicyVersion, Reading, Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -332,6 +332,37 @@ impl Session for SqliteSession {
         Ok(self.transaction(work).await?.1)
     }
 
+    async fn add_policy(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &Remembered,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        let (policy, in_force, event) = (policy.clone(), in_force.clone(), event.clone());
+        let work: Work<Outcome> =
+            Box::new(move |connection, _| Box::pin(audit::add_policy(connection, policy, in_force, event)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        let work: Work<Vec<PolicyVersion>> =
+            Box::new(move |connection, _| Box::pin(audit::policies(connection)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn policy_versions(
+        &mut self,
+        consumer: &str,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, StoreError> {
+        let consumer = consumer.to_owned();
+        let work: Work<Vec<PolicyVersion>> = Box::new(move |connection, _| {
+            Box::pin(audit::policy_versions(connection, consumer, before, limit))
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
         let work: Work<Vec<Remembered>> = Box::new(|connection, _| {
             Box::pin(async move {
@@ -353,12 +384,7 @@ impl Session for SqliteSession {
         let work: Work<()> = Box::new(move |connection, _| {
             Box::pin(async move {
                 for one in all {
-                    number(connection, &one.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
-                    let query = sqlx::query(sql::REMEMBER)
-                        .bind(one.consumer)
-                        .bind(one.retention.map(Span::micros))
-                        .bind(one.window_floor.micros());
-                    query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    remember(connection, &one).await?;
                 }
                 Ok(())
             })
@@ -366,6 +392,16 @@ impl Session for SqliteSession {
         let _: () = self.transaction(work).await?.1;
         Ok(())
     }
+}
+
+async fn remember(connection: &mut SqliteConnection, one: &Remembered) -> Result<(), StoreError> {
+    number(connection, &one.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
+    let query = sqlx::query(sql::REMEMBER)
+        .bind(one.consumer.clone())
+        .bind(one.retention.map(Span::micros))
+        .bind(one.window_floor.micros());
+    query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
 }
 
 /// The number of a name, given on its first use.

@@ -26,6 +26,9 @@ pub const ALL: &[&str] = &[
     AUDIT_ADD,
     AUDITED,
     AUDIT,
+    POLICY_ADD,
+    POLICIES,
+    POLICY_VERSIONS,
 ];
 
 pub(super) const MIGRATED: &str = "\
@@ -163,3 +166,26 @@ FROM audit
 WHERE (?1 IS NULL OR consumer = ?1) AND (?2 IS NULL OR key = ?2)
   AND (?3 IS NULL OR (at, request_id) < (?3, ?4))
 ORDER BY at DESC, request_id DESC LIMIT ?5";
+
+pub(super) const POLICY_ADD: &str = "\
+-- ledger.policy_add
+INSERT INTO policies (consumer, version, policy, deleted, created_at, actor, reason)
+SELECT n.no, ?2, ?3, ?4, ?5, ?6, ?7
+FROM consumers n
+WHERE n.name = ?1
+  AND ?2 = 1 + coalesce((SELECT max(p.version) FROM policies p WHERE p.consumer = n.no), 0)
+ON CONFLICT DO NOTHING";
+
+pub(super) const POLICIES: &str = "\
+-- ledger.policies
+SELECT n.name AS consumer, p.version, p.policy, p.deleted, p.created_at, p.actor, p.reason
+FROM policies p JOIN consumers n ON n.no = p.consumer
+WHERE p.version = (SELECT max(q.version) FROM policies q WHERE q.consumer = p.consumer)
+ORDER BY n.name";
+
+pub(super) const POLICY_VERSIONS: &str = "\
+-- ledger.policy_versions
+SELECT n.name AS consumer, p.version, p.policy, p.deleted, p.created_at, p.actor, p.reason
+FROM policies p JOIN consumers n ON n.no = p.consumer
+WHERE n.name = ?1 AND p.version < ?2
+ORDER BY p.version DESC LIMIT ?3";

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
-    AuditEvent, AuditListing, Completion, Fault, Inserted, Listing, Loaded, Outcome, Reading, Remembered,
-    Session, Store, StoreError, Write,
+    AuditEvent, AuditListing, Completion, Fault, Inserted, Listing, Loaded, Outcome, PolicyVersion, Reading,
+    Remembered, Session, Store, StoreError, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -192,6 +192,28 @@ impl Session for FaultySession {
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
         self.inner.audit(listing).await
+    }
+
+    async fn add_policy(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &Remembered,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        carried_out!(self.plan, false, self.inner.add_policy(policy, in_force, event))
+    }
+
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        self.inner.policies().await
+    }
+
+    async fn policy_versions(
+        &mut self,
+        consumer: &str,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, StoreError> {
+        self.inner.policy_versions(consumer, before, limit).await
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {

@@ -192,7 +192,7 @@ impl Served {
     pub(crate) async fn start(store: Arc<dyn Store>, setup: Setup) -> Served {
         let policies = Policies::new(setup.default, setup.own);
         let mut session = store.open().await.unwrap();
-        let policies = adopt(&policies, &mut *session).await.unwrap();
+        let in_force = adopt(&policies, &mut *session).await.unwrap();
         drop(session);
         let options = LedgerOptions {
             queue_max: setup.queue_max,
@@ -200,7 +200,7 @@ impl Served {
             registered_only: setup.registered_only,
             sweep: SweepOptions { every: setup.sweep_every, batch: 500, rest_factor: 1 },
         };
-        let ledger = Ledger::start(store, policies, options);
+        let ledger = Ledger::start(store, policies, in_force, options);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

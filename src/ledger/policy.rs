@@ -1,0 +1,146 @@
+//! Setting and deleting a consumer's policy: validated as a whole, versioned, audited, and in force on this
+//! replica before the call is answered.
+
+use std::sync::Arc;
+
+use super::policies::{Live, Policies, in_force, load};
+use crate::domain::{Policy, PolicyPatch, Reason, Rejection, Violation};
+use crate::store::{AuditEvent, Fault, Outcome, PolicyVersion, Session, StoreError};
+
+/// How often a change may lose against others before it is refused.
+const ROUNDS_MAX: usize = 8;
+
+/// An operator's request.
+#[derive(Clone, Debug)]
+pub struct PolicyOrder {
+    /// The operator's own id of the request; its repeats change nothing.
+    pub request_id: String,
+    /// Who, as authenticated.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// The consumer.
+    pub consumer: String,
+    /// The version that was looked at; 0: none was ever set.
+    pub expected_version: i32,
+    /// What to change; none: delete the policy.
+    pub patch: Option<PolicyPatch>,
+}
+
+pub(super) async fn set(
+    session: &mut dyn Session,
+    live: &Live,
+    order: &PolicyOrder,
+) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
+    for _ in 0..ROUNDS_MAX {
+        live.replace(load(&live.file, session).await?);
+        let current = live.current();
+        if let Some(event) = session.audited(&order.request_id).await? {
+            let same =
+                event.consumer == order.consumer && event.key.is_none() && event.action == action(order);
+            return Ok(if same { Ok((current, true)) } else { Err(used_before()) });
+        }
+        let next = match next(&current, order) {
+            Ok(next) => next,
+            Err(rejection) => return Ok(Err(rejection)),
+        };
+        let (reading, remembered) = session.remembered().await?;
+        // Without a policy of its own the one of the file, or the default, is in force again.
+        let effective = next.clone().map_or_else(|| live.file.of(&order.consumer), Arc::new);
+        let own = next.is_some() || live.file.registered(&order.consumer);
+        let in_force = in_force(&remembered, &order.consumer, own, effective.retention, reading.now);
+        let before = current.registered(&order.consumer).then(|| text(&current.of(&order.consumer)));
+        let policy = PolicyVersion {
+            consumer: order.consumer.clone(),
+            version: order.expected_version.saturating_add(1),
+            policy: next.as_ref().map(text),
+            created_at: reading.now,
+            actor: order.actor.clone(),
+            reason: order.reason.clone(),
+        };
+        let event = AuditEvent {
+            request_id: order.request_id.clone(),
+            at: reading.now,
+            actor: order.actor.clone(),
+            action: action(order).to_owned(),
+            consumer: order.consumer.clone(),
+            key: None,
+            reason: order.reason.clone(),
+            before,
+            after: policy.policy.clone(),
+        };
+        match session.add_policy(&policy, &in_force, &event).await {
+            Ok(Outcome::Done) => {
+                tracing::info!(
+                    consumer = order.consumer,
+                    version = policy.version,
+                    actor = order.actor,
+                    "an operator changed a policy"
+                );
+                live.replace(load(&live.file, session).await?);
+                return Ok(Ok((live.current(), false)));
+            }
+            // Somebody came in between: look again.
+            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Err(Rejection::new(
+        Reason::Overloaded,
+        "too many operators change this policy at once; nothing was changed: try again later",
+    )))
+}
+
+/// The policy after the order; none: deleted.
+fn next(current: &Policies, order: &PolicyOrder) -> Result<Option<Policy>, Rejection> {
+    let version = current.version(&order.consumer);
+    if version != order.expected_version {
+        return Err(Rejection::new(
+            Reason::VersionMismatch,
+            format!(
+                "the policy has version {version}, not the expected {}: it was changed since; look at it again",
+                order.expected_version
+            ),
+        ));
+    }
+    let Some(patch) = &order.patch else {
+        if !current.is_set(&order.consumer) {
+            return Err(Rejection::new(
+                Reason::PolicyNotFound,
+                "no operator has set a policy for this consumer: there is nothing to delete",
+            ));
+        }
+        return Ok(None);
+    };
+    let policy = patch.onto(&current.of(&order.consumer));
+    match policy.validate() {
+        Ok(()) => Ok(Some(policy)),
+        Err(errors) => {
+            let short = errors.iter().all(|error| error.retention_too_short);
+            let violations = errors
+                .into_iter()
+                .map(|error| Violation {
+                    field: format!("policy.{}", error.field),
+                    description: error.problem,
+                })
+                .collect();
+            let rejection = Rejection::invalid(violations);
+            Err(if short { Rejection { reason: Reason::RetentionTooShort, ..rejection } } else { rejection })
+        }
+    }
+}
+
+fn action(order: &PolicyOrder) -> &'static str {
+    if order.patch.is_some() { "SET_POLICY" } else { "DELETE_POLICY" }
+}
+
+fn used_before() -> Rejection {
+    Rejection::invalid(vec![Violation {
+        field: "request_id".into(),
+        description: "was used before for another request: each request has an id of its own".into(),
+    }])
+}
+
+fn text(policy: &Policy) -> String {
+    serde_json::to_string(policy).unwrap_or_default()
+}
