@@ -53,7 +53,10 @@ step_clippy() {
     cargo clippy --lib --profile test --locked --features shuttle -- -D warnings
 }
 
-step_doc() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked; }
+step_doc() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
+    suites_table_is_current
+}
 
 step_test() {
     need postgres

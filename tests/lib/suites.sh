@@ -52,6 +52,14 @@ suites_table() {
         printf '| `%s`: %s | %s | %s | %s | %s |\n' "$name" "$proves" "$unit" "$small" "$large" \
             "$(suite_results "$name")"
     done
+    # shellcheck disable=SC2016 # the table's own quotes
+    printf '| `mutants`: seeded bugs are seen by the suites that claim to cover them (T2) | bugs | 3 | all | %s |\n' \
+        "$(suite_results mutants)"
+}
+
+# The table of docs/proofs.md is the one that is printed.
+suites_table_is_current() {
+    diff <(suites_table) <(grep '^|' docs/proofs.md) || die "docs/proofs.md has another table: tests/prove --table prints it"
 }
 
 # What the last large run of a suite printed; several lines where it did.
@@ -87,7 +95,9 @@ suite_run() {
     if ((code == 0)) && [[ $size == "$large" || ! $large =~ ^[0-9]+$ ]]; then
         sed -i "/^$name\t/d" "$RESULTS"
         grep -o 'SUMMARY .*' "$log" | while IFS= read -r line; do
-            printf '%s\t%s\t%s\t%s\n' "$name" "$(date -u +%F)" "$size" "${line#SUMMARY *: }"
+            line=${line#SUMMARY }
+            line=${line#"$name: "}
+            printf '%s\t%s\t%s\t%s\n' "$name" "$(date -u +%F)" "$size" "${line#"$name "}"
         done >>"$RESULTS"
     fi
     rm -f "$log"
