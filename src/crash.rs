@@ -50,4 +50,13 @@ mod points {
     pub(crate) fn point_soon(_: &str) {}
 }
 
-pub(crate) use points::{point, point_soon};
+pub(crate) use points::point;
+
+/// A statement, and the points around it.
+pub(crate) async fn around<T>(statement: impl Future<Output = T>) -> T {
+    point("before_send");
+    points::point_soon("after_send");
+    let done = statement.await;
+    point("after_commit");
+    done
+}

@@ -379,11 +379,7 @@ fn with_token(mut answer: Answer, granted: i64) -> Answer {
 /// A statement that does not answer is given up with its connection; whether it was applied is
 /// unknown.
 async fn within<T>(statement: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    crash::point("before_send");
-    crash::point_soon("after_send");
-    let done = timeout(STATEMENT_TIMEOUT, statement).await;
-    crash::point("after_commit");
-    match done {
+    match crash::around(timeout(STATEMENT_TIMEOUT, statement)).await {
         Ok(done) => done,
         Err(_) => Err(StoreError::Unknown(format!("no answer within {STATEMENT_TIMEOUT:?}"))),
     }

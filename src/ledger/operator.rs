@@ -12,6 +12,7 @@ use super::policies::{Live, Policies, load};
 use super::policy::{self, PolicyOrder};
 use super::rt::{Instant, sleep, spawn, timeout};
 use super::{lost, read_failed, store_unavailable};
+use crate::crash;
 use crate::domain::{
     Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
     operate,
@@ -280,7 +281,7 @@ async fn change(
                 Write::Delete(order.key.hash(), entry.as_ref().map_or(0, |entry| entry.version))
             }
         };
-        match session.change(&write, &event).await {
+        match crash::around(session.change(&write, &event)).await {
             Ok(Outcome::Done) => {
                 tracing::info!(
                     action = event.action,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::policies::{Live, Policies, in_force, load};
+use crate::crash;
 use crate::domain::{Policy, PolicyPatch, Reason, Rejection, Violation};
 use crate::store::{AuditEvent, Fault, Outcome, PolicyVersion, Session, StoreError};
 
@@ -69,7 +70,7 @@ pub(super) async fn set(
             before,
             after: policy.policy.clone(),
         };
-        match session.add_policy(&policy, &in_force, &event).await {
+        match crash::around(session.add_policy(&policy, &in_force, &event)).await {
             Ok(Outcome::Done) => {
                 tracing::info!(
                     consumer = order.consumer,

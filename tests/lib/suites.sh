@@ -9,6 +9,7 @@ SUITES=(
     "interleavings|schedules|1000|100000|--lib --features shuttle interleavings|the batcher answers everybody once, under any schedule of its tasks (T5)"
     "live-history|calls|10000|1000000|--features crash-points --test it proof::live::suites::histories|three replicas over one Postgres: every key's history is linearizable (T6)"
     "live-operators|calls of consumers|5000|100000|--features crash-points --test it proof::live::suites::operators|redrives, parks, resolves and deletes amid claims: every key's history is linearizable"
+    "audit|operators' changes|60|200|--features crash-points --test it proof::live::suites::every_change|an audit event for each change and for no refusal, though servers and Postgres are killed amid them"
     "kill|kills|20|500|--features crash-points --test it proof::live::suites::killed|servers killed at random and at named points lose nothing (T7)"
     "postgres-crash|crashes, 100 ended backends each|5|100|--features crash-points --test it proof::live::suites::a_crashing|Postgres crashing, its backends ended, loses nothing (T8)"
     "pause|pauses|5|50|--features crash-points --test it proof::live::suites::pauses|servers and Postgres stopped beyond the lease are fenced (T10)"

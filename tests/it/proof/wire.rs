@@ -186,9 +186,10 @@ pub(crate) async fn order(
             admin.delete_entry(request).await.map(|_| None)
         }
     };
-    let refused = |status: Status| match told::refused(&status, None) {
-        Said::Error { reason, .. } => reason,
-        other => panic!("{other:?}"),
+    // Without a reason the connection was lost: nobody knows.
+    let refused = |status: Status| {
+        let details = status.get_error_details();
+        details.error_info().map(|info| info.reason.clone()).unwrap_or_default()
     };
     (expected_version, done.map_err(refused))
 }

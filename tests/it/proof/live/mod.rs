@@ -1,6 +1,7 @@
 //! Live histories: server processes over one Postgres, clients that keep a record of every call, and
 //! something that does harm. In the end every key is brought to its end, and every history judged.
 
+mod audit;
 mod client;
 mod harm;
 mod judge;

@@ -45,6 +45,11 @@ impl Replica {
         self.child = Some(command.spawn().unwrap());
     }
 
+    /// Whether its process is there.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }

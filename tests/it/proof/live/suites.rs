@@ -9,7 +9,7 @@ use super::client::Client;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
 use super::world::World;
-use super::{harm, judge, operator, pauses};
+use super::{audit, harm, judge, operator, pauses};
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
@@ -142,4 +142,13 @@ async fn cut_connections_lose_nothing() {
     }
     faults.calm.store(true, Ordering::Relaxed);
     live.end(format!("{} connections cut", faults.cuts.load(Ordering::Relaxed))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_change_has_its_audit_event() {
+    let mut live = Live::start("audit", 60, 0).await;
+    let harm =
+        audit::order_amid_deaths(&mut live.run, &mut live.random, &mut live.replicas, &mut live.cluster)
+            .await;
+    live.end(harm).await;
 }
