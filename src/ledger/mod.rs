@@ -4,6 +4,7 @@
 mod batch;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
+mod jobs;
 mod operator;
 mod policies;
 mod policy;

@@ -8,10 +8,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::jobs::{ANSWER_WITHIN, Reply, answer_change, answer_read, opened};
 use super::policies::{Live, Policies, load};
 use super::policy::{self, PolicyOrder};
 use super::rt::{Instant, sleep, spawn, timeout};
-use super::{lost, read_failed, store_unavailable};
+use super::{lost, store_unavailable};
 use crate::crash;
 use crate::domain::{
     Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
@@ -24,7 +25,6 @@ use crate::store::{
 
 /// How many changes may wait.
 const WAITING_MAX: usize = 64;
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// How often each replica looks for policies that others have set.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
 /// How often a change may lose against claims before it is refused.
@@ -57,8 +57,6 @@ pub struct Carried {
     /// The request had been carried out before.
     pub replayed: bool,
 }
-
-type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
 
 enum Job {
     Change(Box<Order>, Reply<Carried>),
@@ -171,19 +169,20 @@ async fn run(
                 answer_change(reply, work).await
             }
             Job::Audit(listing, reply) => {
-                let work = async { opened(&*store, &mut session).await?.audit(&listing).await };
+                let work = async { Ok(Ok(opened(&*store, &mut session).await?.audit(&listing).await?)) };
                 answer_read(reply, work).await
             }
             Job::Policies(reply) => {
                 let work = async {
                     reload(opened(&*store, &mut session).await?, &policies).await?;
-                    Ok(policies.current())
+                    Ok(Ok(policies.current()))
                 };
                 answer_read(reply, work).await
             }
             Job::Versions(consumer, before, limit, reply) => {
                 let work = async {
-                    opened(&*store, &mut session).await?.policy_versions(&consumer, before, limit).await
+                    let session = opened(&*store, &mut session).await?;
+                    Ok(Ok(session.policy_versions(&consumer, before, limit).await?))
                 };
                 answer_read(reply, work).await
             }
@@ -194,52 +193,10 @@ async fn run(
     }
 }
 
-/// Answers; says whether the session should be given up.
-async fn answer_change<T>(
-    reply: Reply<T>,
-    work: impl Future<Output = Result<Result<T, Rejection>, StoreError>>,
-) -> bool {
-    let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
-        Ok(Ok(answer)) => (answer, false),
-        Ok(Err(StoreError::Unknown(text))) => {
-            tracing::warn!(error = text, "the outcome of an operator's change is unknown");
-            (Err(lost()), true)
-        }
-        Ok(Err(error)) => (Err(read_failed(&error)), true),
-        Err(_) => (Err(lost()), true),
-    };
-    let _gone = reply.send(answer);
-    broken
-}
-
-/// The same for what changes nothing.
-async fn answer_read<T>(reply: Reply<T>, work: impl Future<Output = Result<T, StoreError>>) -> bool {
-    let (answer, broken) = match timeout(ANSWER_WITHIN, work).await {
-        Ok(Ok(answer)) => (Ok(answer), false),
-        Ok(Err(error)) => (Err(read_failed(&error)), true),
-        Err(_) => (Err(store_unavailable()), true),
-    };
-    let _gone = reply.send(answer);
-    broken
-}
-
 /// Takes over what operators have set by way of other replicas.
 async fn reload(session: &mut dyn Session, policies: &Live) -> Result<(), StoreError> {
     policies.replace(load(&policies.file, session).await?);
     Ok(())
-}
-
-async fn opened<'s>(
-    store: &dyn Store,
-    session: &'s mut Option<Box<dyn Session>>,
-) -> Result<&'s mut dyn Session, StoreError> {
-    if session.is_none() {
-        *session = Some(store.open().await?);
-    }
-    match session {
-        Some(session) => Ok(session.as_mut()),
-        None => Err(StoreError::NotApplied(Fault::Unavailable("no session".into()))),
-    }
 }
 
 /// Looks, decides and writes, until nobody came in between.

@@ -2,22 +2,19 @@
 //! behind them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::rt::{spawn, timeout};
-use super::{read_failed, store_unavailable};
+use super::jobs::{Reply, answer_read, opened};
+use super::rt::spawn;
+use super::store_unavailable;
 use crate::domain::{Entry, Key, Reason, Rejection};
 use crate::store::{Found, Listing, Reading, Session, Store, StoreError};
 
 /// How many reads may wait.
 const WAITING_MAX: usize = 64;
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-
-type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
 
 enum Job {
     Get(Key, Reply<(Reading, Entry)>),
@@ -69,8 +66,14 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
         };
         let Some(job) = job else { return };
         let broken = match job {
-            Job::Get(key, reply) => answer(reply, get(&*store, &mut session, key)).await,
-            Job::List(listing, reply) => answer(reply, list(&*store, &mut session, listing)).await,
+            Job::Get(key, reply) => {
+                let work = async { get(opened(&*store, &mut session).await?, key).await };
+                answer_read(reply, work).await
+            }
+            Job::List(listing, reply) => {
+                let work = async { Ok(Ok(opened(&*store, &mut session).await?.list(&listing).await?)) };
+                answer_read(reply, work).await
+            }
         };
         if broken {
             session = None;
@@ -78,36 +81,8 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
     }
 }
 
-/// Answers; says whether the session should be given up.
-async fn answer<T>(
-    reply: Reply<T>,
-    read: impl Future<Output = Result<Result<T, Rejection>, StoreError>>,
-) -> bool {
-    let (answer, broken) = match timeout(ANSWER_WITHIN, read).await {
-        Ok(Ok(answer)) => (answer, false),
-        Ok(Err(error)) => (Err(read_failed(&error)), true),
-        Err(_) => (Err(store_unavailable()), true),
-    };
-    let _gone = reply.send(answer);
-    broken
-}
-
-async fn opened<'s>(
-    store: &dyn Store,
-    session: &'s mut Option<Box<dyn Session>>,
-) -> Result<&'s mut Box<dyn Session>, StoreError> {
-    match session {
-        Some(session) => Ok(session),
-        None => Ok(session.insert(store.open().await?)),
-    }
-}
-
-async fn get(
-    store: &dyn Store,
-    session: &mut Option<Box<dyn Session>>,
-    key: Key,
-) -> Result<Result<(Reading, Entry), Rejection>, StoreError> {
-    let mut loaded = opened(store, session).await?.load(&[key]).await?;
+async fn get(session: &mut dyn Session, key: Key) -> Result<Result<(Reading, Entry), Rejection>, StoreError> {
+    let mut loaded = session.load(&[key]).await?;
     Ok(match loaded.found.pop() {
         Some(Found::Entry(entry)) => Ok((loaded.reading, *entry)),
         Some(Found::Unreadable(problem)) => {
@@ -122,12 +97,4 @@ async fn get(
             "there is no entry for this key: it was never claimed, or it was purged or deleted since",
         )),
     })
-}
-
-async fn list(
-    store: &dyn Store,
-    session: &mut Option<Box<dyn Session>>,
-    listing: Listing,
-) -> Result<Result<(Reading, Vec<Entry>), Rejection>, StoreError> {
-    Ok(Ok(opened(store, session).await?.list(&listing).await?))
 }

@@ -23,6 +23,18 @@ struct Common<'a> {
     force: bool,
 }
 
+macro_rules! common {
+    ($request:ident, $force:expr) => {
+        Common {
+            key: $request.key.as_ref(),
+            request_id: &$request.request_id,
+            expected_version: $request.expected_version,
+            reason: &$request.reason,
+            force: $force,
+        }
+    };
+}
+
 /// Checks what every change brings, and makes the order.
 fn order(
     mut fields: Fields<'_>,
@@ -58,13 +70,7 @@ pub(super) fn redrive(
     actor: &str,
     limits: &Limits,
 ) -> Result<Order, Rejection> {
-    let common = Common {
-        key: request.key.as_ref(),
-        request_id: &request.request_id,
-        expected_version: request.expected_version,
-        reason: &request.reason,
-        force: request.force,
-    };
+    let common = common!(request, request.force);
     let action = Action::Redrive { drop_fingerprint: request.drop_fingerprint, admit: request.admit };
     order(Fields::new(limits, ""), &common, actor, "", action)
 }
@@ -74,13 +80,7 @@ pub(super) fn park(
     actor: &str,
     limits: &Limits,
 ) -> Result<Order, Rejection> {
-    let common = Common {
-        key: request.key.as_ref(),
-        request_id: &request.request_id,
-        expected_version: request.expected_version,
-        reason: &request.reason,
-        force: false,
-    };
+    let common = common!(request, false);
     order(Fields::new(limits, ""), &common, actor, "", Action::Park)
 }
 
@@ -89,13 +89,7 @@ pub(super) fn resolve(
     actor: &str,
     limits: &Limits,
 ) -> Result<Order, Rejection> {
-    let common = Common {
-        key: request.key.as_ref(),
-        request_id: &request.request_id,
-        expected_version: request.expected_version,
-        reason: &request.reason,
-        force: request.force,
-    };
+    let common = common!(request, request.force);
     let mut fields = Fields::new(limits, "");
     fields.bytes("result", &request.result, limits.result);
     let resolution = match request.state() {
@@ -123,13 +117,7 @@ pub(super) fn delete(
     actor: &str,
     limits: &Limits,
 ) -> Result<Order, Rejection> {
-    let common = Common {
-        key: request.key.as_ref(),
-        request_id: &request.request_id,
-        expected_version: request.expected_version,
-        reason: &request.reason,
-        force: request.force,
-    };
+    let common = common!(request, request.force);
     order(Fields::new(limits, ""), &common, actor, "", Action::Delete)
 }
 
