@@ -40,8 +40,10 @@ pub struct Backoff {
     pub jitter: f64,
 }
 
-/// The rules of one consumer. Written down as JSON, spans as microseconds.
+/// The rules of one consumer. Written down as JSON, spans as microseconds; what an older version has not
+/// written takes its default.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Policy {
     /// Counts the changes of the policy.
     #[serde(skip)]
