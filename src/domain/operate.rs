@@ -7,7 +7,7 @@ use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::reason::{Reason, Rejection};
 use super::{Key, StoreTime, retention};
 
-/// What an operator asks for. Each names the version that was looked at: [`Change::expected`].
+/// What an operator asks for. Each names the version that was looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The version of the entry as the operator saw it; 0: there was none.

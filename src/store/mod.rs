@@ -276,7 +276,7 @@ pub trait Session: Send {
     async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError>;
 
     /// Entries that the purge should look at, the longest due first. Rows that can not be read are put
-    /// off by [`UNREADABLE_AGAIN`], so that they hold up nothing.
+    /// off by a day, so that they hold up nothing.
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError>;
 
     /// Sets when the purge looks again, where the version is still the same.
