@@ -247,11 +247,12 @@ async fn change(
                     consumer = event.consumer,
                     "an operator changed an entry"
                 );
-                return Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried {
-                    reading,
-                    entry,
-                    replayed: false,
-                }));
+                // It is done: whatever fails from here on, nobody may be told that it was not.
+                return match look(session, &order.key).await {
+                    Ok(Ok((reading, entry))) => Ok(Ok(Carried { reading, entry, replayed: false })),
+                    Ok(Err(_)) => Ok(Err(lost())),
+                    Err(error) => Err(StoreError::Unknown(error.to_string())),
+                };
             }
             // Somebody came in between, with this very request or with another change: look again.
             Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}

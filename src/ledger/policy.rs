@@ -78,7 +78,9 @@ pub(super) async fn set(
                     actor = order.actor,
                     "an operator changed a policy"
                 );
-                live.replace(load(&live.file, session).await?);
+                // It is done: whatever fails from here on, nobody may be told that it was not.
+                let now = load(&live.file, session).await;
+                live.replace(now.map_err(|error| StoreError::Unknown(error.to_string()))?);
                 return Ok(Ok((live.current(), false)));
             }
             // Somebody came in between: look again.

@@ -297,7 +297,9 @@ async fn an_unknown_outcome_is_found_out_by_the_repeat(kind: Kind) {
     let plan = Arc::new(Plan::default());
     at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
     let mut server = TestServer::on(at, Setup::default()).await;
-    for (id, fault, applied) in [("1", Inject::LostAnswer, true), ("2", Inject::LostRequest, false)] {
+    for (id, fault, applied) in
+        [("1", Inject::LostAnswer, true), ("2", Inject::LostRequest, false), ("3", Inject::NoReadAfter, true)]
+    {
         take(&mut server, id).await;
         let request = park(&mut server, id).await;
         plan.next([fault]);
@@ -306,7 +308,20 @@ async fn an_unknown_outcome_is_found_out_by_the_repeat(kind: Kind) {
         let again = server.admin.park_entry(request).await.unwrap().into_inner();
         assert_eq!((again.replayed, again.entry.unwrap().state()), (applied, proto::EntryState::Parked));
     }
-    assert_eq!(audit(&mut server).await.len(), 2);
+    // A policy likewise.
+    let policy = proto::Policy { disabled: Some(false), ..Default::default() };
+    let request = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "policy".into(),
+        reason: "a test".into(),
+        policy: Some(policy),
+        ..Default::default()
+    };
+    plan.next([Inject::NoReadAfter]);
+    let refused = server.admin.set_policy(request.clone()).await.unwrap_err();
+    assert_eq!(reason(refused), (Code::Unavailable, "OUTCOME_UNKNOWN".into()));
+    assert!(server.admin.set_policy(request).await.unwrap().into_inner().replayed);
+    assert_eq!(audit(&mut server).await.len(), 4);
     server.stop().await;
 }
 

@@ -11,7 +11,6 @@ use crate::store::{
 };
 
 impl PgSession {
-    /// After an error the session is given up, and with its connection the transaction.
     pub(super) async fn change_in_one(
         &mut self,
         write: &Write,
@@ -22,10 +21,20 @@ impl PgSession {
             self.learn_names(std::slice::from_ref(entry)).await?;
         }
         self.plain("BEGIN").await?;
-        let outcome = self.within_transaction(write, event).await?;
-        let end = if outcome == Outcome::Done { "COMMIT" } else { "ROLLBACK" };
-        self.plain(end).await?;
-        Ok(outcome)
+        let outcome = self.within_transaction(write, event).await;
+        self.end(outcome).await
+    }
+
+    /// Ends the transaction. What was refused in it is undone here, so that the session can go on.
+    async fn end(&mut self, outcome: Result<Outcome, StoreError>) -> Result<Outcome, StoreError> {
+        match outcome {
+            Ok(Outcome::Done) => self.plain("COMMIT").await?,
+            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(_)) => {
+                self.plain("ROLLBACK").await?;
+            }
+            Err(StoreError::Unknown(_)) => {}
+        }
+        outcome
     }
 
     /// Says whether the request is new. First of all, so that a repeat waits here for the request that it
@@ -77,9 +86,8 @@ impl PgSession {
     ) -> Result<Outcome, StoreError> {
         self.learn_consumers(std::iter::once(policy.consumer.as_str())).await?;
         self.plain("BEGIN").await?;
-        let outcome = self.policy_within_transaction(policy, in_force, event).await?;
-        self.plain(if outcome == Outcome::Done { "COMMIT" } else { "ROLLBACK" }).await?;
-        Ok(outcome)
+        let outcome = self.policy_within_transaction(policy, in_force, event).await;
+        self.end(outcome).await
     }
 
     async fn policy_within_transaction(

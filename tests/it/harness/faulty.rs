@@ -1,7 +1,7 @@
 //! A store that fails on demand, around a real one.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -17,6 +17,8 @@ use tokio::sync::Semaphore;
 pub(crate) enum Inject {
     /// It is carried out, and its answer is lost.
     LostAnswer,
+    /// It is carried out and answered, and the store refuses the read that follows.
+    NoReadAfter,
     /// The connection breaks before it is carried out.
     LostRequest,
     /// The store refuses it.
@@ -34,13 +36,20 @@ pub(crate) struct Plan {
     faults: Mutex<VecDeque<Inject>>,
     /// How many statements wrote, or tried to.
     pub(crate) writes: AtomicUsize,
+    /// The next read is refused.
+    no_read: AtomicBool,
     /// Each write takes a permit; there are more than enough until a test closes the gate.
     gate: Semaphore,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { faults: Mutex::default(), writes: AtomicUsize::new(0), gate: Semaphore::new(OPEN) }
+        Plan {
+            faults: Mutex::default(),
+            writes: AtomicUsize::new(0),
+            no_read: AtomicBool::new(false),
+            gate: Semaphore::new(OPEN),
+        }
     }
 }
 
@@ -71,6 +80,13 @@ impl Plan {
         while self.writes.load(Ordering::SeqCst) < writes {
             tokio::task::yield_now().await;
         }
+    }
+
+    fn read(&self) -> Result<(), StoreError> {
+        if self.no_read.swap(false, Ordering::SeqCst) {
+            return Err(StoreError::NotApplied(Fault::Unavailable("on demand".into())));
+        }
+        Ok(())
     }
 
     fn take(&self) -> Option<Inject> {
@@ -109,6 +125,11 @@ macro_rules! carried_out {
                 $write.await?;
                 Err(lost())
             }
+            Some(Inject::NoReadAfter) => {
+                let done = $write.await?;
+                $plan.no_read.store(true, Ordering::SeqCst);
+                Ok(done)
+            }
             Some(Inject::LostRequest | Inject::Panic) => Err(lost()),
             Some(Inject::Unavailable) => Err(StoreError::NotApplied(Fault::Unavailable("on demand".into()))),
             Some(Inject::Conflict) => Err(StoreError::NotApplied(Fault::Conflict("on demand".into()))),
@@ -143,6 +164,7 @@ impl Store for FaultyStore {
 #[async_trait]
 impl Session for FaultySession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        self.plan.read()?;
         self.inner.load(keys).await
     }
 
@@ -204,6 +226,7 @@ impl Session for FaultySession {
     }
 
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        self.plan.read()?;
         self.inner.policies().await
     }
 
