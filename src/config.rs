@@ -78,7 +78,7 @@ pub struct Settings {
     /// How long calls under way may take after that, at most 10m [default: 15s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_MAX", value_name = "DURATION")]
     pub drain_max: Option<Human>,
-    /// Serve only consumers that have a policy of their own [default: false]
+    /// Grant only to consumers that have a policy of their own [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REGISTRATION", value_name = "BOOL")]
     pub require_registration: Option<bool>,
     /// How often the purge looks for entries whose retention is over, 100ms to 1d [default: 10s]
