@@ -23,6 +23,8 @@ const LOOKED_AT_MAX: usize = 5_000;
 /// A page ends beyond this many bytes: the longest entry added, it is below what clients take.
 const PAGE_BYTES: usize = 3 << 20;
 
+type Pages<T> = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<T, Status>> + Send>>;
+
 pub(super) struct AdminRpc {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
@@ -41,7 +43,10 @@ impl AdminService for AdminRpc {
             return Err(refuse(&errors::internal("a key is neither wrong nor right")));
         };
         let (reading, entry) = self.ledger.get(key).await.map_err(|rejection| refuse(&rejection))?;
-        Ok(Response::new(proto::GetEntryResponse { entry: Some(convert::entry(entry, &reading)) }))
+        Ok(Response::new(proto::GetEntryResponse {
+            policy_version_in_force: 0,
+            entry: Some(convert::entry(entry, &reading)),
+        }))
     }
 
     async fn list_entries(
@@ -51,6 +56,38 @@ impl AdminService for AdminRpc {
         let query = Query::of(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
         let page = query.run(&self.ledger).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(page))
+    }
+
+    async fn summarize_entries(
+        &self,
+        _request: Request<proto::SummarizeEntriesRequest>,
+    ) -> Result<Response<proto::SummarizeEntriesResponse>, Status> {
+        Err(Status::unimplemented("base"))
+    }
+
+    type RedriveEntriesStream = Pages<proto::RedriveEntriesResponse>;
+
+    async fn redrive_entries(
+        &self,
+        _request: Request<proto::RedriveEntriesRequest>,
+    ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
+        Err(Status::unimplemented("base"))
+    }
+
+    type ImportEntriesStream = Pages<proto::ImportEntriesResponse>;
+
+    async fn import_entries(
+        &self,
+        _request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
+    ) -> Result<Response<Self::ImportEntriesStream>, Status> {
+        Err(Status::unimplemented("base"))
+    }
+
+    async fn get_retention_status(
+        &self,
+        _request: Request<proto::GetRetentionStatusRequest>,
+    ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
+        Err(Status::unimplemented("base"))
     }
 
     async fn redrive_entry(
@@ -217,8 +254,10 @@ struct Query {
 impl Query {
     fn of(request: &proto::ListEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
         let mut fields = Fields::new(limits, "");
-        fields.name("consumer", &request.consumer, limits.consumer);
-        let state = match proto::EntryState::try_from(request.state) {
+        let wanted = request.filter.clone().unwrap_or_default();
+        let (consumer, asked) = (wanted.consumer, wanted.states.first().copied().unwrap_or_default());
+        fields.name("filter.consumer", &consumer, limits.consumer);
+        let state = match proto::EntryState::try_from(asked) {
             Ok(proto::EntryState::Unspecified) => None,
             Ok(proto::EntryState::Received) => Some(State::Received),
             Ok(proto::EntryState::InProgress) => Some(State::InProgress),
@@ -228,8 +267,8 @@ impl Query {
             Ok(proto::EntryState::Parked) => Some(State::Parked(ParkCause::Operator)),
             Err(_) => {
                 fields.wrong(
-                    "state",
-                    format!("is {}, which is no EntryState that this server knows", request.state),
+                    "filter.states[0]",
+                    format!("is {asked}, which is no EntryState that this server knows"),
                 );
                 None
             }
@@ -238,7 +277,7 @@ impl Query {
         let after = if request.page_token.is_empty() {
             None
         } else {
-            let place = place(&request.page_token, &filter(&request.consumer, request.state));
+            let place = place(&request.page_token, &filter(&consumer, asked));
             if place.is_none() {
                 fields.wrong(
                     "page_token",
@@ -247,7 +286,7 @@ impl Query {
             }
             place
         };
-        fields.finish(|| Query { consumer: request.consumer.clone(), state, size, after })
+        fields.finish(|| Query { consumer, state, size, after })
     }
 
     async fn run(mut self, ledger: &Ledger) -> Result<proto::ListEntriesResponse, Rejection> {

@@ -221,6 +221,7 @@ fn message(policy: &Policy) -> proto::Policy {
         }
         .into(),
         disabled: Some(policy.disabled),
+        claims_per_second: None,
     }
 }
 

@@ -221,9 +221,9 @@ impl From<&Entry> for Row {
 }
 
 impl Row {
-    /// The state, where operators look for it: neither `IN_PROGRESS` nor COMPLETED.
+    /// The state, where operators look for it: all but COMPLETED.
     pub(super) fn attention(&self) -> Option<i16> {
-        (self.state != 2 && self.state != 4).then_some(self.state)
+        (self.state != 4).then_some(self.state)
     }
 }
 

@@ -83,10 +83,17 @@ async fn lists_page_through_a_consumer_by_state(kind: Kind) {
         let mut page_token = String::new();
         loop {
             let request = proto::ListEntriesRequest {
-                consumer: "c".into(),
-                state: state.into(),
+                filter: Some(proto::EntryFilter {
+                    consumer: "c".into(),
+                    states: (state != proto::EntryState::Unspecified)
+                        .then(|| state.into())
+                        .into_iter()
+                        .collect(),
+                    ..Default::default()
+                }),
                 page_size: 3,
                 page_token: page_token.clone(),
+                ..Default::default()
             };
             let page = server.admin.list_entries(request).await.unwrap().into_inner();
             assert!(page.entries.len() <= 3);

@@ -51,7 +51,10 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         },
         proto::Settlement { action: Some(Action::Fail(proto::FailRequest { key: good(), ..error.clone() })) },
     ];
-    let consumer = proto::ListEntriesRequest { consumer: GOOD.into(), ..Default::default() };
+    let consumer = proto::ListEntriesRequest {
+        filter: Some(proto::EntryFilter { consumer: GOOD.into(), ..Default::default() }),
+        ..Default::default()
+    };
     let mut cut = claim("c", "cut").encode_to_vec();
     cut.pop();
     // A field of a number that nobody knows is no fault; one of a wrong type is.
@@ -81,7 +84,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
             "RETRY_LATER",
         ),
         ("AdminService/GetEntry", spoilt(&proto::GetEntryRequest { key: good() }), "key.id", "DEAD_LETTER"),
-        ("AdminService/ListEntries", spoilt(&consumer), "consumer", "RETRY_LATER"),
+        ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
     ];
     for (method, bytes, field, advice) in rows {
         let status = send(&channel, method, bytes).await.unwrap_err();

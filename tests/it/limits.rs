@@ -205,20 +205,23 @@ async fn malformed_reads_are_refused_by_field(kind: Kind) {
     for number in 0..3 {
         server.client.claim(claim("c", &number.to_string())).await.unwrap();
     }
-    let good = proto::ListEntriesRequest { consumer: "c".into(), page_size: 1, ..Default::default() };
+    let filter = |consumer: &str, states: &[i32]| {
+        Some(proto::EntryFilter { consumer: consumer.into(), states: states.to_vec(), ..Default::default() })
+    };
+    let good = proto::ListEntriesRequest { filter: filter("c", &[]), page_size: 1, ..Default::default() };
     let first = server.admin.list_entries(good.clone()).await.unwrap().into_inner();
     let token = first.next_page_token;
     let rows = [
-        (proto::ListEntriesRequest { consumer: String::new(), ..good.clone() }, "consumer"),
-        (proto::ListEntriesRequest { state: 77, ..good.clone() }, "state"),
+        (proto::ListEntriesRequest { filter: None, ..good.clone() }, "filter.consumer"),
+        (proto::ListEntriesRequest { filter: filter("c", &[77]), ..good.clone() }, "filter.states[0]"),
         (proto::ListEntriesRequest { page_size: -1, ..good.clone() }, "page_size"),
         (proto::ListEntriesRequest { page_size: 1_001, ..good.clone() }, "page_size"),
         (proto::ListEntriesRequest { page_token: "garbage".into(), ..good.clone() }, "page_token"),
         (
-            proto::ListEntriesRequest { page_token: token.clone(), consumer: "d".into(), ..good.clone() },
+            proto::ListEntriesRequest { page_token: token.clone(), filter: filter("d", &[]), ..good.clone() },
             "page_token",
         ),
-        (proto::ListEntriesRequest { page_token: token, state: 2, ..good }, "page_token"),
+        (proto::ListEntriesRequest { page_token: token, filter: filter("c", &[2]), ..good }, "page_token"),
     ];
     for (request, wrong) in rows {
         let status = server.admin.list_entries(request).await.unwrap_err();

@@ -99,7 +99,7 @@ pub(super) const COMPLETE: &str = "\
 -- ledger.complete
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
 UPDATE ledger.entries e
-SET version = e.version + 1, state = 4, closed_by = 1, closed_at = c.now, updated_at = c.now,
+SET version = e.version + 1, state = 4, closed_by = 1, attention = NULL, closed_at = c.now, updated_at = c.now,
     retain_until = c.now + greatest(e.retention, r.retention), effect_unknown = false, result = r.result
 FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[])
      AS r(key, token, retention, result)

@@ -57,16 +57,16 @@ pub(super) const INSERT: &str = "\
 INSERT INTO entries (
     key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
     created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
-    state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
-    id, principal, owner, traceparent, fingerprint)
-VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 0, 0, ?14,
+    state, attention, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started,
+    effect_unknown, id, principal, owner, traceparent, fingerprint)
+VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 2, 0, 0, ?14,
         0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
 ON CONFLICT (key) DO NOTHING";
 
 pub(super) const COMPLETE: &str = "\
 -- ledger.complete
 UPDATE entries
-SET version = version + 1, state = 4, closed_by = 1, closed_at = ?3, updated_at = ?3,
+SET version = version + 1, state = 4, closed_by = 1, attention = NULL, closed_at = ?3, updated_at = ?3,
     retain_until = ?3 + max(retention, ?4), effect_unknown = 0, result = ?5
 WHERE key = ?1 AND token = ?2 AND state = 2
 RETURNING lease_until <= ?3 AS late";

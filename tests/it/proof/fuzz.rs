@@ -81,7 +81,11 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         Action::Release(release.clone()),
     ];
     let settlements = actions.map(|action| proto::Settlement { action: Some(action) }).to_vec();
-    let list = proto::ListEntriesRequest { consumer: "c".into(), page_size: 3, ..Default::default() };
+    let list = proto::ListEntriesRequest {
+        filter: Some(proto::EntryFilter { consumer: "c".into(), ..Default::default() }),
+        page_size: 3,
+        ..Default::default()
+    };
     vec![
         ("LedgerService/Claim", vec![claim.encode_to_vec()]),
         ("LedgerService/Renew", vec![renew.encode_to_vec()]),
@@ -143,7 +147,7 @@ async fn mangled_page_tokens() {
     let requests = (0..20).map(|number| claim("c", &number.to_string())).collect();
     server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
     let list = |page_token: String| proto::ListEntriesRequest {
-        consumer: "c".into(),
+        filter: Some(proto::EntryFilter { consumer: "c".into(), ..Default::default() }),
         page_size: 3,
         page_token,
         ..Default::default()
