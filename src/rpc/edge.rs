@@ -132,7 +132,7 @@ pub(super) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
         // The second: larger than that once it is unpacked.
         Code::OutOfRange | Code::ResourceExhausted => Rejection::new(
             Reason::TooLarge,
-            format!("the request is larger than {} bytes; nothing was changed: send less at once", bytes_max),
+            format!("the request is larger than {bytes_max} bytes; nothing was changed: send less at once"),
         ),
         // The services explain themselves: whatever else is "internal" was said on reading the request.
         Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),
