@@ -63,7 +63,7 @@ fn each_room_imports_only_what_it_may() {
 
 #[test]
 fn time_and_chance_have_one_home_each() {
-    for (word, home) in [("SystemTime::now", "clock.rs"), ("Uuid::new_v4", "convert.rs")] {
+    for (word, home) in [("SystemTime::now", "clock.rs"), ("Uuid::new_v4", "chance.rs")] {
         for (path, text) in files("src") {
             assert!(!code(&text).contains(word) || path.ends_with(home), "{word} in {}", path.display());
         }
