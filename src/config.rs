@@ -149,6 +149,7 @@ struct PolicyFile {
     reason: Option<String>,
     fingerprint: Option<FingerprintMode>,
     disabled: Option<bool>,
+    claims_per_second: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -392,6 +393,7 @@ impl PolicyFile {
             reason: self.reason.or_else(|| lower.reason.clone()),
             fingerprint: self.fingerprint.or(lower.fingerprint),
             disabled: self.disabled.or(lower.disabled),
+            claims_per_second: self.claims_per_second.or(lower.claims_per_second),
         }
     }
 
@@ -426,6 +428,7 @@ impl PolicyFile {
             accepted_risk: self.reason.filter(|reason| accepted && !reason.trim().is_empty()),
             fingerprint: self.fingerprint.unwrap_or(usual.fingerprint),
             disabled: self.disabled.unwrap_or(usual.disabled),
+            claims_per_second: self.claims_per_second.unwrap_or(usual.claims_per_second),
             window_floor: usual.window_floor,
         }
     }

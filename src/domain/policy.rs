@@ -78,6 +78,8 @@ pub struct Policy {
     pub fingerprint: FingerprintMode,
     /// Holds new grants back.
     pub disabled: bool,
+    /// How many claims each server takes a second; 0: no limit.
+    pub claims_per_second: i32,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
@@ -113,6 +115,7 @@ impl Default for Policy {
             accepted_risk: None,
             fingerprint: FingerprintMode::Verify,
             disabled: false,
+            claims_per_second: 0,
             window_floor: StoreTime(0),
         }
     }
@@ -183,6 +186,12 @@ impl Policy {
         }
         if !(0..=1_000_000).contains(&self.max_attempts) {
             wrong("max_attempts", format!("is {}, must be 0 (no limit) to 1000000", self.max_attempts));
+        }
+        if !(0..=1_000_000).contains(&self.claims_per_second) {
+            wrong(
+                "claims_per_second",
+                format!("is {}, must be 0 (no limit) to 1000000", self.claims_per_second),
+            );
         }
         if self.retention < self.max_redelivery_window && self.accepted_risk.is_none() {
             errors.push(PolicyError {

@@ -28,6 +28,7 @@ mod policies;
 mod process;
 mod proof;
 mod queries;
+mod quota;
 mod retention;
 mod settle_table;
 mod stores;
