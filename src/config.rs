@@ -87,6 +87,9 @@ pub struct Settings {
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SWEEP_BATCH", value_name = "N")]
     pub sweep_batch: Option<usize>,
+    /// How long audit events of operators' changes are kept, 1d to 3650d [default: 365d]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_AUDIT_RETENTION", value_name = "DURATION")]
+    pub audit_retention: Option<Human>,
     /// The longest `consumer`, in bytes, at most 1024 [default: 128]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONSUMER_BYTES_MAX", value_name = "N")]
     pub consumer_bytes_max: Option<usize>,
@@ -237,7 +240,7 @@ impl Settings {
     fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, database_url, sessions, prepared_statements, startup_wait, queue_max,
-            batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch,
+            batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch, audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }
@@ -309,6 +312,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
     let drain_max = time("drain_max", settings.drain_max, Duration::from_secs(15), zero, minutes);
     let day = Duration::from_hours(24);
     let sweep_every = time("sweep_every", settings.sweep_every, Duration::from_secs(10), tenth, day);
+    let audit_retention = time("audit_retention", settings.audit_retention, day * 365, day, day * 3_650);
     let database = database(settings.database_url.as_deref()).unwrap_or_else(|problem| {
         problems.push(problem);
         Database::Postgres { url: String::new() }
@@ -323,7 +327,12 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
             queue_max,
             batch_max,
             registered_only: settings.require_registration.unwrap_or(false),
-            sweep: SweepOptions { every: sweep_every, batch: sweep_batch, ..SweepOptions::default() },
+            sweep: SweepOptions {
+                every: sweep_every,
+                batch: sweep_batch,
+                audit_retention,
+                ..SweepOptions::default()
+            },
         },
         serve: ServeOptions { limits, connections_max, deadline_max, drain_wait, drain_max },
         policies,

@@ -354,9 +354,14 @@ async fn the_audit_is_paged_newest_first(kind: Kind) {
         (proto::ListAuditEventsRequest { consumer: "c".into(), ..Default::default() }, 7),
         (proto::ListAuditEventsRequest { consumer: "d".into(), ..Default::default() }, 0),
         (proto::ListAuditEventsRequest { key: key("c", "4"), ..Default::default() }, 1),
+        (proto::ListAuditEventsRequest { key: key("c", "8"), ..Default::default() }, 0),
+        (proto::ListAuditEventsRequest { consumer: "c".into(), key: key("c", "4"), ..Default::default() }, 1),
     ] {
         let page = server.admin.list_audit_events(filter.clone()).await.unwrap().into_inner();
         assert_eq!(page.events.len(), found, "{filter:?}");
     }
+    let nobodys =
+        proto::ListAuditEventsRequest { consumer: "d".into(), key: key("c", "4"), ..Default::default() };
+    assert_eq!(fields(&server.admin.list_audit_events(nobodys).await.unwrap_err()), ["consumer"]);
     server.stop().await;
 }
