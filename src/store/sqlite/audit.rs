@@ -9,7 +9,6 @@ use crate::store::{
 };
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Row as _, SqliteConnection};
 
 /// Nobody else writes meanwhile: what is found stays so until the end.
 pub(super) async fn change(
