@@ -4,21 +4,22 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use idempotency_ledger::cli;
 use idempotency_ledger::commands;
 use idempotency_ledger::config::{Config, Settings};
 use idempotency_ledger::telemetry::{self, LogFormat};
 
 /// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, after_help = cli::EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// How logs are written, to standard error
+    /// How logs of the server are written, to standard error
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
+    /// What the server logs: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
     #[arg(
         long,
         global = true,
@@ -45,6 +46,8 @@ enum Command {
         #[arg(long, default_value = "")]
         service: String,
     },
+    #[command(flatten)]
+    Operate(cli::Command),
 }
 
 /// Flags come before the environment, the environment before the file.
@@ -61,9 +64,12 @@ struct Settled {
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match telemetry::start(cli.log_format, &cli.log) {
-        Ok(()) => run(cli.command).await,
-        Err(problem) => Err(vec![problem]),
+    let done = match cli.command {
+        Command::Operate(command) => return cli::run(command, Cli::command()).await.into(),
+        served => match telemetry::start(cli.log_format, &cli.log) {
+            Ok(()) => run(served).await,
+            Err(problem) => Err(vec![problem]),
+        },
     };
     let Err(problems) = done else { return ExitCode::SUCCESS };
     for problem in problems {
@@ -79,6 +85,7 @@ async fn run(command: Command) -> Result<(), Vec<String>> {
         Command::Health { address, service } => {
             commands::health(&address, &service, Duration::from_secs(5)).await
         }
+        Command::Operate(_) => Ok(()),
     };
     done.map_err(|problem| vec![problem])
 }
