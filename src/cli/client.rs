@@ -142,9 +142,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(options: Options, screen: Screen) -> Result<Client, Problem> {
-        let token = token(&options)?;
-        let url = url(&options);
+    pub(super) fn new(options: &Options, screen: Screen) -> Result<Client, Problem> {
+        let token = token(options)?;
+        let url = url(options);
         let uri = http::Uri::from_str(&url)
             .map_err(|error| Problem::usage(format!("--endpoint: {}: {error}", clean(&url))))?;
         let mut endpoint = Endpoint::from_shared(url.clone())
@@ -156,7 +156,7 @@ impl Client {
             Some("https") => {
                 let error =
                     |error| Problem::usage(format!("the TLS options can not be used: {}", chain(&error)));
-                endpoint = endpoint.tls_config(tls(&options)?).map_err(error)?;
+                endpoint = endpoint.tls_config(tls(options)?).map_err(error)?;
             }
             Some("http") if options.wants_tls() => {
                 return Err(Problem::usage("--endpoint: is http://, without TLS; --tls-… needs https://"));

@@ -33,10 +33,10 @@ pub use problem::{EXIT_CODES, Exit};
 pub enum Command {
     /// See and mend entries: what is stuck, why, and what shall become of it
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
-    Entries(Entries),
+    Entries(Box<Entries>),
     /// See and change the rules of consumers
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
-    Policy(Policy),
+    Policy(Box<Policy>),
     /// See what operators did
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Audit(Audit),
@@ -81,19 +81,17 @@ group!(
 /// Runs a command; `whole` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, whole: clap::Command) -> Exit {
     let done = match command {
-        Command::Entries(Entries { options, command }) => with(options, |client| command.run(client)).await,
-        Command::Policy(Policy { options, command }) => command.run(options).await,
-        Command::Audit(Audit { options, command }) => with(options, |client| command.run(client)).await,
-        Command::Retention(Retention { options, command }) => {
-            with(options, |client| command.run(client)).await
-        }
+        Command::Entries(asked) => with(&asked.options, |client| asked.command.run(client)).await,
+        Command::Policy(asked) => with(&asked.options, |client| asked.command.run(client)).await,
+        Command::Audit(asked) => with(&asked.options, |client| asked.command.run(client)).await,
+        Command::Retention(asked) => with(&asked.options, |client| asked.command.run(client)).await,
         Command::Completions { shell } => completions(shell, whole),
     };
-    done.unwrap_or_else(|problem| problem.tell())
+    done.unwrap_or_else(Problem::tell)
 }
 
 async fn with<F: Future<Output = Result<Exit, Problem>>>(
-    options: Options,
+    options: &Options,
     run: impl FnOnce(Client) -> F,
 ) -> Result<Exit, Problem> {
     let screen = Screen::new(options.json, options.color);

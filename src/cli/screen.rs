@@ -94,6 +94,7 @@ impl Screen {
     }
 
     /// A part of the answer as it is.
+    #[allow(clippy::unused_self, reason = "one way to speak")]
     pub(super) fn bytes(self, bytes: &[u8]) -> Result<(), Problem> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;

@@ -91,7 +91,7 @@ impl Import {
         };
         let tally = match done {
             Ok(tally) => tally,
-            Err(broken) => return Err(self.resumable(broken, &operation_id)),
+            Err(broken) => return Err(resumable(broken, &operation_id)),
         };
         let _ended = reader.await;
         tally.tell(client, &operation_id, self.dry_run)?;
@@ -109,16 +109,16 @@ impl Import {
             )),
         }
     }
+}
 
-    fn resumable(&self, broken: send::Broken, operation_id: &str) -> Problem {
-        let Some(line) = broken.line else { return broken.problem };
-        let next = format!(
-            "repeat the same command with --from-line {line} --operation-id {} (or from the start: what is \
-             stored is not changed)",
-            quoted(operation_id)
-        );
-        broken.problem.next(next)
-    }
+fn resumable(broken: send::Broken, operation_id: &str) -> Problem {
+    let Some(line) = broken.line else { return broken.problem };
+    let next = format!(
+        "repeat the same command with --from-line {line} --operation-id {} (or from the start: what is \
+         stored is not changed)",
+        quoted(operation_id)
+    );
+    broken.problem.next(next)
 }
 
 /// The file and its size, where it has one.
@@ -129,7 +129,7 @@ fn open(file: &str) -> Result<(Box<dyn Read + Send>, Option<u64>), Problem> {
     let wrong = |error| Problem::failed(format!("{}: {error}", clean(file)));
     let opened = File::open(file).map_err(wrong)?;
     let size = opened.metadata().map_err(wrong)?;
-    Ok((Box::new(BufReader::new(opened)), size.is_file().then(|| size.len())))
+    Ok((Box::new(BufReader::new(opened)), size.is_file().then_some(size.len())))
 }
 
 /// Reads to the end, or until nobody wants more.

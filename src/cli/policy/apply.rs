@@ -41,7 +41,7 @@ struct Step {
 }
 
 enum What {
-    Set(Fields, Vec<(&'static str, String, String)>),
+    Set(Box<Fields>, Vec<(&'static str, String, String)>),
     Delete,
 }
 
@@ -63,7 +63,9 @@ impl Apply {
             screen.note(&screen.toned(&clean(&step.consumer), Tone::Strong));
             match &step.what {
                 What::Set(_, difference) => {
-                    whole::lines(screen, difference).iter().for_each(|line| screen.note(line));
+                    for line in whole::lines(screen, difference) {
+                        screen.note(&line);
+                    }
                 }
                 What::Delete => screen.note("  taken back: the server's configuration is in force again"),
             }
@@ -131,7 +133,7 @@ async fn plan(
             let violations = whole::violations(&new);
             wrong.extend(violations.iter().map(|one| format!("consumers.{}.{one}", clean(consumer))));
             let difference = whole::difference(&old, &new);
-            (!difference.is_empty()).then(|| What::Set(fields.clone(), difference))
+            (!difference.is_empty()).then(|| What::Set(Box::new(fields.clone()), difference))
         };
         steps.extend(what.map(|what| Step { consumer: consumer.clone(), version: found.version, what }));
     }

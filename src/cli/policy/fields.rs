@@ -162,7 +162,6 @@ impl Fields {
             accepted_risk: self.accepted_risk.clone().map(|why| (!why.is_empty()).then_some(why)),
             fingerprint: self.fingerprint.map(|word| super::whole::fingerprint(word.into())),
             disabled: self.disabled,
-            ..PolicyPatch::default()
         }
     }
 

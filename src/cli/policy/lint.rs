@@ -55,7 +55,7 @@ impl Lint {
             let named = |(field, text)| Warning { consumer: consumer.clone(), field, text };
             warnings.extend(found.into_iter().map(named));
         }
-        self.tell(client, looked_at.len(), &warnings)?;
+        tell(client, looked_at.len(), &warnings)?;
         Ok(if self.strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done })
     }
 
@@ -89,33 +89,31 @@ impl Lint {
         }
         Ok(all)
     }
+}
 
-    fn tell(&self, client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), Problem> {
-        let screen = client.screen;
-        if screen.json() {
-            let warnings: Vec<_> = warnings
-                .iter()
-                .map(|one| {
-                    serde_json::json!({ "consumer": one.consumer, "field": one.field, "text": one.text })
-                })
-                .collect();
-            let told = serde_json::json!({ "policies": looked_at, "warnings": warnings });
-            return screen.line(&told.to_string());
-        }
-        for warning in warnings {
-            screen.line(&format!(
-                "{} {}: {}: {}",
-                screen.toned("warning:", Tone::Doubtful),
-                clean(&warning.consumer),
-                warning.field,
-                clean(&warning.text)
-            ))?;
-        }
-        if looked_at == 0 {
-            screen.note("no consumer has a policy of its own; name one with --consumer");
-        }
-        screen.line(&format!("{looked_at} policies looked at, {} warnings", warnings.len()))
+fn tell(client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), Problem> {
+    let screen = client.screen;
+    if screen.json() {
+        let warnings: Vec<_> = warnings
+            .iter()
+            .map(|one| serde_json::json!({ "consumer": one.consumer, "field": one.field, "text": one.text }))
+            .collect();
+        let told = serde_json::json!({ "policies": looked_at, "warnings": warnings });
+        return screen.line(&told.to_string());
     }
+    for warning in warnings {
+        screen.line(&format!(
+            "{} {}: {}: {}",
+            screen.toned("warning:", Tone::Doubtful),
+            clean(&warning.consumer),
+            warning.field,
+            clean(&warning.text)
+        ))?;
+    }
+    if looked_at == 0 {
+        screen.note("no consumer has a policy of its own; name one with --consumer");
+    }
+    screen.line(&format!("{looked_at} policies looked at, {} warnings", warnings.len()))
 }
 
 /// A lease is far above what handlers take from this on: a crash then stalls its message for as long.

@@ -11,9 +11,8 @@ mod whole;
 
 use clap::Subcommand;
 
-use super::client::{Client, Options};
+use super::client::Client;
 use super::problem::{Exit, Problem};
-use super::screen::Screen;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -38,9 +37,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    pub(super) async fn run(self, options: Options) -> Result<Exit, Problem> {
-        let screen = Screen::new(options.json, options.color);
-        let client = Client::new(options, screen)?;
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
         match self {
             Command::List => show::list(&client).await,
             Command::Get { consumer } => show::get(&client, &consumer).await,

@@ -53,7 +53,9 @@ impl Set {
         let screen = client.screen;
         let difference = whole::difference(&old, &new);
         screen.note(&clean(&self.consumer));
-        whole::lines(screen, &difference).iter().for_each(|line| screen.note(line));
+        for line in whole::lines(screen, &difference) {
+            screen.note(&line);
+        }
         if difference.is_empty() {
             screen.note("  no field changes");
         }

@@ -123,7 +123,7 @@ pub(super) fn violations(policy: &proto::Policy) -> Vec<String> {
 
 /// Each field with its value, in the order of the manual.
 pub(super) fn rows(policy: &proto::Policy) -> Vec<(&'static str, String)> {
-    let time = |value: &Option<Duration>| value.as_ref().map_or_else(|| "-".to_owned(), |value| exact(value));
+    let time = |value: &Option<Duration>| value.as_ref().map_or_else(|| "-".to_owned(), exact);
     let backoff = policy.backoff.unwrap_or_default();
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let limit = |value: Option<i32>| match value {
