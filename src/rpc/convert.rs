@@ -257,6 +257,18 @@ pub(super) fn state(state: State) -> proto::EntryState {
     }
 }
 
+/// Why the entry is parked, if it is.
+pub(super) fn cause(state: State) -> proto::ParkCause {
+    match state {
+        State::Parked(cause) => park_cause(cause),
+        State::Received
+        | State::InProgress
+        | State::FailedRetryable
+        | State::Completed
+        | State::FailedTerminal => proto::ParkCause::Unspecified,
+    }
+}
+
 fn park_cause(cause: ParkCause) -> proto::ParkCause {
     match cause {
         ParkCause::AttemptsExhausted => proto::ParkCause::AttemptsExhausted,
@@ -286,31 +298,27 @@ fn shown(instant: StoreTime) -> prost_types::Timestamp {
     timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
 }
 
+pub(super) fn key(key: &Key) -> proto::EntryKey {
+    proto::EntryKey {
+        consumer: key.consumer().to_owned(),
+        source: key.source().to_owned(),
+        id: key.id().to_owned(),
+    }
+}
+
 /// An entry as operators see it: without token and `claim_id`.
 pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
     let waits = matches!(entry.state, State::Received | State::FailedRetryable);
-    let cause = match entry.state {
-        State::Parked(cause) => park_cause(cause),
-        State::Received
-        | State::InProgress
-        | State::FailedRetryable
-        | State::Completed
-        | State::FailedTerminal => proto::ParkCause::Unspecified,
-    };
     let claimant = entry.claimant.unwrap_or(Claimant {
         claim_id: Uuid::nil(),
         principal: String::new(),
         owner: String::new(),
     });
     proto::Entry {
-        key: Some(proto::EntryKey {
-            consumer: entry.key.consumer().to_owned(),
-            source: entry.key.source().to_owned(),
-            id: entry.key.id().to_owned(),
-        }),
+        key: Some(key(&entry.key)),
         state: state(entry.state).into(),
-        cause: cause.into(),
+        cause: cause(entry.state).into(),
         closed_by: closed_by(entry.closed_by).into(),
         expired,
         version: entry.version,

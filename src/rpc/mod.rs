@@ -3,8 +3,10 @@
 mod accept;
 mod admin;
 mod auth;
+mod bulk;
 mod convert;
 mod edge;
+mod entries;
 mod errors;
 mod fields;
 mod health;
@@ -12,6 +14,7 @@ mod ledger;
 mod operate;
 mod policies;
 pub mod proto;
+mod summary;
 
 use std::future::Future;
 use std::time::Duration;
@@ -91,6 +94,7 @@ pub async fn serve(
     health.set_serving(false);
     sleep(options.drain_wait).await;
     health.end();
+    ledger.drain();
     let _gone = close.send(());
     let drain = async {
         let ended = server.as_mut().await;

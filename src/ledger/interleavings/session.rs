@@ -9,10 +9,10 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::rt::wander;
 use super::tally::Tally;
-use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
+use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Outcome, PolicyVersion,
-    Reading, Remembered, Session, Store, StoreError, Write,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
+    PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, Write,
 };
 
 /// The store that the ledger sees.
@@ -204,8 +204,27 @@ impl Session for DiskSession {
         Ok(self.disk.inner().reading(&self.disk.tally))
     }
 
-    async fn list(&mut self, _: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
-        Ok((self.beat().await?, Vec::new()))
+    async fn list(&mut self, _: &Listing) -> Result<Listed, StoreError> {
+        Ok(Listed { reading: self.beat().await?, entries: Vec::new(), next: None })
+    }
+
+    async fn consumers(&mut self, _: &str, _: usize) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn summary(&mut self, _: &[(String, i32)]) -> Result<Summary, StoreError> {
+        let reading = self.beat().await?;
+        Ok(Summary {
+            reading,
+            counts: Vec::new(),
+            expired: Vec::new(),
+            completed: Vec::new(),
+            estimated: false,
+        })
+    }
+
+    async fn mark_open(&mut self, _: usize) -> Result<usize, StoreError> {
+        Ok(0)
     }
 
     async fn due(&mut self, _: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
@@ -222,6 +241,14 @@ impl Session for DiskSession {
 
     async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {
         Ok(Outcome::Lost)
+    }
+
+    async fn import(&mut self, _: &[Arrival], _: &AuditEvent) -> Result<Outcome, StoreError> {
+        Ok(Outcome::Lost)
+    }
+
+    async fn audited_under(&mut self, _: &str) -> Result<i64, StoreError> {
+        Ok(0)
     }
 
     async fn audited(&mut self, _: &str) -> Result<Option<AuditEvent>, StoreError> {
