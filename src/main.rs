@@ -32,6 +32,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Server(Served),
+    #[command(flatten)]
+    Operators(cli::Command),
+}
+
+/// What runs and tends a server.
+#[derive(Subcommand)]
+enum Served {
     /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
     Serve(Settled),
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
@@ -46,8 +55,6 @@ enum Command {
         #[arg(long, default_value = "")]
         service: String,
     },
-    #[command(flatten)]
-    Operate(cli::Command),
 }
 
 /// Flags come before the environment, the environment before the file.
@@ -64,12 +71,13 @@ struct Settled {
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match cli.command {
-        Command::Operate(command) => return cli::run(command, Cli::command()).await.into(),
-        served => match telemetry::start(cli.log_format, &cli.log) {
-            Ok(()) => run(served).await,
-            Err(problem) => Err(vec![problem]),
-        },
+    let command = match cli.command {
+        Command::Operators(command) => return cli::run(command, Cli::command()).await.into(),
+        Command::Server(command) => command,
+    };
+    let done = match telemetry::start(cli.log_format, &cli.log) {
+        Ok(()) => run(command).await,
+        Err(problem) => Err(vec![problem]),
     };
     let Err(problems) = done else { return ExitCode::SUCCESS };
     for problem in problems {
@@ -78,14 +86,13 @@ async fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn run(command: Command) -> Result<(), Vec<String>> {
+async fn run(command: Served) -> Result<(), Vec<String>> {
     let done = match command {
-        Command::Serve(settled) => commands::serve(settled.load()?).await,
-        Command::Migrate(settled) => commands::migrate(settled.load()?).await,
-        Command::Health { address, service } => {
+        Served::Serve(settled) => commands::serve(settled.load()?).await,
+        Served::Migrate(settled) => commands::migrate(settled.load()?).await,
+        Served::Health { address, service } => {
             commands::health(&address, &service, Duration::from_secs(5)).await
         }
-        Command::Operate(_) => Ok(()),
     };
     done.map_err(|problem| vec![problem])
 }

@@ -39,10 +39,10 @@ pub enum Command {
     Policy(Box<Policy>),
     /// See what operators did
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
-    Audit(Audit),
+    Audit(Box<Audit>),
     /// See how the purge keeps up
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
-    Retention(Retention),
+    Retention(Box<Retention>),
     /// Print the completions of a shell
     #[command(after_help = "Install, for example: idempotency-ledger completions bash \
                             > /etc/bash_completion.d/idempotency-ledger")]
@@ -80,22 +80,21 @@ group!(
 
 /// Runs a command; `whole` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, whole: clap::Command) -> Exit {
-    let done = match command {
-        Command::Entries(asked) => with(&asked.options, |client| asked.command.run(client)).await,
-        Command::Policy(asked) => with(&asked.options, |client| asked.command.run(client)).await,
-        Command::Audit(asked) => with(&asked.options, |client| asked.command.run(client)).await,
-        Command::Retention(asked) => with(&asked.options, |client| asked.command.run(client)).await,
-        Command::Completions { shell } => completions(shell, whole),
-    };
-    done.unwrap_or_else(Problem::tell)
+    carry_out(command, whole).await.unwrap_or_else(Problem::tell)
 }
 
-async fn with<F: Future<Output = Result<Exit, Problem>>>(
-    options: &Options,
-    run: impl FnOnce(Client) -> F,
-) -> Result<Exit, Problem> {
-    let screen = Screen::new(options.json, options.color);
-    run(Client::new(options, screen)?).await
+async fn carry_out(command: Command, whole: clap::Command) -> Result<Exit, Problem> {
+    match command {
+        Command::Entries(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Policy(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Completions { shell } => completions(shell, whole),
+    }
+}
+
+fn client(options: &Options) -> Result<Client, Problem> {
+    Client::new(options, Screen::new(options.json, options.color))
 }
 
 fn completions(shell: Shell, mut whole: clap::Command) -> Result<Exit, Problem> {
