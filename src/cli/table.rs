@@ -106,7 +106,7 @@ mod tests {
         table.row(vec!["世界".into(), "x".into()]);
         table.row(vec!["a".into(), "a long text that does not fit".into()]);
         let lines = table.fitted(Screen::plain(), Some(22));
-        assert_eq!(lines, ["A     B", "世界  x", "a     a long text th…"]);
+        assert_eq!(lines, ["A     B", "世界  x", "a     a long text tha…"]);
         assert_eq!(table.fitted(Screen::plain(), None)[2], "a     a long text that does not fit");
     }
 }

@@ -195,7 +195,7 @@ mod tests {
         );
         assert_eq!(
             said(&["redrive", "--token=s3cret", "--operation-id=x"]),
-            "idempotency-ledger redrive --token=TOKEN --operation-id=x"
+            "idempotency-ledger redrive '--token=TOKEN' '--operation-id=x'"
         );
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Chunks {
     keys: HashSet<(String, String, String)>,
     waiting: VecDeque<Line>,
     position: u64,
+    /// The last line that was taken.
+    line: u64,
 }
 
 impl Chunks {
@@ -46,6 +48,7 @@ impl Chunks {
             || self.bytes + size(&entry) > BYTES_MAX
             || self.waiting.len() >= WAITING_MAX;
         let chunk = full.then(|| self.cut());
+        self.line = line;
         self.put((line, entry));
         chunk
     }
@@ -78,8 +81,7 @@ impl Chunks {
     fn cut(&mut self) -> Chunk {
         let mut chunk = std::mem::take(&mut self.now);
         chunk.position = self.position;
-        let next = chunk.lines.iter().max().map_or(0, |line| line + 1);
-        chunk.after = self.waiting.iter().map(|(line, _)| *line).min().map_or(next, |line| line.min(next));
+        chunk.after = self.waiting.iter().map(|(line, _)| *line).min().unwrap_or(self.line + 1);
         chunk.begin = chunk.lines.iter().min().map_or(chunk.after, |line| chunk.after.min(*line));
         self.bytes = 0;
         self.keys.clear();

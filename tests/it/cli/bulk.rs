@@ -37,7 +37,7 @@ async fn many_entries_are_redriven(kind: Kind) {
     let told = told.json();
     let outcomes = told.iter().flat_map(|one| one["outcomes"].as_array().cloned().unwrap_or_default());
     let ids: Vec<String> = outcomes.map(|one| one["key"]["id"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(ids, ["3"]);
+    assert_eq!(ids.len(), 1, "two were redriven before");
     assert_eq!(told.last().unwrap()["finished"], true);
     ask(&server, &[&MANY[..], &["--yes"]].concat()).await.is(0, "0 redriven, 0 refused\n");
     server.stop().await;

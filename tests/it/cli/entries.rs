@@ -20,10 +20,17 @@ on_both_stores!(
     the_audit_tells_who_did_what,
 );
 
+/// What is made later is listed later.
+async fn tick(server: &TestServer) {
+    server.advance(Span::from_secs(1)).await;
+}
+
 async fn entries_are_listed_in_columns(kind: Kind) {
     let server = TestServer::start(kind).await;
     park(&server, "order-1", "no such\u{1b}[31m account").await;
+    tick(&server).await;
     complete(&server, "order-2").await;
+    tick(&server).await;
     take(&server, "invoice-3").await;
     let listed = ask(&server, &["entries", "list", "--consumer", "c"]).await.says(0, &[]);
     let lines: Vec<&str> = listed.out.lines().collect();
@@ -68,10 +75,10 @@ async fn an_entry_is_shown_with_what_can_be_done(kind: Kind) {
     shown.says(
         0,
         &[
-            "state          PARKED (CONSUMER)\n",
-            "last error     no such account\n",
-            "closed by      FAIL_PARK\n",
-            "parked         2026-05-28T20:26:40Z (",
+            "state        PARKED (CONSUMER)\n",
+            "last error   no such account\n",
+            "closed by    FAIL_PARK\n",
+            "parked       2026-05-28T20:26:40Z (",
             "next: idempotency-ledger entries redrive c tests \"it's\" --reason WHY    # have it",
             "--as received --reason WHY",
         ],
@@ -220,6 +227,7 @@ async fn the_audit_tells_who_did_what(kind: Kind) {
     let server = TestServer::start(kind).await;
     for id in ["1", "2"] {
         take(&server, id).await;
+        tick(&server).await;
         ask(&server, &["entries", "park", "c", "tests", id, "--reason", &format!("why {id}")])
             .await
             .says(0, &[]);
@@ -230,7 +238,7 @@ async fn the_audit_tells_who_did_what(kind: Kind) {
         lines[0].starts_with("WHEN                  ACTOR      ACTION  CONSUMER  KEY HASH"),
         "{listed:?}"
     );
-    assert!(lines[1].starts_with("2026-05-28T20:26:40Z  anonymous  PARK    c         "), "{listed:?}");
+    assert!(lines[1].starts_with("2026-05-28T20:26:42Z  anonymous  PARK    c         "), "{listed:?}");
     assert!(lines[1].ends_with("why 2") && lines[2].ends_with("why 1") && lines.len() == 3, "{listed:?}");
     let one = ["audit", "list", "--consumer", "c", "--source", "tests", "--id", "1", "--json"];
     let told = ask(&server, &one).await.json();
