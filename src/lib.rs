@@ -15,7 +15,7 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Around them: [`config`] (every setting, declared once), [`commands`] (what serves and migrates),
+//! Around them: [`config`] (every setting, declared once), [`tend`] and [`commands`] (what serves and migrates),
 //! [`cli`] (what operators type; a client like any other), [`telemetry`] (logs).
 //!
 //! # What always holds
@@ -35,3 +35,4 @@ pub mod ledger;
 pub mod rpc;
 pub mod store;
 pub mod telemetry;
+pub mod tend;

@@ -31,9 +31,9 @@ impl Progress {
 
     pub(super) fn at(&mut self, done: u64, all: u64, text: &str) {
         if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
             bar.set_length(all.max(done));
             bar.set_position(done);
-            bar.set_message(text.to_owned());
         } else if self.told.elapsed() >= LINE_EVERY {
             self.told = Instant::now();
             self.screen.note(text);

@@ -12,22 +12,31 @@ const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);
 const TOTAL_MAX: Duration = Duration::from_mins(1);
 
+/// An answer that was waited for.
+pub(super) struct Known<T> {
+    pub(super) answer: T,
+    /// It took more than one call.
+    pub(super) repeated: bool,
+}
+
 /// Calls, and calls again for as long as nobody knows what became of it.
-pub(super) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
+pub(super) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<Known<T>, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
-    let (began, mut wait) = (Instant::now(), WAIT_FIRST);
-    for _ in 1..TIMES_MAX {
+    let (began, mut wait, mut times) = (Instant::now(), WAIT_FIRST, 1);
+    loop {
         match call().await {
-            Err(status) if unknown(&status) && began.elapsed() < TOTAL_MAX => {
-                sleep(wait).await;
-                wait *= 2;
+            Ok(response) => return Ok(Known { answer: response.into_inner(), repeated: times > 1 }),
+            Err(status) if !unknown(&status) || times == TIMES_MAX || began.elapsed() > TOTAL_MAX => {
+                return Err(status);
             }
-            done => return done.map(Response::into_inner),
+            Err(_) => {}
         }
+        sleep(wait).await;
+        wait *= 2;
+        times += 1;
     }
-    call().await.map(Response::into_inner)
 }
 
 /// It may have been done, or another server may be able to do it.

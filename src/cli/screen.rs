@@ -78,6 +78,7 @@ impl Screen {
     pub(super) fn toned(self, text: &str, tone: Tone) -> String {
         let style = Style::new().force_styling(self.colors);
         let style = match tone {
+            _ if text.is_empty() => return String::new(),
             Tone::Plain => return text.to_owned(),
             Tone::Good => style.green(),
             Tone::Doubtful => style.yellow(),

@@ -12,6 +12,7 @@ use super::{Key, get};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat::Known;
 use crate::cli::text::{clean, quoted};
 use crate::cli::{chance, repeat, words};
 use crate::rpc::proto;
@@ -65,14 +66,16 @@ impl<'c> Change<'c> {
             (Err(problem), _) => return Err(problem),
         };
         if harmful {
-            confirm(&format!("{what}?"), order.yes)?;
+            // Machines were not told what is there.
+            let question = if client.screen.json() { what } else { "Do it" };
+            confirm(&format!("{question}?"), order.yes)?;
         }
         let request_id = order.request_id.clone().unwrap_or_else(chance::id);
         Ok(Change { client, admin, key, request_id, expected_version: version })
     }
 
     /// Makes the change; `call` sends the same request each time.
-    pub(super) async fn make<T, F>(&self, call: impl Fn(Admin) -> F) -> Result<T, Problem>
+    pub(super) async fn make<T, F>(&self, call: impl Fn(Admin) -> F) -> Result<Known<T>, Problem>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -94,20 +97,25 @@ impl<'c> Change<'c> {
     pub(super) fn done<M: Message>(
         &self,
         name: &str,
-        response: &M,
+        known: &Known<M>,
         entry: Option<&proto::Entry>,
         replayed: bool,
     ) -> Result<Exit, Problem> {
         let screen = self.client.screen;
         if screen.json() {
-            screen.message(name, response)?;
+            screen.message(name, &known.answer)?;
             return Ok(Exit::Done);
         }
         let now = entry.map_or_else(
             || "gone".to_owned(),
             |entry| format!("{} now, version {}", words::state(entry.state), entry.version),
         );
-        let repeat = if replayed { " (it had been done before; this repeat changed nothing)" } else { "" };
+        // Of a request that this very command had to repeat there is nothing to tell.
+        let repeat = if replayed && !known.repeated {
+            " (it had been done before; this repeat changed nothing)"
+        } else {
+            ""
+        };
         screen.line(&format!("{} is {now}{repeat}", named(&self.key)))?;
         Ok(Exit::Done)
     }
@@ -160,8 +168,8 @@ impl Park {
             let request = client.request(request.clone());
             async move { admin.park_entry(request).await }
         };
-        let response = change.make(call).await?;
-        change.done("ParkEntryResponse", &response, response.entry.as_ref(), response.replayed)
+        let known = change.make(call).await?;
+        change.done("ParkEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
     }
 }
 
@@ -228,8 +236,8 @@ impl Resolve {
             let request = client.request(request.clone());
             async move { admin.resolve_entry(request).await }
         };
-        let response = change.make(call).await?;
-        change.done("ResolveEntryResponse", &response, response.entry.as_ref(), response.replayed)
+        let known = change.make(call).await?;
+        change.done("ResolveEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
     }
 }
 
@@ -274,7 +282,7 @@ impl Delete {
             let request = client.request(request.clone());
             async move { admin.delete_entry(request).await }
         };
-        let response = change.make(call).await?;
-        change.done("DeleteEntryResponse", &response, None, response.replayed)
+        let known = change.make(call).await?;
+        change.done("DeleteEntryResponse", &known, None, known.answer.replayed)
     }
 }

@@ -105,7 +105,7 @@ impl Redrive {
             let request = client.request(request.clone());
             async move { admin.redrive_entry(request).await }
         };
-        let response = change.make(call).await?;
-        change.done("RedriveEntryResponse", &response, response.entry.as_ref(), response.replayed)
+        let known = change.make(call).await?;
+        change.done("RedriveEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
     }
 }

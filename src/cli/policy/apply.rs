@@ -150,11 +150,11 @@ impl Step {
         match &self.what {
             What::Set(fields, _) => {
                 let done = wanted.set(client, admin, fields).await?;
-                Ok(wanted.done(done.policy.as_ref(), done.replayed))
+                Ok(wanted.done(done.answer.policy.as_ref(), false))
             }
             What::Delete => {
                 let done = wanted.delete(client, admin).await?;
-                Ok(wanted.done(done.policy.as_ref(), done.replayed))
+                Ok(wanted.done(done.answer.policy.as_ref(), false))
             }
         }
     }

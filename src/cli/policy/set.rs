@@ -8,6 +8,7 @@ use super::{show, whole};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat::Known;
 use crate::cli::text::{clean, quoted};
 use crate::cli::{chance, repeat};
 use crate::rpc::proto;
@@ -77,11 +78,11 @@ impl Set {
         let version = self.order.expected_version.unwrap_or(found.version);
         let request_id = self.order.request_id.unwrap_or_else(chance::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
-        let response = order.set(client, &admin, &self.fields).await?;
+        let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
         if screen.json() {
-            screen.message("SetPolicyResponse", &response)?;
+            screen.message("SetPolicyResponse", &answer)?;
         } else {
-            screen.line(&order.done(response.policy.as_ref(), response.replayed))?;
+            screen.line(&order.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
         }
         Ok(Exit::Done)
     }
@@ -114,11 +115,11 @@ impl Delete {
         }
         let request_id = self.order.request_id.unwrap_or_else(chance::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
-        let response = order.delete(client, &admin).await?;
+        let Known { answer, repeated } = order.delete(client, &admin).await?;
         if client.screen.json() {
-            client.screen.message("DeletePolicyResponse", &response)?;
+            client.screen.message("DeletePolicyResponse", &answer)?;
         } else {
-            client.screen.line(&order.done(response.policy.as_ref(), response.replayed))?;
+            client.screen.line(&order.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
         }
         Ok(Exit::Done)
     }
@@ -138,7 +139,7 @@ impl Wanted<'_> {
         client: &Client,
         admin: &Admin,
         fields: &Fields,
-    ) -> Result<proto::SetPolicyResponse, Problem> {
+    ) -> Result<Known<proto::SetPolicyResponse>, Problem> {
         let request = proto::SetPolicyRequest {
             consumer: self.consumer.to_owned(),
             request_id: self.request_id.clone(),
@@ -158,7 +159,7 @@ impl Wanted<'_> {
         &self,
         client: &Client,
         admin: &Admin,
-    ) -> Result<proto::DeletePolicyResponse, Problem> {
+    ) -> Result<Known<proto::DeletePolicyResponse>, Problem> {
         let request = proto::DeletePolicyRequest {
             consumer: self.consumer.to_owned(),
             request_id: self.request_id.clone(),

@@ -1,11 +1,14 @@
 //! Single entries: listing, showing and mending them.
 
+use std::sync::Arc;
+
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto::EntryState;
 
 use super::{ask, ask_with, complete, park, state, take};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 
 on_both_stores!(
     entries_are_listed_in_columns,
@@ -18,6 +21,7 @@ on_both_stores!(
     a_change_says_why_it_was_refused,
     a_summary_counts_by_state,
     the_audit_tells_who_did_what,
+    an_unknown_outcome_is_found_out,
 );
 
 /// What is made later is listed later.
@@ -246,5 +250,39 @@ async fn the_audit_tells_who_did_what(kind: Kind) {
     ask(&server, &["audit", "list", "--limit", "1"]).await.says(0, &["there are more"]);
     ask(&server, &["audit", "list", "--source", "tests"]).await.says(2, &["--id"]);
     ask(&server, &["audit", "list", "--consumer", "nobody"]).await.is(0, "");
+    server.stop().await;
+}
+
+async fn an_unknown_outcome_is_found_out(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let server = TestServer::on(at, Setup::default()).await;
+    take(&server, "1").await;
+    let version = {
+        let told = ask(&server, &["entries", "get", "c", "tests", "1", "--json"]).await.json().remove(0);
+        told["entry"]["version"].as_str().unwrap().to_owned()
+    };
+    // What was applied and not answered is answered by the repeat, and nothing is said of it.
+    plan.next([Inject::LostAnswer]);
+    let park = ["entries", "park", "c", "tests", "1", "--reason", "r"];
+    let done = ask(&server, &park).await.says(0, &["c tests 1 is PARKED now, version "]);
+    assert!(!done.out.contains("repeat"), "{done:?}");
+    // For ever nobody tries.
+    plan.next([Inject::LostRequest; 40]);
+    let resolve =
+        ["entries", "resolve", "c", "tests", "1", "--as", "failed", "--reason", "r", "--force", "-y"];
+    let unknown = ask(&server, &[&resolve[..], &["--request-id", "r 1"]].concat()).await;
+    let version = version.parse::<i64>().unwrap() + 1;
+    unknown.says(
+        5,
+        &[
+            "error: OUTCOME_UNKNOWN: ",
+            &format!(
+                "next: it may have been done: repeat the same command with --request-id 'r 1' \
+                 --expected-version {version}\n"
+            ),
+        ],
+    );
     server.stop().await;
 }

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::sync::Arc;
 
 use idempotency_ledger::rpc::proto::EntryState;
 
 use super::{alone, ask, ask_with, state, take};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 
 on_both_stores!(
     a_csv_file_is_imported,
@@ -15,6 +17,7 @@ on_both_stores!(
     bad_rows_are_skipped_with_their_lines,
     an_entry_that_is_at_work_is_rejected_with_its_line,
     a_large_file_with_keys_twice_goes_through,
+    an_import_that_breaks_off_says_where_to_go_on,
 );
 
 const REASON: [&str; 6] = ["--consumer", "c", "--source", "tests", "--reason", "from the old table"];
@@ -98,6 +101,33 @@ async fn a_large_file_with_keys_twice_goes_through(kind: Kind) {
     let import = [&["entries", "import", "-", "--format", "csv"][..], &REASON].concat();
     let done = ask_with(&server, &import, text.as_bytes()).await;
     done.is(0, "2000 stored, 1000 were completed already, 0 too old to keep, 0 rejected, 0 bad rows\n");
+    server.stop().await;
+}
+
+async fn an_import_that_breaks_off_says_where_to_go_on(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let (plan, inner) = (Arc::new(Plan::default()), Arc::clone(&at.store));
+    at.store = Arc::new(FaultyStore { inner: Arc::clone(&inner), plan: Arc::clone(&plan) });
+    let server = TestServer::on(at, Setup::default()).await;
+    plan.next([Inject::Unavailable; 40]);
+    let text: String = "id\n"
+        .chars()
+        .chain((0..1_200).flat_map(|at| format!("{at}\n").chars().collect::<Vec<_>>()))
+        .collect();
+    let import =
+        [&["entries", "import", "-", "--format", "csv", "--operation-id", "i1"][..], &REASON].concat();
+    ask_with(&server, &import, text.as_bytes()).await.says(
+        5,
+        &[
+            "STORE_UNAVAILABLE",
+            "next: repeat the same command with --from-line 2 --operation-id i1 (or from the start",
+        ],
+    );
+    let mut at = server.stop().await;
+    at.store = inner;
+    let server = TestServer::on(at, Setup::default()).await;
+    let rest = [&import[..], &["--from-line", "2"]].concat();
+    ask_with(&server, &rest, text.as_bytes()).await.says(0, &["1200 stored, "]);
     server.stop().await;
 }
 
