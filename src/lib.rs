@@ -26,6 +26,7 @@
 //! - Every queue, batch, page, body, wait and retry has a bound.
 //! - A driver's text never leaves the server, and no payload enters a log.
 
+mod chance;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -2,7 +2,6 @@
 //! the server's inside.
 
 mod audit;
-mod chance;
 mod client;
 mod clock;
 mod confirm;

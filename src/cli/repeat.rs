@@ -7,10 +7,16 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
 
 use super::problem::reason;
+use crate::chance;
 
 const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);
 const TOTAL_MAX: Duration = Duration::from_mins(1);
+
+/// An id for a request that the operator named none for.
+pub(super) fn id() -> String {
+    chance::id().to_string()
+}
 
 /// An answer that was waited for.
 pub(super) struct Known<T> {

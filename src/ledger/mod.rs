@@ -17,6 +17,7 @@ mod rt;
 mod rules;
 mod sweeper;
 mod worker;
+mod worklog;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -25,8 +26,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
-use crate::store::{AuditEvent, AuditListing, Listing, PolicyVersion, Reading, Store, StoreError, Summary};
+use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, Span, StoreTime};
+use crate::store::{
+    AuditEvent, AuditListing, Listing, PolicyVersion, PurgeStatus, Reading, Store, StoreError, Summary,
+};
 
 pub use bulk::{Progress, RedriveOrder, RedriveOutcome, Told};
 pub use import::{Fate, Fates, ImportOrder};
@@ -62,6 +65,7 @@ struct Inner {
     queue: Arc<Queue>,
     policies: Arc<Live>,
     registered_only: bool,
+    sweep_every: Duration,
     reader: reader::Reader,
     operator: operator::Operator,
     healthy: watch::Receiver<bool>,
@@ -144,6 +148,7 @@ impl Ledger {
             queue: shared.queue,
             policies: shared.policies,
             registered_only: options.registered_only,
+            sweep_every: options.sweep.every,
             reader,
             operator,
             healthy,
@@ -292,6 +297,20 @@ impl Ledger {
     /// Those of the store.
     pub async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
         self.inner.operator.audit(listing).await
+    }
+
+    /// How the purge keeps up, entries counted up to `due_max`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
+        self.inner.operator.retention(due_max).await
+    }
+
+    /// From which wait of the oldest entry on the purge does not keep up.
+    #[must_use]
+    pub fn purge_behind_after(&self) -> Span {
+        worklog::too_long(self.inner.sweep_every)
     }
 
     /// Whether the store answers; changes are sent.

@@ -20,8 +20,8 @@ use crate::domain::{
     operate,
 };
 use crate::store::{
-    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, Reading, Session, Store,
-    StoreError, Write,
+    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, PurgeStatus, Reading, Session,
+    Store, StoreError, Write,
 };
 
 /// How many changes may wait.
@@ -93,6 +93,7 @@ enum Job {
     Policy(Box<PolicyOrder>, Reply<(Arc<Policies>, bool)>),
     Policies(Reply<Arc<Policies>>),
     Versions(String, i32, usize, Reply<Vec<PolicyVersion>>),
+    Retention(usize, Reply<(Reading, PurgeStatus)>),
 }
 
 pub(super) struct Operator {
@@ -155,6 +156,12 @@ impl Operator {
     ) -> Result<Vec<PolicyVersion>, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Versions(consumer, before, limit, reply))?;
+        answer.await.unwrap_or_else(|_| Err(store_unavailable()))
+    }
+
+    pub(super) async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Retention(due_max, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
@@ -228,6 +235,11 @@ async fn run(
                     reload(opened(&*store, &mut session).await?, &policies).await?;
                     Ok(Ok(policies.current()))
                 };
+                answer_read(reply, work).await
+            }
+            Job::Retention(due_max, reply) => {
+                let work =
+                    async { Ok(Ok(opened(&*store, &mut session).await?.purge_status(due_max).await?)) };
                 answer_read(reply, work).await
             }
             Job::Versions(consumer, before, limit, reply) => {

@@ -8,8 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use super::rt::{Instant, sleep, timeout};
 use super::rules::Rules;
+use super::worklog::{Worklog, words};
+use crate::chance;
 use crate::domain::{Sweep, sweep};
-use crate::store::{Session, StoreError};
+use crate::store::{Fault, Session, StoreError};
 
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,7 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
     let mut open: Option<Open> = None;
+    let mut log = Worklog::new(chance::id(), options.every);
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
@@ -42,18 +45,24 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
             () = sleep(rest) => {}
         }
         let started = Instant::now();
-        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, options.batch)).await;
-        rest = match done {
-            Ok(Ok(looked_at)) if looked_at >= options.batch => started.elapsed() * options.rest_factor,
-            Ok(Ok(_)) => options.every,
-            failed => {
-                if let Ok(Err(error)) = failed {
-                    tracing::warn!(%error, "the purge failed; it goes on later");
-                }
-                open = None;
-                options.every
+        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, &mut log, options.batch)).await;
+        let problem = match done {
+            Ok(Ok(Batch::More)) => {
+                rest = started.elapsed() * options.rest_factor;
+                continue;
             }
+            Ok(Ok(Batch::Last)) => None,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the purge failed; it goes on later");
+                Some(words(&error))
+            }
+            Err(_) => Some("the store did not answer in time"),
         };
+        if let Some(problem) = problem {
+            log.failed(problem, Instant::now());
+            open = None;
+        }
+        rest = options.every;
     }
 }
 
@@ -72,17 +81,30 @@ impl Open {
     }
 }
 
-/// One batch; says how many entries were looked at. Claims that have been open for a minute are put where
-/// operators look for them.
-async fn batch(shared: &Shared, open: &mut Option<Open>, limit: usize) -> Result<usize, StoreError> {
+/// What is to be expected after a batch.
+enum Batch {
+    /// More may be due.
+    More,
+    /// Nothing more is due, or nothing can be done about it now.
+    Last,
+}
+
+/// Claims that have been open for a minute are put where operators look for them, too.
+async fn batch(
+    shared: &Shared,
+    open: &mut Option<Open>,
+    log: &mut Worklog,
+    limit: usize,
+) -> Result<Batch, StoreError> {
     if open.is_none() {
         *open = Some(Open::new(shared).await?);
     }
-    let Some(Open { session, rules }) = open else { return Ok(0) };
+    let Some(Open { session, rules }) = open else { return Ok(Batch::Last) };
     if session.rules().await? != rules.number {
         *rules = Rules::read(&shared.policies.file, &mut **session).await?;
     }
     let (reading, entries) = session.due(limit).await?;
+    log.waited(entries.first().map(|entry| entry.sweep_at), reading.now);
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
         let policy = rules.of(entry.key.consumer());
@@ -93,14 +115,23 @@ async fn batch(shared: &Shared, open: &mut Option<Open>, limit: usize) -> Result
     }
     over.sort_unstable();
     later.sort_unstable();
+    let mut done = 0;
     if !later.is_empty() {
-        session.look_again(&later).await?;
+        done += session.look_again(&later).await?;
     }
-    if !over.is_empty() && !reading.behind() {
+    if !over.is_empty() && reading.behind() {
+        log.failed(words(&StoreError::NotApplied(Fault::ClockBehind)), Instant::now());
+    } else if !over.is_empty() {
         let purged = session.purge(&over, rules.number).await?;
         tracing::info!(purged, "entries forgotten after their retention");
+        log.purged(purged, Instant::now());
+        done += purged;
     }
     let marked = session.mark_open(MARKS_AT_ONCE).await?;
-    // There may be more of either.
-    Ok(if marked >= MARKS_AT_ONCE { limit } else { entries.len() })
+    if let Some(report) = log.report(reading.now, Instant::now()) {
+        session.report_purge(&report).await?;
+    }
+    // Where nothing moved the same entries would only come again.
+    let more = entries.len() >= limit && done > 0;
+    Ok(if more || marked >= MARKS_AT_ONCE { Batch::More } else { Batch::Last })
 }

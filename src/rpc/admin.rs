@@ -11,6 +11,7 @@ use super::fields::{Fields, Limits};
 use super::operate;
 use super::policies;
 use super::proto::{self, admin_service_server::AdminService};
+use super::retention;
 use super::summary;
 use crate::domain::Rejection;
 use crate::ledger::{Ledger, Order, PolicyOrder};
@@ -95,7 +96,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<proto::GetRetentionStatusRequest>,
     ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
-        Err(Status::unimplemented("base"))
+        retention::status(&self.ledger).await.map(Response::new).map_err(|rejection| refuse(&rejection))
     }
 
     async fn redrive_entry(

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::errors;
 use super::fields::{Fields, Limits};
 use super::proto::{self, claim_response, settlement, settlement_result};
+use crate::chance;
 use crate::domain::{
     Advice, Attempt, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, ParkCause, Rejection,
     Reply, Settle, Span, State, StoreTime, Verdict,
@@ -31,7 +32,7 @@ pub(super) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Lim
     let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
     let claim = Claim {
         claimant: Claimant {
-            claim_id: claim_id.unwrap_or_else(random),
+            claim_id: claim_id.unwrap_or_else(chance::id),
             principal: caller.principal.clone(),
             owner: request.owner.clone(),
         },
@@ -41,11 +42,6 @@ pub(super) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Lim
         traceparent: caller.traceparent.clone(),
     };
     finish(fields, key, Command::Claim(claim))
-}
-
-#[allow(clippy::disallowed_methods, reason = "the one home of randomness: claim_ids that clients left to us")]
-fn random() -> Uuid {
-    Uuid::new_v4()
 }
 
 pub(super) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str) -> Asked {

@@ -14,6 +14,7 @@ mod ledger;
 mod operate;
 mod policies;
 pub mod proto;
+mod retention;
 mod summary;
 
 use std::future::Future;

@@ -8,6 +8,7 @@
 
 mod clock;
 mod postgres;
+mod purge;
 mod query;
 mod row;
 mod sqlite;
@@ -21,6 +22,7 @@ use crate::domain::{Arrival, Entry, Key, KeyHash, Span, State, StoreTime};
 pub use clock::{Clock, SystemClock};
 pub use postgres::statements::ALL as POSTGRES_STATEMENTS;
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use purge::{PurgeStatus, PurgeWorker};
 pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};
 pub use sqlite::SqliteStore;
 pub use sqlite::statements::ALL as SQLITE_STATEMENTS;
@@ -292,6 +294,13 @@ pub trait Session: Send {
     /// below clock + offset. Deletes nothing where `rules` is not what [`Session::rules`] says now: they were
     /// judged by what is not in force any more.
     async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError>;
+
+    /// Writes down what the purge of a server did, in place of what it did before. Servers that were not heard
+    /// of for a day are forgotten.
+    async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError>;
+
+    /// What waits for the purge, counted up to `due_max`, and what the servers' purges did.
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError>;
 
     /// Writes an operator's change and its audit event, both or neither.
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError>;

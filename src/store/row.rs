@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::FromRow as _;
 use uuid::Uuid;
 
-use super::{AuditEvent, PolicyVersion};
+use super::{AuditEvent, PolicyVersion, PurgeWorker};
 use crate::domain::{Attempt, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, Span, State, StoreTime};
 
 /// The columns of `entries`, with consumer and source as names.
@@ -65,6 +65,30 @@ macro_rules! columns {
     };
 }
 pub(super) use columns;
+
+/// The columns of `purges`.
+#[derive(sqlx::FromRow)]
+pub(super) struct WorkerRow {
+    replica: Uuid,
+    last_run_at: i64,
+    purged_total: i64,
+    purged_per_second: f64,
+    last_error: Option<String>,
+    last_error_at: Option<i64>,
+}
+
+impl From<WorkerRow> for PurgeWorker {
+    fn from(row: WorkerRow) -> PurgeWorker {
+        PurgeWorker {
+            replica: row.replica,
+            last_run_at: StoreTime(row.last_run_at),
+            purged_total: row.purged_total,
+            purged_per_second: row.purged_per_second,
+            last_error: row.last_error,
+            last_error_at: row.last_error_at.map(StoreTime),
+        }
+    }
+}
 
 /// A past attempt as stored: short names, since they repeat.
 #[derive(Serialize, Deserialize)]

@@ -33,3 +33,4 @@ mod retention;
 mod settle_table;
 mod stores;
 mod storm;
+mod upkeep;

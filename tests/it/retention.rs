@@ -164,6 +164,7 @@ async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
     };
     for field in ["retention", "failed_retention", "abandoned_retention"] {
         let mut server = TestServer::start(kind).await;
+        server.looked().await;
         let token = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner()).token;
         let key = key("c", "1");
         match field {

@@ -14,7 +14,7 @@ use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::repeat::Known;
 use crate::cli::text::{clean, quoted};
-use crate::cli::{chance, repeat, words};
+use crate::cli::{repeat, words};
 use crate::rpc::proto;
 
 /// What each change of one entry asks for.
@@ -70,7 +70,7 @@ impl<'c> Change<'c> {
             let question = if client.screen.json() { what } else { "Do it" };
             confirm(&format!("{question}?"), order.yes)?;
         }
-        let request_id = order.request_id.clone().unwrap_or_else(chance::id);
+        let request_id = order.request_id.clone().unwrap_or_else(repeat::id);
         Ok(Change { client, admin, key, request_id, expected_version: version })
     }
 

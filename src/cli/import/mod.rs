@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 
 use self::chunk::{Chunk, Chunks};
 use self::rows::Rows;
-use super::chance;
 use super::client::Client;
 use super::problem::{Exit, Problem};
+use super::repeat;
 use super::text::{clean, quoted};
 
 /// How many chunks may wait between reading and sending.
@@ -82,7 +82,7 @@ impl Import {
         let (found, finds) = mpsc::channel(READ_AHEAD);
         // Reading a file blocks.
         let reader = tokio::task::spawn_blocking(move || read(rows, &found));
-        let operation_id = self.operation_id.clone().unwrap_or_else(chance::id);
+        let operation_id = self.operation_id.clone().unwrap_or_else(repeat::id);
         let done = if self.dry_run {
             send::check(client, finds).await
         } else {

@@ -8,10 +8,10 @@ use clap::Args;
 use super::fields::Fields;
 use super::set::Wanted;
 use super::{file, show, whole};
-use crate::cli::chance;
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat;
 use crate::cli::screen::Tone;
 use crate::cli::text::clean;
 use crate::rpc::proto;
@@ -146,7 +146,7 @@ async fn plan(
 impl Step {
     async fn apply(&self, client: &Client, admin: &Admin, reason: &str) -> Result<String, Problem> {
         let wanted =
-            Wanted { consumer: &self.consumer, version: self.version, request_id: chance::id(), reason };
+            Wanted { consumer: &self.consumer, version: self.version, request_id: repeat::id(), reason };
         match &self.what {
             What::Set(fields, _) => {
                 let done = wanted.set(client, admin, fields).await?;

@@ -8,9 +8,9 @@ use super::{show, whole};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat;
 use crate::cli::repeat::Known;
 use crate::cli::text::{clean, quoted};
-use crate::cli::{chance, repeat};
 use crate::rpc::proto;
 
 /// What a change of one policy asks for.
@@ -76,7 +76,7 @@ impl Set {
             return Ok(Exit::Done);
         }
         let version = self.order.expected_version.unwrap_or(found.version);
-        let request_id = self.order.request_id.unwrap_or_else(chance::id);
+        let request_id = self.order.request_id.unwrap_or_else(repeat::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
         let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
         if screen.json() {
@@ -113,7 +113,7 @@ impl Delete {
             let text = "POLICY_NOT_FOUND: no policy was ever set for this consumer";
             return Err(Problem::new(Exit::NotFound, text).next("see where it comes from with `policy get`"));
         }
-        let request_id = self.order.request_id.unwrap_or_else(chance::id);
+        let request_id = self.order.request_id.unwrap_or_else(repeat::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
         let Known { answer, repeated } = order.delete(client, &admin).await?;
         if client.screen.json() {

@@ -12,7 +12,7 @@ use super::tally::Tally;
 use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
-    PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, Write,
+    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary, Write,
 };
 
 /// The store that the ledger sees.
@@ -241,6 +241,14 @@ impl Session for DiskSession {
 
     async fn purge(&mut self, _: &[(KeyHash, i64)], _: i64) -> Result<usize, StoreError> {
         Ok(0)
+    }
+
+    async fn report_purge(&mut self, _: &PurgeWorker) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn purge_status(&mut self, _: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+        Ok((self.beat().await?, PurgeStatus::default()))
     }
 
     async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {

@@ -21,8 +21,8 @@ use uuid::Uuid;
 use super::row::{Row, read, readable, unreadable};
 use super::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, Outcome,
-    PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
-    in_order,
+    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary,
+    UNREADABLE_AGAIN, Write, in_order,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
@@ -306,6 +306,14 @@ impl Session for PgSession {
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
         self.purge_by(entries, rules).await
+    }
+
+    async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
+        self.write_purge_report(worker).await
+    }
+
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+        self.read_purge_status(due_max).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {

@@ -2,8 +2,10 @@
 
 use super::errors::of_sqlx;
 use super::{PgSession, column};
-use crate::domain::KeyHash;
-use crate::store::StoreError;
+use crate::domain::{KeyHash, StoreTime};
+use crate::store::purge::{HEARD_OF, WORKERS_MAX};
+use crate::store::row::WorkerRow;
+use crate::store::{PurgeStatus, PurgeWorker, Reading, Session as _, StoreError};
 
 pub(super) const RULES: &str = "\
 -- ledger.rules
@@ -36,6 +38,26 @@ USING clock c
 WHERE e.key = $1 AND e.version = $2 AND greatest(e.version, e.token) + 60000000 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
+pub(super) const PURGES_REPORT: &str = "\
+-- ledger.purges_report
+WITH forgotten AS (DELETE FROM ledger.purges WHERE last_run_at < $7 AND replica <> $1)
+INSERT INTO ledger.purges (replica, last_run_at, purged_total, purged_per_second, last_error, last_error_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (replica) DO UPDATE SET last_run_at = excluded.last_run_at, purged_total = excluded.purged_total,
+    purged_per_second = excluded.purged_per_second, last_error = excluded.last_error,
+    last_error_at = excluded.last_error_at";
+
+pub(super) const BACKLOG: &str = "\
+-- ledger.backlog
+SELECT count(*) AS due, min(w.sweep_at) AS oldest
+FROM (SELECT e.sweep_at FROM ledger.entries e WHERE e.sweep_at <= $1 ORDER BY e.sweep_at LIMIT $2) w";
+
+pub(super) const PURGES: &str = "\
+-- ledger.purges
+SELECT replica, last_run_at, purged_total, purged_per_second, last_error, last_error_at
+FROM ledger.purges WHERE last_run_at >= $1
+ORDER BY last_run_at DESC, replica LIMIT $2";
+
 impl PgSession {
     pub(super) async fn rules_number(&mut self) -> Result<i64, StoreError> {
         let query = sqlx::query_scalar::<_, i64>(RULES).persistent(self.persistent);
@@ -66,5 +88,42 @@ impl PgSession {
         let query = self.query(DELETE).bind(key).bind(version).bind(self.mark.get());
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(done.rows_affected() == 1)
+    }
+
+    pub(super) async fn write_purge_report(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
+        let query = self
+            .query(PURGES_REPORT)
+            .bind(worker.replica)
+            .bind(worker.last_run_at.micros())
+            .bind(worker.purged_total)
+            .bind(worker.purged_per_second)
+            .bind(worker.last_error.clone())
+            .bind(worker.last_error_at.map(StoreTime::micros))
+            .bind((worker.last_run_at - HEARD_OF).micros());
+        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(())
+    }
+
+    pub(super) async fn read_purge_status(
+        &mut self,
+        due_max: usize,
+    ) -> Result<(Reading, PurgeStatus), StoreError> {
+        let reading = self.load(&[]).await?.reading;
+        let query = sqlx::query_as::<_, (i64, Option<i64>)>(BACKLOG)
+            .persistent(self.persistent)
+            .bind(reading.now.micros())
+            .bind(i64::try_from(due_max).unwrap_or(i64::MAX));
+        let (due, oldest) = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let query = sqlx::query_as::<_, WorkerRow>(PURGES)
+            .persistent(self.persistent)
+            .bind((reading.now - HEARD_OF).micros())
+            .bind(WORKERS_MAX);
+        let workers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let status = PurgeStatus {
+            due: usize::try_from(due).unwrap_or(0),
+            oldest: oldest.map(StoreTime),
+            workers: workers.into_iter().map(PurgeWorker::from).collect(),
+        };
+        Ok((reading, status))
     }
 }

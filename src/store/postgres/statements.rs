@@ -2,7 +2,7 @@
 //! `pg_stat_statements` and in logs.
 
 use super::super::row::columns;
-use super::purge::{DELETE, PURGE, RULES, RULES_CHANGED};
+use super::purge::{BACKLOG, DELETE, PURGE, PURGES, PURGES_REPORT, RULES, RULES_CHANGED};
 use super::queries;
 
 /// All of them, for the test that prepares every one.
@@ -31,6 +31,9 @@ pub const ALL: &[&str] = &[
     RULES_CHANGED,
     PURGE,
     DELETE,
+    PURGES_REPORT,
+    BACKLOG,
+    PURGES,
     CONSUMERS_ADD,
     CONSUMERS_FIND,
     SOURCES_ADD,

@@ -23,8 +23,8 @@ use tokio::sync::Mutex;
 use super::row::{Row, read, readable, unreadable};
 use super::{
     AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark,
-    Outcome, PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, UNREADABLE_AGAIN,
-    Write,
+    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError,
+    Summary, UNREADABLE_AGAIN, Write,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -301,6 +301,19 @@ impl Session for SqliteSession {
         let work: Work<usize> =
             Box::new(move |connection, reading| Box::pin(purge::purge(connection, reading, entries, rules)));
         Ok(self.transaction(work).await?.1)
+    }
+
+    async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
+        let worker = worker.clone();
+        let work: Work<()> = Box::new(move |connection, _| Box::pin(purge::report(connection, worker)));
+        let _: () = self.transaction(work).await?.1;
+        Ok(())
+    }
+
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+        let work: Work<PurgeStatus> =
+            Box::new(move |connection, reading| Box::pin(purge::status(connection, reading, due_max)));
+        self.transaction(work).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {

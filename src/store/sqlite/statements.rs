@@ -1,7 +1,7 @@
 //! Every statement that is sent to `SQLite`.
 
 use super::super::row::columns;
-use super::purge::{DELETE, RULES, RULES_CHANGED};
+use super::purge::{BACKLOG, DELETE, PURGES, PURGES_FORGET, PURGES_REPORT, RULES, RULES_CHANGED};
 use super::queries;
 
 /// All of them, for the test that prepares every one.
@@ -26,6 +26,10 @@ pub const ALL: &[&str] = &[
     RULES,
     RULES_CHANGED,
     DELETE,
+    PURGES_FORGET,
+    PURGES_REPORT,
+    BACKLOG,
+    PURGES,
     CONSUMER_ADD,
     CONSUMER_FIND,
     SOURCE_ADD,

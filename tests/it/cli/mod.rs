@@ -6,6 +6,7 @@ mod entries;
 mod import;
 mod plain;
 mod policies;
+mod retention;
 mod tls;
 
 use std::io::Write as _;

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotency_ledger::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
     AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, Outcome, PolicyVersion,
-    Reading, Remembered, Session, Store, StoreError, Summary, Write,
+    PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -77,9 +78,12 @@ impl Plan {
 
     /// Waits until so many writes have come to the gate, ever.
     pub(crate) async fn arrived(&self, writes: usize) {
-        while self.writes.load(Ordering::SeqCst) < writes {
-            tokio::task::yield_now().await;
-        }
+        let came = async {
+            while self.writes.load(Ordering::SeqCst) < writes {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), came).await.expect("a write comes to the gate");
     }
 
     fn read(&self) -> Result<(), StoreError> {
@@ -218,6 +222,14 @@ impl Session for FaultySession {
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
         carried_out!(self.plan, false, self.inner.purge(entries, rules))
+    }
+
+    async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
+        self.inner.report_purge(worker).await
+    }
+
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+        self.inner.purge_status(due_max).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {

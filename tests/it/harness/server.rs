@@ -263,6 +263,14 @@ impl TestServer {
         self.served.address
     }
 
+    /// Waits until the purge has looked for the first time, as it does at each start.
+    pub(crate) async fn looked(&self) {
+        let mut session = self.at.session().await;
+        while session.purge_status(1).await.unwrap().1.workers.is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Moves the store's clock on.
     pub(crate) async fn advance(&self, span: Span) {
         self.at.set_clock(self.at.now() + span).await;

@@ -1,0 +1,190 @@
+//! What the purge of this server did: what operators are told, and when it warns that it does not keep up.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::rt::Instant;
+use crate::domain::{Span, StoreTime};
+use crate::store::{Fault, PurgeWorker, StoreError};
+
+/// Over how long the rate is told.
+const LATELY: Duration = Duration::from_mins(1);
+/// Where nothing happens the store is told this often, at the most.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// A purge that is behind by less keeps up, however often it looks.
+const BEHIND_MIN: Duration = Duration::from_mins(10);
+/// By how many rounds a purge must be behind.
+const BEHIND_ROUNDS: u32 = 10;
+
+/// From which wait of the oldest entry on the purge does not keep up.
+pub(super) fn too_long(sweep_every: Duration) -> Span {
+    Span::from_std(BEHIND_MIN.max(sweep_every.saturating_mul(BEHIND_ROUNDS)))
+}
+
+pub(super) struct Worklog {
+    replica: Uuid,
+    too_long: Span,
+    total: i64,
+    /// What was forgotten within the last minute, about a second to an item.
+    lately: VecDeque<(Instant, usize)>,
+    error: Option<(&'static str, Instant)>,
+    error_at: Option<StoreTime>,
+    told: Option<Instant>,
+    news: bool,
+    behind: bool,
+}
+
+impl Worklog {
+    pub(super) fn new(replica: Uuid, sweep_every: Duration) -> Worklog {
+        Worklog {
+            replica,
+            too_long: too_long(sweep_every),
+            total: 0,
+            lately: VecDeque::new(),
+            error: None,
+            error_at: None,
+            told: None,
+            news: false,
+            behind: false,
+        }
+    }
+
+    /// Says once in the log that the purge begins to fall behind, and once that it has caught up.
+    pub(super) fn waited(&mut self, oldest: Option<StoreTime>, now: StoreTime) {
+        let waits = oldest.map_or(Span::ZERO, |oldest| now - oldest);
+        let behind = waits > self.too_long;
+        if behind && !self.behind {
+            tracing::warn!(oldest_due_seconds = waits.0 / 1_000_000, "the purge is falling behind");
+        } else if self.behind && !behind {
+            tracing::info!("the purge has caught up");
+        }
+        self.behind = behind;
+    }
+
+    pub(super) fn purged(&mut self, count: usize, now: Instant) {
+        if count == 0 {
+            return;
+        }
+        self.news = true;
+        self.total = self.total.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
+        match self.lately.back_mut() {
+            Some((since, sum)) if now.saturating_duration_since(*since) < Duration::from_secs(1) => {
+                *sum += count;
+            }
+            _ => self.lately.push_back((now, count)),
+        }
+    }
+
+    pub(super) fn failed(&mut self, problem: &'static str, now: Instant) {
+        self.news = true;
+        self.error = Some((problem, now));
+        self.error_at = None;
+    }
+
+    /// What the store is to be told, if anything; the store's clock stands at `at`.
+    pub(super) fn report(&mut self, at: StoreTime, now: Instant) -> Option<PurgeWorker> {
+        let long_ago = |told: Instant| now.saturating_duration_since(told) >= TELL_EVERY;
+        if !self.news && !self.told.is_none_or(long_ago) {
+            return None;
+        }
+        (self.news, self.told) = (false, Some(now));
+        while self.lately.front().is_some_and(|(since, _)| now.saturating_duration_since(*since) >= LATELY) {
+            self.lately.pop_front();
+        }
+        let lately: usize = self.lately.iter().map(|(_, count)| count).sum();
+        if let Some((_, failed)) = self.error {
+            // The store could not be asked for its clock when it failed.
+            let ago = Span::from_std(now.saturating_duration_since(failed));
+            self.error_at.get_or_insert(at - ago);
+        }
+        Some(PurgeWorker {
+            replica: self.replica,
+            last_run_at: at,
+            purged_total: self.total,
+            purged_per_second: f64::from(u32::try_from(lately).unwrap_or(u32::MAX)) / LATELY.as_secs_f64(),
+            last_error: self.error.map(|(problem, _)| problem.to_owned()),
+            last_error_at: self.error_at,
+        })
+    }
+}
+
+/// In words that may leave the server: a driver's do not.
+pub(super) fn words(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unknown(_) => "the connection to the store was lost",
+        StoreError::NotApplied(fault) => match fault {
+            Fault::Unavailable(_) => "the store could not be reached, or refused writes",
+            Fault::Conflict(_) => "lost against other statements",
+            Fault::Locked(_) => "somebody held a row, and did not let go",
+            Fault::Permanent(_) => "the store refused a statement",
+            Fault::ClockBehind => "the store's clock was behind its mark",
+            Fault::Schema(_) => "the schema was not the one that this server works with",
+        },
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
+
+    fn log() -> (Worklog, Instant) {
+        (Worklog::new(Uuid::nil(), Duration::from_secs(10)), Instant::now())
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_minute() {
+        let (mut log, start) = log();
+        for second in 0..120 {
+            log.purged(30, start + Duration::from_secs(second));
+            log.purged(30, start + Duration::from_millis(second * 1_000 + 500));
+        }
+        let report = log.report(NOW, start + Duration::from_mins(2)).unwrap();
+        assert_eq!(report.purged_total, 7_200);
+        assert!((59.0..=60.0).contains(&report.purged_per_second), "{}", report.purged_per_second);
+        assert!(log.lately.len() <= 60);
+        let report = log.report(NOW, start + Duration::from_secs(200)).unwrap();
+        assert_eq!((report.purged_total, report.purged_per_second), (7_200, 0.0));
+    }
+
+    #[test]
+    fn the_store_is_told_news_at_once_and_else_once_a_second() {
+        let (mut log, start) = log();
+        let at = |millis| start + Duration::from_millis(millis);
+        assert!(log.report(NOW, at(0)).is_some(), "that it is there");
+        assert!(log.report(NOW, at(900)).is_none());
+        log.purged(0, at(900));
+        assert!(log.report(NOW, at(901)).is_none(), "nothing is no news");
+        log.purged(1, at(902));
+        assert!(log.report(NOW, at(903)).is_some());
+        assert!(log.report(NOW, at(1_800)).is_none());
+        assert!(log.report(NOW, at(1_903)).is_some());
+    }
+
+    #[test]
+    fn an_error_keeps_its_instant() {
+        let (mut log, start) = log();
+        log.failed("no", start);
+        for later in [5, 500] {
+            let report = log.report(NOW + Span::from_secs(later), start + Duration::from_secs(5)).unwrap();
+            assert_eq!((report.last_error.as_deref(), report.last_error_at), (Some("no"), Some(NOW)));
+            log.purged(1, start);
+        }
+    }
+
+    #[test]
+    fn it_falls_behind_after_ten_rounds_and_ten_minutes() {
+        assert_eq!(too_long(Duration::from_secs(10)), Span::from_secs(600));
+        assert_eq!(too_long(Duration::from_mins(5)), Span::from_secs(3_000));
+        let (mut log, _) = log();
+        for (wait, behind) in [(0, false), (600, false), (601, true), (900, true), (600, false)] {
+            log.waited(Some(NOW), NOW + Span::from_secs(wait));
+            assert_eq!(log.behind, behind, "{wait}");
+        }
+        log.waited(None, NOW);
+        assert!(!log.behind);
+    }
+}

@@ -1,0 +1,34 @@
+//! How the purge keeps up, as operators are told.
+
+use super::convert::{duration, timestamp};
+use super::proto;
+use crate::domain::{Rejection, Span};
+use crate::ledger::Ledger;
+use crate::store::PurgeWorker;
+
+/// Counting what is due ends here.
+const DUE_MAX: usize = 100_000;
+
+pub(super) async fn status(ledger: &Ledger) -> Result<proto::GetRetentionStatusResponse, Rejection> {
+    let (reading, status) = ledger.retention(DUE_MAX + 1).await?;
+    let waits = status.oldest.map(|oldest| (reading.now - oldest).max(Span::ZERO));
+    Ok(proto::GetRetentionStatusResponse {
+        due: i64::try_from(status.due.min(DUE_MAX)).unwrap_or(i64::MAX),
+        due_is_lower_bound: status.due > DUE_MAX,
+        oldest_due_age: waits.map(duration),
+        falling_behind: waits.is_some_and(|waits| waits > ledger.purge_behind_after()),
+        workers: status.workers.into_iter().map(worker).collect(),
+        as_of: Some(timestamp(reading.now)),
+    })
+}
+
+fn worker(worker: PurgeWorker) -> proto::PurgeWorker {
+    proto::PurgeWorker {
+        replica: worker.replica.to_string(),
+        last_run_at: Some(timestamp(worker.last_run_at)),
+        purged_per_second: worker.purged_per_second,
+        purged_total: worker.purged_total,
+        last_error: worker.last_error.unwrap_or_default(),
+        last_error_at: worker.last_error_at.map(timestamp),
+    }
+}

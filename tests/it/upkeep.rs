@@ -1,0 +1,118 @@
+//! How the purge keeps up, as operators are told: what waits, for how long, and what each server did.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_ledger::domain::Span;
+use idempotency_ledger::rpc::proto;
+use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use tonic::transport::Channel;
+
+use crate::harness::details::{acquired, claim, key};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Served, Setup, TestServer};
+
+on_both_stores!(
+    what_waits_is_counted,
+    what_a_server_forgot_is_told_until_a_day_after_its_end,
+    what_went_wrong_is_told_in_our_words,
+);
+
+const HOUR: i64 = 3_600;
+
+async fn status(admin: &mut AdminServiceClient<Channel>) -> proto::GetRetentionStatusResponse {
+    admin.get_retention_status(proto::GetRetentionStatusRequest {}).await.unwrap().into_inner()
+}
+
+/// Waits for what the purge writes down by itself.
+async fn until(
+    admin: &mut AdminServiceClient<Channel>,
+    there: impl Fn(&proto::GetRetentionStatusResponse) -> bool,
+) -> proto::GetRetentionStatusResponse {
+    for _ in 0..1_000 {
+        let told = status(admin).await;
+        if there(&told) {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the purge never told: {:?}", status(admin).await);
+}
+
+fn sweeping(every: Duration) -> Setup {
+    Setup { sweep_every: every, ..Setup::default() }
+}
+
+async fn completed(server: &mut TestServer, ids: &[&str]) {
+    for id in ids {
+        let token = acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner()).token;
+        let request = proto::CompleteRequest { key: key("c", id), token, ..Default::default() };
+        server.client.complete(request).await.unwrap();
+    }
+}
+
+async fn what_waits_is_counted(kind: Kind) {
+    // It looks at the start, and not again in the time of this test.
+    let mut server = TestServer::start_with(kind, sweeping(Duration::from_secs(3_600))).await;
+    let told = until(&mut server.admin, |told| told.workers.len() == 1).await;
+    assert_eq!((told.due, told.oldest_due_age, told.falling_behind), (0, None, false));
+    completed(&mut server, &["1", "2", "3"]).await;
+    // Two hours after its retention an entry is looked at first; ten rounds of an hour are too long.
+    let due = 7 * 24 + 2;
+    for (hours, count, falling_behind) in
+        [(due - 1, 0, false), (due, 3, false), (due + 10, 3, false), (due + 11, 3, true)]
+    {
+        server.at.set_clock(crate::harness::server::START + Span::from_secs(hours * HOUR)).await;
+        let told = status(&mut server.admin).await;
+        let age = (count > 0).then(|| prost_types::Duration { seconds: (hours - due) * HOUR, nanos: 0 });
+        assert_eq!((told.due, told.oldest_due_age), (count, age), "{hours} h");
+        assert_eq!((told.due_is_lower_bound, told.falling_behind), (false, falling_behind), "{hours} h");
+    }
+    let (_, some) = server.at.session().await.purge_status(2).await.unwrap();
+    assert_eq!(some.due, 2, "it counts no further than it is asked to");
+    server.stop().await;
+}
+
+async fn what_a_server_forgot_is_told_until_a_day_after_its_end(kind: Kind) {
+    let mut server = TestServer::start_with(kind, sweeping(Duration::from_millis(20))).await;
+    completed(&mut server, &["1", "2", "3"]).await;
+    server.advance(Span::from_days(8)).await;
+    let told = until(&mut server.admin, |told| told.workers.iter().any(|one| one.purged_total == 3)).await;
+    let worker = told.workers[0].clone();
+    assert_eq!((told.workers.len(), told.due), (1, 0));
+    assert!((worker.purged_per_second - 0.05).abs() < 1e-9, "{worker:?}");
+    assert_eq!((worker.last_error.as_str(), worker.last_error_at), ("", None));
+    assert_eq!(worker.last_run_at, told.as_of);
+
+    let at = server.stop().await;
+    let mut server = TestServer::on(at, sweeping(Duration::from_millis(20))).await;
+    server.advance(Span::from_secs(23 * HOUR)).await;
+    let told =
+        until(&mut server.admin, |told| told.workers.len() == 2 && told.workers[0].last_run_at == told.as_of)
+            .await;
+    assert_eq!(told.workers[1].replica, worker.replica, "the latest first");
+    assert_ne!(told.workers[0].replica, worker.replica, "each start has an id of its own");
+    server.advance(Span::from_secs(2 * HOUR)).await;
+    let told = until(&mut server.admin, |told| told.workers.len() == 1).await;
+    assert_ne!(told.workers[0].replica, worker.replica);
+    server.stop().await;
+}
+
+async fn what_went_wrong_is_told_in_our_words(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    server.looked().await;
+    completed(&mut server, &["1"]).await;
+    server.advance(Span::from_days(8)).await;
+    let plan = Arc::new(Plan::default());
+    plan.next([Inject::Unavailable, Inject::LostAnswer]);
+    let store = FaultyStore { inner: Arc::clone(&server.at.store), plan };
+    let mut other = Served::start(Arc::new(store), sweeping(Duration::from_millis(20))).await;
+    let lost = "the connection to the store was lost";
+    let told = until(&mut other.admin, |told| told.workers.iter().any(|one| one.last_error == lost)).await;
+    let worker = told.workers.iter().find(|one| one.last_error == lost).unwrap();
+    assert_eq!(worker.last_error_at.as_ref().unwrap().seconds / 60, told.as_of.unwrap().seconds / 60);
+    assert_eq!(told.due, 0, "it went on");
+    other.stop().await;
+    server.stop().await;
+}
