@@ -31,6 +31,12 @@ impl FromStr for Human {
     }
 }
 
+impl From<Human> for Duration {
+    fn from(human: Human) -> Duration {
+        human.0
+    }
+}
+
 impl TryFrom<String> for Human {
     type Error = String;
     fn try_from(text: String) -> Result<Human, String> {

@@ -15,8 +15,8 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Around them: [`config`] (every setting, declared once), [`commands`] (the command line),
-//! [`telemetry`] (logs).
+//! Around them: [`config`] (every setting, declared once), [`tend`] and [`commands`] (what serves and migrates),
+//! [`cli`] (what operators type; a client like any other), [`telemetry`] (logs).
 //!
 //! # What always holds
 //!
@@ -27,6 +27,7 @@
 //! - A driver's text never leaves the server, and no payload enters a log.
 
 mod chance;
+pub mod cli;
 pub mod commands;
 pub mod config;
 mod crash;
@@ -35,3 +36,4 @@ pub mod ledger;
 pub mod rpc;
 pub mod store;
 pub mod telemetry;
+pub mod tend;

@@ -1,24 +1,22 @@
 //! The command line.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Parser, Subcommand};
-use idempotency_ledger::commands;
-use idempotency_ledger::config::{Config, Settings};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use idempotency_ledger::cli;
 use idempotency_ledger::telemetry::{self, LogFormat};
+use idempotency_ledger::tend::Tend;
 
 /// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, after_help = cli::EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// How logs are written, to standard error
+    /// How logs of the server are written, to standard error
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
+    /// What the server logs: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
     #[arg(
         long,
         global = true,
@@ -31,38 +29,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
-    Serve(Settled),
-    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
-    /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
-    Migrate(Settled),
-    /// Ask a server whether it serves; exits with 0 if it does
-    Health {
-        /// The server
-        #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", default_value = "127.0.0.1:50051")]
-        address: String,
-        /// A service's name; empty: the whole server
-        #[arg(long, default_value = "")]
-        service: String,
-    },
-}
-
-/// Flags come before the environment, the environment before the file.
-#[derive(clap::Args)]
-struct Settled {
-    #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
-    /// A TOML file with any of these settings (as snake_case) and the policies
-    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
     #[command(flatten)]
-    settings: Box<Settings>,
+    Server(Tend),
+    #[command(flatten)]
+    Operators(cli::Command),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    let command = match cli.command {
+        Command::Operators(command) => return cli::run(command, Cli::command()).await.into(),
+        Command::Server(command) => command,
+    };
     let done = match telemetry::start(cli.log_format, &cli.log) {
-        Ok(()) => run(cli.command).await,
+        Ok(()) => command.run().await,
         Err(problem) => Err(vec![problem]),
     };
     let Err(problems) = done else { return ExitCode::SUCCESS };
@@ -70,21 +51,4 @@ async fn main() -> ExitCode {
         eprintln!("error: {problem}");
     }
     ExitCode::FAILURE
-}
-
-async fn run(command: Command) -> Result<(), Vec<String>> {
-    let done = match command {
-        Command::Serve(settled) => commands::serve(settled.load()?).await,
-        Command::Migrate(settled) => commands::migrate(settled.load()?).await,
-        Command::Health { address, service } => {
-            commands::health(&address, &service, Duration::from_secs(5)).await
-        }
-    };
-    done.map_err(|problem| vec![problem])
-}
-
-impl Settled {
-    fn load(self) -> Result<Config, Vec<String>> {
-        Config::load(*self.settings, self.config.as_deref())
-    }
 }

@@ -20,6 +20,7 @@ mod bulk;
 mod cancel;
 mod claim_table;
 mod claims;
+mod cli;
 mod faults;
 mod garbage;
 mod limits;

@@ -1,0 +1,89 @@
+//! `audit`: what operators did.
+
+use clap::Subcommand;
+
+use super::client::Client;
+use super::problem::{Exit, Problem};
+use super::table::Table;
+use super::text::{clean, when};
+use crate::rpc::proto;
+
+const PAGE: i32 = 500;
+
+/// The commands.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List what was done, newest first
+    List(List),
+}
+
+/// What to list.
+#[derive(clap::Args)]
+pub(super) struct List {
+    /// Only what concerns this consumer
+    #[arg(long)]
+    consumer: Option<String>,
+    /// Only what concerns one entry, present or deleted: its source
+    #[arg(long, requires_all = ["consumer", "id"])]
+    source: Option<String>,
+    /// Only what concerns one entry: its id
+    #[arg(long, requires_all = ["consumer", "source"])]
+    id: Option<String>,
+    /// How many at the most; 0: all
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    limit: usize,
+}
+
+impl Command {
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
+        let Command::List(list) = self;
+        let mut admin = client.connect().await?;
+        let consumer = list.consumer.unwrap_or_default();
+        let mut request = match (list.source, list.id) {
+            (Some(source), Some(id)) => proto::ListAuditEventsRequest {
+                key: Some(proto::EntryKey { consumer: consumer.clone(), source, id }),
+                ..proto::ListAuditEventsRequest::default()
+            },
+            (Some(_) | None, _) => proto::ListAuditEventsRequest::default(),
+        };
+        request.consumer = consumer;
+        request.page_size = PAGE;
+        let (screen, limit) = (client.screen, if list.limit == 0 { usize::MAX } else { list.limit });
+        let (mut told, mut more) = (0_usize, true);
+        while more && told < limit {
+            let page = admin.list_audit_events(client.request(request.clone())).await;
+            let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
+            let cut = page.events.len() > limit - told;
+            page.events.truncate(limit - told);
+            more = cut || !page.next_page_token.is_empty();
+            request.page_token = page.next_page_token;
+            let headings = ["WHEN", "ACTOR", "ACTION", "CONSUMER", "KEY HASH", "REASON"];
+            let mut table = if told == 0 { Table::new(&headings) } else { Table::bare() };
+            told += page.events.len();
+            for event in &page.events {
+                if screen.json() {
+                    screen.message("AuditEvent", event)?;
+                    continue;
+                }
+                let key = if event.key_hash.is_empty() { "-" } else { &event.key_hash };
+                table.row(vec![
+                    event.at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
+                    clean(&event.actor).into(),
+                    clean(&event.action).into(),
+                    clean(&event.consumer).into(),
+                    clean(key).into(),
+                    clean(&event.reason).into(),
+                ]);
+            }
+            if !screen.json() && !page.events.is_empty() {
+                table.print(screen)?;
+            }
+        }
+        if told == 0 {
+            screen.note("nothing was done");
+        } else if more {
+            screen.note("there are more: raise --limit, or 0 for all");
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,288 @@
+//! What all changes of one entry share: looking first, asking before harm, repeating what is unknown. And the
+//! three smaller ones: park, resolve, delete.
+
+use std::fs;
+use std::io::{self, Read as _};
+
+use clap::{Args, ValueEnum};
+use prost::Message;
+use tonic::{Response, Status};
+
+use super::{Key, get};
+use crate::cli::client::{Admin, Client};
+use crate::cli::confirm::confirm;
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat::Known;
+use crate::cli::text::{clean, quoted};
+use crate::cli::{repeat, words};
+use crate::rpc::proto;
+
+/// What each change of one entry asks for.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Order {
+    /// Why, for the audit
+    #[arg(long)]
+    pub(super) reason: String,
+    /// The version of the entry that you looked at [default: the present one]
+    #[arg(long, value_name = "N")]
+    pub(super) expected_version: Option<i64>,
+    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    #[arg(long, value_name = "ID")]
+    pub(super) request_id: Option<String>,
+    /// Do it without being asked
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+/// A change that is about to be made.
+pub(super) struct Change<'c> {
+    pub(super) client: &'c Client,
+    pub(super) admin: Admin,
+    pub(super) key: proto::EntryKey,
+    pub(super) request_id: String,
+    pub(super) expected_version: i64,
+}
+
+impl<'c> Change<'c> {
+    /// Looks at the entry, says what is there and what will be done, and asks if that may do harm.
+    pub(super) async fn prepare(
+        client: &'c Client,
+        key: proto::EntryKey,
+        order: &Order,
+        what: &str,
+        harmful: bool,
+    ) -> Result<Change<'c>, Problem> {
+        let mut admin = client.connect().await?;
+        let seen = get::fetch(client, &mut admin, &key).await;
+        let version = match (seen, order.expected_version) {
+            (Ok(found), given) => {
+                let entry = found.entry.unwrap_or_default();
+                tell(client, &key, &entry, what);
+                given.unwrap_or(entry.version)
+            }
+            // A repeat of a deletion finds nothing any more, and is answered all the same.
+            (Err(_), Some(given)) if order.request_id.is_some() => given,
+            (Err(problem), _) => return Err(problem),
+        };
+        if harmful {
+            // Machines were not told what is there.
+            let question = if client.screen.json() { what } else { "Do it" };
+            confirm(&format!("{question}?"), order.yes)?;
+        }
+        let request_id = order.request_id.clone().unwrap_or_else(repeat::id);
+        Ok(Change { client, admin, key, request_id, expected_version: version })
+    }
+
+    /// Makes the change; `call` sends the same request each time.
+    pub(super) async fn make<T, F>(&self, call: impl Fn(Admin) -> F) -> Result<Known<T>, Problem>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        repeat::until_known(|| call(self.admin.clone())).await.map_err(|status| {
+            let problem = Problem::of(&status);
+            if repeat::unknown(&status) {
+                let next = format!(
+                    "it may have been done: repeat the same command with --request-id {} --expected-version {}",
+                    quoted(&self.request_id),
+                    self.expected_version
+                );
+                return problem.next(next);
+            }
+            problem
+        })
+    }
+
+    /// Shows what it is now.
+    pub(super) fn done<M: Message>(
+        &self,
+        name: &str,
+        known: &Known<M>,
+        entry: Option<&proto::Entry>,
+        replayed: bool,
+    ) -> Result<Exit, Problem> {
+        let screen = self.client.screen;
+        if screen.json() {
+            screen.message(name, &known.answer)?;
+            return Ok(Exit::Done);
+        }
+        let now = entry.map_or_else(
+            || "gone".to_owned(),
+            |entry| format!("{} now, version {}", words::state(entry.state), entry.version),
+        );
+        // Of a request that this very command had to repeat there is nothing to tell.
+        let repeat = if replayed && !known.repeated {
+            " (it had been done before; this repeat changed nothing)"
+        } else {
+            ""
+        };
+        screen.line(&format!("{} is {now}{repeat}", named(&self.key)))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn named(key: &proto::EntryKey) -> String {
+    format!("{} {} {}", clean(&key.consumer), clean(&key.source), clean(&key.id))
+}
+
+fn tell(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &str) {
+    let screen = client.screen;
+    let cause = if entry.cause == 0 { String::new() } else { format!(" ({})", words::cause(entry.cause)) };
+    let expired = if entry.expired { ", expired" } else { "" };
+    screen.note(&format!(
+        "{}: {}{cause}{expired}, version {}, {} attempts",
+        named(key),
+        words::state(entry.state),
+        entry.version,
+        entry.attempts
+    ));
+    if entry.effect_started || entry.prior_effect_started || entry.effect_unknown {
+        screen.note("  its effect may have happened: see `entries get`");
+    }
+    if !entry.last_error.is_empty() {
+        screen.note(&format!("  last error: {}", clean(&entry.last_error)));
+    }
+    screen.note(&format!("  will: {what}"));
+}
+
+/// `entries park`.
+#[derive(Args)]
+pub(in crate::cli) struct Park {
+    #[command(flatten)]
+    key: Key,
+    #[command(flatten)]
+    order: Order,
+}
+
+impl Park {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let what = "park it: no grants until somebody redrives or resolves it";
+        let change = Change::prepare(client, self.key.message(), &self.order, what, false).await?;
+        let request = proto::ParkEntryRequest {
+            key: Some(change.key.clone()),
+            request_id: change.request_id.clone(),
+            expected_version: change.expected_version,
+            reason: self.order.reason,
+        };
+        let call = |mut admin: Admin| {
+            let request = client.request(request.clone());
+            async move { admin.park_entry(request).await }
+        };
+        let known = change.make(call).await?;
+        change.done("ParkEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Became {
+    /// Its effect happened
+    Completed,
+    /// It will never succeed
+    Failed,
+    /// Its effect did not happen: process it again
+    Received,
+}
+
+/// `entries resolve`.
+#[derive(Args)]
+pub(in crate::cli) struct Resolve {
+    #[command(flatten)]
+    key: Key,
+    /// What became of the message
+    #[arg(long = "as", value_name = "STATE")]
+    became: Became,
+    /// A file with what later deliveries shall be answered, or - for standard input; with --as completed
+    #[arg(long, value_name = "FILE")]
+    result: Option<String>,
+    /// How you know; with --as failed it is also the entry's error
+    #[arg(long, value_name = "TEXT")]
+    evidence: Option<String>,
+    /// Also where the message could have its effect twice
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    order: Order,
+}
+
+impl Resolve {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let (state, what) = match self.became {
+            Became::Completed => (proto::EntryState::Completed, "record that its effect happened"),
+            Became::Failed => (proto::EntryState::FailedTerminal, "record that it will never succeed"),
+            Became::Received => {
+                (proto::EntryState::Received, "record that its effect did not happen: it is processed again")
+            }
+        };
+        let result = match &self.result {
+            Some(_) if self.became != Became::Completed => {
+                return Err(Problem::usage("--result: only what is --as completed has a result"));
+            }
+            Some(file) => contents(file)?,
+            None => Vec::new(),
+        };
+        let change = Change::prepare(client, self.key.message(), &self.order, what, self.force).await?;
+        let request = proto::ResolveEntryRequest {
+            key: Some(change.key.clone()),
+            request_id: change.request_id.clone(),
+            expected_version: change.expected_version,
+            reason: self.order.reason,
+            force: self.force,
+            state: state.into(),
+            result: result.into(),
+            evidence: self.evidence.unwrap_or_default(),
+        };
+        let call = |mut admin: Admin| {
+            let request = client.request(request.clone());
+            async move { admin.resolve_entry(request).await }
+        };
+        let known = change.make(call).await?;
+        change.done("ResolveEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
+    }
+}
+
+/// More than any server stores as a result.
+const RESULT_MAX: u64 = 2 << 20;
+
+fn contents(file: &str) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let read = if file == "-" {
+        io::stdin().lock().take(RESULT_MAX).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(file).and_then(|file| file.take(RESULT_MAX).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| Problem::usage(format!("--result: {}: {error}", clean(file))))?;
+    Ok(bytes)
+}
+
+/// `entries delete`.
+#[derive(Args)]
+pub(in crate::cli) struct Delete {
+    #[command(flatten)]
+    key: Key,
+    /// Also where the effect happened or may have happened, and would happen again
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    order: Order,
+}
+
+impl Delete {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let what = "forget it for good: a later delivery of the message is new";
+        let change = Change::prepare(client, self.key.message(), &self.order, what, true).await?;
+        let request = proto::DeleteEntryRequest {
+            key: Some(change.key.clone()),
+            request_id: change.request_id.clone(),
+            expected_version: change.expected_version,
+            reason: self.order.reason,
+            force: self.force,
+        };
+        let call = |mut admin: Admin| {
+            let request = client.request(request.clone());
+            async move { admin.delete_entry(request).await }
+        };
+        let known = change.make(call).await?;
+        change.done("DeleteEntryResponse", &known, None, known.answer.replayed)
+    }
+}

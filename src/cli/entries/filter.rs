@@ -1,0 +1,50 @@
+//! Which entries: the flags that listing and the redrive of many share.
+
+use clap::Args;
+
+use crate::cli::text::duration;
+use crate::cli::words::{Cause, State};
+use crate::config::Human;
+use crate::rpc::proto;
+
+/// The filter but for its consumer.
+#[derive(Args, Clone)]
+#[group(skip)]
+pub(super) struct Filter {
+    /// Only entries of this source
+    #[arg(long)]
+    source: Option<String>,
+    /// Only entries whose id begins with this
+    #[arg(long, value_name = "PREFIX")]
+    id_prefix: Option<String>,
+    /// Only entries in one of these states
+    #[arg(long, num_args = 1.., value_delimiter = ',', ignore_case = true)]
+    pub(super) state: Vec<State>,
+    /// Only entries that are parked for one of these causes
+    #[arg(long, num_args = 1.., value_delimiter = ',', ignore_case = true)]
+    cause: Vec<Cause>,
+    /// Only entries whose lease and grace are over, and that nobody has claimed since
+    #[arg(long)]
+    expired: bool,
+    /// Only entries that were created at least this long ago
+    #[arg(long, value_name = "DURATION")]
+    older_than: Option<Human>,
+    /// Only entries that were created at most this long ago
+    #[arg(long, value_name = "DURATION")]
+    newer_than: Option<Human>,
+}
+
+impl Filter {
+    pub(super) fn message(&self, consumer: &str) -> proto::EntryFilter {
+        proto::EntryFilter {
+            consumer: consumer.to_owned(),
+            source: self.source.clone().unwrap_or_default(),
+            id_prefix: self.id_prefix.clone().unwrap_or_default(),
+            states: self.state.iter().map(|state| proto::EntryState::from(*state).into()).collect(),
+            causes: self.cause.iter().map(|cause| proto::ParkCause::from(*cause).into()).collect(),
+            expired: self.expired,
+            min_age: self.older_than.map(|age| duration(age.into())),
+            max_age: self.newer_than.map(|age| duration(age.into())),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `entries get`: all that is known of an entry.
+
+use clap::Args;
+use prost_types::Timestamp;
+
+use super::{Key, next};
+use crate::cli::client::{Admin, Client};
+use crate::cli::clock;
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::screen::{Screen, Tone};
+use crate::cli::table::{Cell, Table};
+use crate::cli::text::{clean, exact, instant, when};
+use crate::cli::words;
+use crate::rpc::proto;
+
+/// Which entry.
+#[derive(Args)]
+pub(in crate::cli) struct Get {
+    #[command(flatten)]
+    key: Key,
+}
+
+impl Get {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let mut admin = client.connect().await?;
+        let found = fetch(client, &mut admin, &self.key.message()).await?;
+        if client.screen.json() {
+            client.screen.message("GetEntryResponse", &found)?;
+            return Ok(Exit::Done);
+        }
+        if let Some(entry) = &found.entry {
+            show(client.screen, entry, found.policy_version_in_force)?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The entry as it is.
+pub(super) async fn fetch(
+    client: &Client,
+    admin: &mut Admin,
+    key: &proto::EntryKey,
+) -> Result<proto::GetEntryResponse, Problem> {
+    let request = client.request(proto::GetEntryRequest { key: Some(key.clone()) });
+    Ok(admin.get_entry(request).await.map_err(|status| Problem::of(&status))?.into_inner())
+}
+
+fn show(screen: Screen, entry: &proto::Entry, in_force: i32) -> Result<(), Problem> {
+    let now = clock::now();
+    fields(entry, in_force, &now).print(screen)?;
+    if !entry.history.is_empty() {
+        screen.line("")?;
+        screen.line(&screen.toned("earlier attempts", Tone::Strong))?;
+        history(&entry.history, &now).print(screen)?;
+    }
+    let steps = next::steps(entry);
+    if !steps.is_empty() {
+        screen.line("")?;
+    }
+    for (command, what) in steps {
+        let step = if command.is_empty() { what.to_owned() } else { format!("{command}    # {what}") };
+        screen.line(&format!("next: {step}"))?;
+    }
+    Ok(())
+}
+
+fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
+    let mut table = Table::bare();
+    let mut put = |name: &str, text: String, tone: Tone| {
+        table.row(vec![Cell::new(name, Tone::Faint), Cell::new(text, tone)]);
+    };
+    let key = entry.key.clone().unwrap_or_default();
+    let mut state = words::state(entry.state);
+    if entry.cause != 0 {
+        state = format!("{state} ({})", words::cause(entry.cause));
+    }
+    if entry.expired {
+        state.push_str(" (expired)");
+    }
+    put("consumer", clean(&key.consumer), Tone::Strong);
+    put("source", clean(&key.source), Tone::Strong);
+    put("id", clean(&key.id), Tone::Strong);
+    put("state", state, words::tone(entry.state, entry.expired));
+    put("version", entry.version.to_string(), Tone::Plain);
+    put("attempts", entry.attempts.to_string(), Tone::Plain);
+    put("closed by", words::closed_by(entry.closed_by), Tone::Plain);
+    for (name, text) in
+        [("last error", &entry.last_error), ("owner", &entry.owner), ("principal", &entry.principal)]
+    {
+        if !text.is_empty() {
+            put(name, clean(text), Tone::Plain);
+        }
+    }
+    for (name, holds, says) in [
+        ("effect", entry.effect_started, "was announced by the last holder"),
+        ("effect", entry.prior_effect_started, "was announced by an earlier holder"),
+        ("effect", entry.effect_unknown, "unknown: a claim ended unsettled"),
+    ] {
+        if holds {
+            put(name, says.to_owned(), Tone::Doubtful);
+        }
+    }
+    for (name, value) in [
+        ("created", &entry.created_at),
+        ("changed", &entry.updated_at),
+        ("granted", &entry.granted_at),
+        ("lease until", &entry.lease_until),
+        ("hold until", &entry.hold_until),
+        ("claimable from", &entry.not_before),
+        ("closed", &entry.closed_at),
+        ("parked", &entry.parked_at),
+        ("kept until", &entry.retain_until),
+    ] {
+        if let Some(value) = value {
+            put(name, instant(value, now), Tone::Plain);
+        }
+    }
+    if let Some(retention) = &entry.retention {
+        put("retention", exact(retention), Tone::Plain);
+    }
+    put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), Tone::Plain);
+    put("result", format!("{} bytes", entry.result_bytes), Tone::Plain);
+    if entry.checkpoint_bytes > 0 {
+        put("checkpoint", format!("{} bytes", entry.checkpoint_bytes), Tone::Plain);
+    }
+    if !entry.fingerprint.is_empty() {
+        put("fingerprint", hex::encode(&entry.fingerprint), Tone::Plain);
+    }
+    if !entry.traceparent.is_empty() {
+        put("trace", clean(&entry.traceparent), Tone::Plain);
+    }
+    table
+}
+
+fn history(attempts: &[proto::Attempt], now: &Timestamp) -> Table {
+    let mut table = Table::new(&["ATTEMPT", "STARTED", "ENDED", "OUTCOME", "OWNER", "ERROR"]).indented();
+    for attempt in attempts {
+        table.row(vec![
+            attempt.attempt.to_string().into(),
+            attempt.started_at.as_ref().map_or_else(|| "-".to_owned(), |at| instant(at, now)).into(),
+            attempt.ended_at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
+            words::closed_by(attempt.outcome).into(),
+            clean(&attempt.owner).into(),
+            clean(&attempt.error).into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,73 @@
+//! `entries`: what is in the ledger, and what shall become of it.
+
+mod bulk;
+mod change;
+mod filter;
+mod get;
+mod list;
+mod next;
+mod redrive;
+mod summary;
+
+use clap::{Args, Subcommand};
+
+use super::client::Client;
+use super::import;
+use super::problem::{Exit, Problem};
+use crate::rpc::proto::EntryKey;
+
+/// The commands.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List entries of a consumer
+    List(list::List),
+    /// Show all that is known of one entry, and what can be done with it
+    Get(get::Get),
+    /// Count entries by state: what is stuck, since when, and what is about to be
+    Summary(summary::Summary),
+    /// Have one entry processed again, or all that fit a filter
+    Redrive(redrive::Redrive),
+    /// Stop grants of an entry until somebody redrives or resolves it
+    Park(change::Park),
+    /// Record what became of a message
+    Resolve(change::Resolve),
+    /// Forget an entry for good: a later delivery of the message is new
+    Delete(change::Delete),
+    /// Store messages that were processed elsewhere as COMPLETED
+    Import(import::Import),
+}
+
+impl Command {
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
+        match self {
+            Command::List(list) => list.run(&client).await,
+            Command::Get(get) => get.run(&client).await,
+            Command::Summary(summary) => summary.run(&client).await,
+            Command::Redrive(redrive) => redrive.run(&client).await,
+            Command::Park(park) => park.run(&client).await,
+            Command::Resolve(resolve) => resolve.run(&client).await,
+            Command::Delete(delete) => delete.run(&client).await,
+            Command::Import(import) => import.run(&client).await,
+        }
+    }
+}
+
+/// One entry.
+#[derive(Args)]
+pub(super) struct Key {
+    /// The entry's key
+    #[arg(num_args = 3, required = true, value_names = ["CONSUMER", "SOURCE", "ID"])]
+    key: Vec<String>,
+}
+
+impl Key {
+    fn message(&self) -> EntryKey {
+        key_of(&self.key)
+    }
+}
+
+/// Three words as a key.
+fn key_of(words: &[String]) -> EntryKey {
+    let word = |at: usize| words.get(at).cloned().unwrap_or_default();
+    EntryKey { consumer: word(0), source: word(1), id: word(2) }
+}

@@ -1,0 +1,199 @@
+//! `entries summary`: how many entries are in which state, once or again and again.
+
+use clap::Args;
+use console::Term;
+use tokio::time::sleep;
+
+use crate::cli::client::{Admin, Client};
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::screen::{Screen, Tone};
+use crate::cli::table::{Cell, Table};
+use crate::cli::text::{clean, rough, when};
+use crate::cli::words;
+use crate::config::Human;
+use crate::rpc::proto;
+
+const PAGE: i32 = 100;
+
+/// Of whom, and how often.
+#[derive(Args)]
+pub(in crate::cli) struct Summary {
+    /// Only of this consumer
+    #[arg(long)]
+    consumer: Option<String>,
+    /// Show it again and again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// How often
+    #[arg(long, default_value = "2s", value_name = "DURATION", requires = "watch")]
+    every: Human,
+}
+
+impl Summary {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let mut admin = client.connect().await?;
+        let consumer = self.consumer.unwrap_or_default();
+        if !self.watch {
+            let summary = fetch(client, &mut admin, &consumer).await?;
+            show(client.screen, &summary)?;
+            return Ok(Exit::Done);
+        }
+        tokio::select! {
+            done = watch(client, &mut admin, &consumer, self.every.into()) => done,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Done),
+        }
+    }
+}
+
+async fn watch(
+    client: &Client,
+    admin: &mut Admin,
+    consumer: &str,
+    every: std::time::Duration,
+) -> Result<Exit, Problem> {
+    let screen = client.screen;
+    let mut drawn = 0;
+    loop {
+        match fetch(client, admin, consumer).await {
+            Ok(summary) if screen.terminal() && !screen.json() => {
+                let lines = lines(screen, &summary);
+                redraw(screen, &lines, drawn)?;
+                drawn = lines.len();
+            }
+            Ok(summary) => {
+                show(screen, &summary)?;
+                screen.note("");
+            }
+            // It is watched to see how it goes on.
+            Err(problem) if problem.exit == Exit::Unavailable => {
+                drawn = 0;
+                screen.aside(&format!("error: {}", problem.text));
+            }
+            Err(problem) => return Err(problem),
+        }
+        sleep(every.max(std::time::Duration::from_millis(100))).await;
+    }
+}
+
+/// In place, as long as it fits.
+fn redraw(screen: Screen, lines: &[String], drawn: usize) -> Result<(), Problem> {
+    let terminal = Term::stdout();
+    let (rows, _) = terminal.size();
+    if drawn < usize::from(rows) {
+        terminal.clear_last_lines(drawn)?;
+    } else {
+        terminal.clear_screen()?;
+    }
+    lines.iter().try_for_each(|line| screen.line(line))
+}
+
+/// All pages as one.
+async fn fetch(
+    client: &Client,
+    admin: &mut Admin,
+    consumer: &str,
+) -> Result<proto::SummarizeEntriesResponse, Problem> {
+    let mut all = proto::SummarizeEntriesResponse::default();
+    let mut page_token = String::new();
+    loop {
+        let request =
+            proto::SummarizeEntriesRequest { consumer: consumer.to_owned(), page_size: PAGE, page_token };
+        let page = admin.summarize_entries(client.request(request)).await;
+        let page = page.map_err(|status| Problem::of(&status))?.into_inner();
+        all.consumers.extend(page.consumers);
+        all.as_of = page.as_of;
+        if page.next_page_token.is_empty() {
+            return Ok(all);
+        }
+        page_token = page.next_page_token;
+    }
+}
+
+fn show(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Result<(), Problem> {
+    if screen.json() {
+        return screen.message("SummarizeEntriesResponse", summary);
+    }
+    lines(screen, summary).iter().try_for_each(|line| screen.line(line))
+}
+
+fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(as_of) = &summary.as_of {
+        lines.push(screen.toned(&format!("as of {}", when(as_of)), Tone::Faint));
+    }
+    if summary.consumers.is_empty() {
+        lines.push("there are no entries".to_owned());
+    }
+    for consumer in &summary.consumers {
+        let disabled = if consumer.disabled { "  disabled: no new grants" } else { "" };
+        lines.push(format!(
+            "{}{}",
+            screen.toned(&clean(&consumer.consumer), Tone::Strong),
+            screen.toned(disabled, Tone::Bad)
+        ));
+        let mut table = Table::new(&["STATE", "CAUSE", "COUNT", "OLDEST"]).indented();
+        for state in &consumer.states {
+            let about = if state.estimated { "~" } else { "" };
+            table.row(vec![
+                Cell::new(words::state(state.state), words::tone(state.state, false)),
+                words::cause(state.cause).into(),
+                format!("{about}{}", state.count).into(),
+                state.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
+            ]);
+        }
+        lines.extend(table.lines(screen));
+        if consumer.expired > 0 {
+            let longest = consumer.longest_expired.as_ref();
+            let longest =
+                longest.map_or_else(String::new, |age| format!(", the longest for {}", rough(age.seconds)));
+            let text = format!("  expired claims: {}{longest}", consumer.expired);
+            lines.push(screen.toned(&text, Tone::Doubtful));
+        }
+        if consumer.near_exhaustion > 0 {
+            let text = format!("  with one attempt left at the most: {}", consumer.near_exhaustion);
+            lines.push(screen.toned(&text, Tone::Doubtful));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::proto::{ConsumerSummary, EntryState, ParkCause, StateSummary};
+
+    #[test]
+    fn a_summary_tells_what_is_estimated_stuck_and_held_back() {
+        let age = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+        let of = |state: EntryState, count| StateSummary { state: state.into(), count, ..Default::default() };
+        let summary = proto::SummarizeEntriesResponse {
+            consumers: vec![ConsumerSummary {
+                consumer: "pay\x1bments".into(),
+                states: vec![
+                    StateSummary { estimated: true, ..of(EntryState::Completed, 7) },
+                    StateSummary {
+                        cause: ParkCause::EffectUnknown.into(),
+                        oldest_age: age(90_000),
+                        ..of(EntryState::Parked, 2)
+                    },
+                ],
+                expired: 3,
+                longest_expired: age(61),
+                near_exhaustion: 1,
+                disabled: true,
+            }],
+            ..Default::default()
+        };
+        assert_eq!(
+            lines(Screen::plain(), &summary),
+            [
+                "pay\u{fffd}ments  disabled: no new grants",
+                "  STATE      CAUSE           COUNT  OLDEST",
+                "  COMPLETED  -               ~7     -",
+                "  PARKED     EFFECT_UNKNOWN  2      1d 1h",
+                "  expired claims: 3, the longest for 1m",
+                "  with one attempt left at the most: 1",
+            ]
+        );
+    }
+}

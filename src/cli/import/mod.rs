@@ -1,0 +1,160 @@
+//! `entries import`: messages that were processed elsewhere, stored as COMPLETED. The file is streamed.
+
+mod chunk;
+mod limited;
+mod row;
+mod rows;
+mod send;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+
+use clap::{Args, ValueEnum};
+use tokio::sync::mpsc;
+
+use self::chunk::{Chunk, Chunks};
+use self::rows::Rows;
+use super::client::Client;
+use super::problem::{Exit, Problem};
+use super::repeat;
+use super::text::{clean, quoted};
+
+/// How many chunks may wait between reading and sending.
+const READ_AHEAD: usize = 2;
+
+/// The form of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Comma-separated values, with a line of names first
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+}
+
+/// What to import.
+#[derive(Args)]
+pub(super) struct Import {
+    /// The file, or - for standard input
+    file: String,
+    /// Its form [default: by its extension: .csv, .jsonl or .ndjson]
+    #[arg(long)]
+    format: Option<Format>,
+    /// The consumer of rows that name none
+    #[arg(long)]
+    consumer: Option<String>,
+    /// The source of rows that name none
+    #[arg(long)]
+    source: Option<String>,
+    /// Why, for the audit
+    #[arg(long)]
+    reason: String,
+    /// An id of your own for the import, for the audit [default: a random one]
+    #[arg(long, value_name = "ID")]
+    operation_id: Option<String>,
+    /// Go on at this line of the file, where an import was broken off
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    from_line: u64,
+    /// Read and check the file, and store nothing; no server is needed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What the reader finds, in the order of the file.
+enum Found {
+    /// Rows to send, and how far the file was read for them.
+    Chunk(Chunk),
+    /// A row that can not be sent: its line, and why.
+    Bad(u64, String),
+    /// The file can not be read on.
+    Broken(String),
+}
+
+impl Import {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let format = self.format()?;
+        let (input, size) = open(&self.file)?;
+        let defaults = row::Defaults {
+            consumer: self.consumer.clone().unwrap_or_default(),
+            source: self.source.clone().unwrap_or_default(),
+        };
+        let rows = Rows::new(format, input, defaults, self.from_line)
+            .map_err(|error| Problem::failed(format!("{}: {error}", clean(&self.file))))?;
+        let (found, finds) = mpsc::channel(READ_AHEAD);
+        // Reading a file blocks.
+        let reader = tokio::task::spawn_blocking(move || read(rows, &found));
+        let operation_id = self.operation_id.clone().unwrap_or_else(repeat::id);
+        let done = if self.dry_run {
+            send::check(client, finds).await
+        } else {
+            client.screen.aside(&format!("operation id: {}", clean(&operation_id)));
+            send::send(client, &operation_id, &self.reason, finds, size).await
+        };
+        let tally = match done {
+            Ok(tally) => tally,
+            Err(broken) => return Err(resumable(broken, &operation_id)),
+        };
+        let _ended = reader.await;
+        tally.tell(client, &operation_id, self.dry_run)?;
+        Ok(if tally.bad == 0 && tally.rejected == 0 { Exit::Done } else { Exit::Partly })
+    }
+
+    fn format(&self) -> Result<Format, Problem> {
+        let extension = self.file.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
+        match (self.format, extension.as_deref()) {
+            (Some(format), _) => Ok(format),
+            (None, Some("csv")) => Ok(Format::Csv),
+            (None, Some("jsonl" | "ndjson")) => Ok(Format::Jsonl),
+            (None, _) => Err(Problem::usage(
+                "--format: name csv or jsonl; the file's name does not end with .csv, .jsonl or .ndjson",
+            )),
+        }
+    }
+}
+
+fn resumable(broken: send::Broken, operation_id: &str) -> Problem {
+    let Some(line) = broken.line else { return broken.problem };
+    let next = format!(
+        "repeat the same command with --from-line {line} --operation-id {} (or from the start: what is \
+         stored is not changed)",
+        quoted(operation_id)
+    );
+    broken.problem.next(next)
+}
+
+/// The file and its size, where it has one.
+fn open(file: &str) -> Result<(Box<dyn Read + Send>, Option<u64>), Problem> {
+    if file == "-" {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let wrong = |error| Problem::failed(format!("{}: {error}", clean(file)));
+    let opened = File::open(file).map_err(wrong)?;
+    let size = opened.metadata().map_err(wrong)?;
+    Ok((Box::new(BufReader::new(opened)), size.is_file().then_some(size.len())))
+}
+
+/// Reads to the end, or until nobody wants more.
+fn read(rows: Rows, found: &mpsc::Sender<Found>) {
+    let mut chunks = Chunks::default();
+    for row in rows {
+        let full = match row {
+            rows::Next::Row(line, position, row) => chunks.push(line, position, row),
+            rows::Next::Bad(line, why) => {
+                if found.blocking_send(Found::Bad(line, why)).is_err() {
+                    return;
+                }
+                continue;
+            }
+            rows::Next::Broken(why) => {
+                chunks.flush(|chunk| found.blocking_send(Found::Chunk(chunk)).is_ok());
+                let _gone = found.blocking_send(Found::Broken(why));
+                return;
+            }
+        };
+        if let Some(chunk) = full
+            && found.blocking_send(Found::Chunk(chunk)).is_err()
+        {
+            return;
+        }
+    }
+    chunks.flush(|chunk| found.blocking_send(Found::Chunk(chunk)).is_ok());
+}

@@ -1,0 +1,219 @@
+//! The rows of a file, one after the other, each with its line.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use prost::Message as _;
+
+use super::limited::{Limited, ROW_BYTES_MAX, Share};
+use super::row::{COLUMNS, Defaults, Row};
+use super::{Format, chunk};
+use crate::cli::text::clean;
+use crate::rpc::proto::ImportedEntry;
+
+/// What comes next in the file.
+pub(super) enum Next {
+    /// An entry, its line, and how many bytes of the file were read with it.
+    Row(u64, u64, ImportedEntry),
+    /// A row that is none.
+    Bad(u64, String),
+    /// Nothing can be read any more.
+    Broken(String),
+}
+
+enum Input {
+    Csv(Box<csv::Reader<Limited>>, Vec<String>, Share),
+    Jsonl(BufReader<Limited>, Share),
+}
+
+/// The rows; none after a broken one.
+pub(super) struct Rows {
+    input: Input,
+    defaults: Defaults,
+    from_line: u64,
+    line: u64,
+    position: u64,
+    ended: bool,
+}
+
+impl Rows {
+    pub(super) fn new(
+        format: Format,
+        input: Box<dyn std::io::Read + Send>,
+        defaults: Defaults,
+        from_line: u64,
+    ) -> Result<Rows, String> {
+        let (limited, share) = Limited::new(input);
+        let input = match format {
+            Format::Jsonl => Input::Jsonl(BufReader::new(limited), share),
+            Format::Csv => {
+                let mut reader = csv::ReaderBuilder::new().from_reader(limited);
+                let header = reader.headers().map_err(|error| format!("line 1: {error}"))?;
+                // A byte order mark is no part of a name.
+                let names: Vec<String> =
+                    header.iter().map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
+                check(&names)?;
+                Input::Csv(Box::new(reader), names, share)
+            }
+        };
+        Ok(Rows { input, defaults, from_line, line: 0, position: 0, ended: false })
+    }
+
+    /// The next row as it was read; none at the end.
+    fn read(&mut self) -> Option<Result<Row, Next>> {
+        match &mut self.input {
+            Input::Csv(reader, names, share) => {
+                share.renew();
+                let mut record = csv::StringRecord::new();
+                match reader.read_record(&mut record) {
+                    Ok(false) => None,
+                    Ok(true) => {
+                        self.line = record.position().map_or(self.line, csv::Position::line);
+                        self.position = reader.position().byte();
+                        let mut row = Row::default();
+                        names.iter().zip(&record).for_each(|(name, value)| row.set(name, value));
+                        Some(Ok(row))
+                    }
+                    Err(error) => {
+                        let line = error.position().map_or(self.line, csv::Position::line);
+                        let why = clean(&error.to_string());
+                        self.line = line;
+                        Some(Err(if error.is_io_error() {
+                            Next::Broken(format!("after line {line}: {why}"))
+                        } else {
+                            Next::Bad(line, why)
+                        }))
+                    }
+                }
+            }
+            Input::Jsonl(reader, share) => loop {
+                share.renew();
+                let mut text = Vec::new();
+                let read = reader.take(ROW_BYTES_MAX).read_until(b'\n', &mut text);
+                self.line += 1;
+                let line = self.line;
+                match read {
+                    Ok(0) => return None,
+                    Ok(read) => self.position += u64::try_from(read).unwrap_or(0),
+                    Err(error) => return Some(Err(Next::Broken(format!("line {line}: {error}")))),
+                }
+                if text.len() as u64 >= ROW_BYTES_MAX {
+                    let why = format!("line {line}: is longer than {ROW_BYTES_MAX} bytes");
+                    return Some(Err(Next::Broken(why)));
+                }
+                let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+                if text.trim_ascii().is_empty() {
+                    continue;
+                }
+                let row = serde_json::from_slice(text);
+                return Some(row.map_err(|error| Next::Bad(line, clean(&error.to_string()))));
+            },
+        }
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Next;
+
+    fn next(&mut self) -> Option<Next> {
+        while !self.ended {
+            let next = match self.read() {
+                None => {
+                    self.ended = true;
+                    return None;
+                }
+                Some(Ok(row)) if self.line >= self.from_line => match row.entry(&self.defaults) {
+                    Ok(entry) if entry.encoded_len() > chunk::BYTES_MAX => {
+                        let why = format!("the row is larger than {} bytes", chunk::BYTES_MAX);
+                        Next::Bad(self.line, why)
+                    }
+                    Ok(entry) => Next::Row(self.line, self.position, entry),
+                    Err(why) => Next::Bad(self.line, why),
+                },
+                Some(Err(broken @ Next::Broken(_))) => {
+                    self.ended = true;
+                    broken
+                }
+                Some(Err(next)) if self.line >= self.from_line => next,
+                // Before the line to start from.
+                Some(_) => continue,
+            };
+            return Some(next);
+        }
+        None
+    }
+}
+
+fn check(names: &[String]) -> Result<(), String> {
+    let known = COLUMNS.join(", ");
+    for (at, name) in names.iter().enumerate() {
+        if !COLUMNS.contains(&name.as_str()) {
+            return Err(format!("line 1: {:?} is no column; there are {known}", clean(name)));
+        }
+        if names.iter().take(at).any(|other| other == name) {
+            return Err(format!("line 1: the column {name} is there twice"));
+        }
+    }
+    if names.iter().any(|name| name == "id") {
+        Ok(())
+    } else {
+        Err(format!("line 1: the column id is missing; there are {known}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(format: Format, text: &str, from_line: u64) -> Vec<String> {
+        let defaults = Defaults { consumer: "c".into(), source: "s".into() };
+        let input = Box::new(std::io::Cursor::new(text.to_owned().into_bytes()));
+        let rows = match Rows::new(format, input, defaults, from_line) {
+            Ok(rows) => rows,
+            Err(error) => return vec![error],
+        };
+        rows.map(|next| match next {
+            Next::Row(line, _, entry) => format!("{line} {}", entry.key.unwrap().id),
+            Next::Bad(line, why) => format!("{line}! {why}"),
+            Next::Broken(why) => format!("!! {why}"),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn csv_rows_have_their_lines() {
+        let text = "\u{feff}id,completed_at\n1,\n\"2\n2\",\n3,soon\n4\n5,1780000000\n";
+        let found = read(Format::Csv, text, 1);
+        assert_eq!(&found[..2], ["2 1", "3 2\n2"]);
+        assert!(found[2].starts_with("5! completed_at"), "{found:?}");
+        assert!(found[3].starts_with("6! "), "{found:?}");
+        assert_eq!(found[4], "7 5");
+        assert_eq!(read(Format::Csv, text, 7), ["7 5"]);
+    }
+
+    #[test]
+    fn a_wrong_header_is_refused() {
+        assert!(read(Format::Csv, "id,colour\n", 1)[0].contains("\"colour\" is no column"));
+        assert!(read(Format::Csv, "id,id\n", 1)[0].contains("twice"));
+        assert!(read(Format::Csv, "source\n", 1)[0].contains("id is missing"));
+    }
+
+    #[test]
+    fn json_lines_have_their_lines() {
+        let found =
+            read(Format::Jsonl, "{\"id\": \"1\"}\n\n{\"id\": 2}\n{\"ID\": \"3\"}\n{\"id\": \"4\"}", 1);
+        assert_eq!(found[0], "1 1");
+        assert!(found[1].starts_with("3! ") && found[2].starts_with("4! unknown field `ID`"), "{found:?}");
+        assert_eq!(found[3], "5 4");
+    }
+
+    #[test]
+    fn an_endless_row_does_not_fill_the_memory() {
+        let long = "x".repeat(9 << 20);
+        let found = read(Format::Csv, &format!("id\n1\n\"{long}"), 1);
+        assert_eq!(found[0], "2 1");
+        assert!(found[1].contains("quotation mark"), "{found:?}");
+        let found = read(Format::Jsonl, &format!("{{\"id\": \"1\"}}\n{long}"), 1);
+        assert_eq!((found[0].as_str(), found.len()), ("1 1", 2));
+        assert!(found[1].starts_with("!! line 2"), "{found:?}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Sending: a few messages at a time are under way, each answered in its order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::stream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::Found;
+use super::chunk::Chunk;
+use crate::cli::client::Client;
+use crate::cli::problem::{Exit, Problem, rejected};
+use crate::cli::progress::Progress;
+use crate::cli::text::clean;
+use crate::rpc::proto;
+
+/// How many messages may be under way.
+const UNDER_WAY_MAX: usize = 4;
+/// A server that is silent for so long will not answer.
+const SILENCE_MAX: Duration = Duration::from_mins(2);
+
+/// How the import went.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    rows: u64,
+    stored: i64,
+    already: i64,
+    over: i64,
+    pub(super) rejected: u64,
+    pub(super) bad: u64,
+}
+
+/// Why it ended early, and the line to go on from, if anything may be stored.
+pub(super) struct Broken {
+    pub(super) problem: Problem,
+    pub(super) line: Option<u64>,
+}
+
+impl From<Problem> for Broken {
+    fn from(problem: Problem) -> Broken {
+        Broken { problem, line: None }
+    }
+}
+
+impl Tally {
+    pub(super) fn tell(&self, client: &Client, operation_id: &str, dry_run: bool) -> Result<(), Problem> {
+        let screen = client.screen;
+        if screen.json() {
+            let told = serde_json::json!({
+                "operationId": if dry_run { "" } else { operation_id },
+                "dryRun": dry_run,
+                "rows": self.rows,
+                "stored": self.stored,
+                "alreadyCompleted": self.already,
+                "retentionOver": self.over,
+                "rejected": self.rejected,
+                "badRows": self.bad,
+            });
+            return screen.line(&told.to_string());
+        }
+        if dry_run {
+            return screen.line(&format!(
+                "dry run: {} rows would be sent, {} are bad; nothing was stored",
+                self.rows, self.bad
+            ));
+        }
+        screen.line(&format!(
+            "{} stored, {} were completed already, {} too old to keep, {} rejected, {} bad rows",
+            self.stored, self.already, self.over, self.rejected, self.bad
+        ))
+    }
+
+    fn bad(&mut self, client: &Client, line: u64, why: &str) {
+        self.bad += 1;
+        client.screen.aside(&format!("line {line}: {why}"));
+    }
+}
+
+/// Only reads.
+pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> Result<Tally, Broken> {
+    let mut tally = Tally::default();
+    while let Some(found) = finds.recv().await {
+        match found {
+            Found::Chunk(chunk) => tally.rows += chunk.entries.len() as u64,
+            Found::Bad(line, why) => tally.bad(client, line, &why),
+            Found::Broken(why) => return Err(Problem::failed(why).into()),
+        }
+    }
+    Ok(tally)
+}
+
+/// What the sender and the receiver share.
+#[derive(Default)]
+struct Shared {
+    /// What was sent and is not answered yet; without its entries.
+    sent: VecDeque<Chunk>,
+    bad: Vec<(u64, String)>,
+    broken: Option<String>,
+}
+
+type Both = Arc<Mutex<Shared>>;
+
+fn lock(both: &Both) -> std::sync::MutexGuard<'_, Shared> {
+    both.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+pub(super) async fn send(
+    client: &Client,
+    operation_id: &str,
+    reason: &str,
+    finds: mpsc::Receiver<Found>,
+    size: Option<u64>,
+) -> Result<Tally, Broken> {
+    let mut admin = client.connect().await?;
+    let both = Both::default();
+    let places = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+    let make = {
+        let (operation_id, reason) = (operation_id.to_owned(), reason.to_owned());
+        move |entries| proto::ImportEntriesRequest {
+            operation_id: operation_id.clone(),
+            reason: reason.clone(),
+            entries,
+        }
+    };
+    let requests = requests(finds, Arc::clone(&both), Arc::clone(&places), make);
+    let mut tally = Tally::default();
+    let mut answered = None;
+    let mut progress = Progress::new(client.screen);
+    let received = async {
+        let asked = timeout(SILENCE_MAX, admin.import_entries(requests)).await.map_err(|_| silent())?;
+        let mut answers = asked.map_err(|status| Problem::of(&status))?.into_inner();
+        loop {
+            let next = timeout(SILENCE_MAX, answers.message()).await.map_err(|_| silent())?;
+            bad_rows(client, &both, &progress, &mut tally);
+            let Some(answer) = next.map_err(|status| Problem::of(&status))? else {
+                let left = lock(&both).sent.len();
+                let ended = "the server ended the import before all was answered";
+                return if left == 0 { Ok(()) } else { Err(Problem::new(Exit::Unavailable, ended)) };
+            };
+            places.add_permits(1);
+            let Some(Chunk { lines, position, after, .. }) = lock(&both).sent.pop_front() else {
+                return Err(Problem::failed("the server answered what was not sent"));
+            };
+            answered = Some(after);
+            tally.rows += lines.len() as u64;
+            tally.stored += answer.stored;
+            tally.already += answer.already_completed;
+            tally.over += answer.retention_over;
+            progress.say(|| rejections(client, &lines, &answer.rejections));
+            tally.rejected += answer.rejections.len() as u64;
+            let text = format!("{} rows done, up to line {}", tally.rows, lines.iter().max().unwrap_or(&0));
+            progress.at(position, size.unwrap_or(0).max(position), &text);
+        }
+    };
+    let done = tokio::select! {
+        done = received => done,
+        _ = tokio::signal::ctrl_c() => {
+            Err(Problem::new(Exit::Partly, "interrupted; what is stored stays stored"))
+        }
+    };
+    bad_rows(client, &both, &progress, &mut tally);
+    progress.end();
+    let shared = lock(&both);
+    let line = shared.sent.front().map(|chunk| chunk.begin).or(answered);
+    match (done, &shared.broken) {
+        (Ok(()), None) => Ok(tally),
+        (Ok(()), Some(why)) => Err(Problem::failed(why.clone()).into()),
+        (Err(problem), _) => Err(Broken { problem, line }),
+    }
+}
+
+fn silent() -> Problem {
+    Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
+}
+
+/// The messages as they are to be sent: the next one only when there is a place for it.
+fn requests(
+    finds: mpsc::Receiver<Found>,
+    both: Both,
+    places: Arc<Semaphore>,
+    make: impl Fn(Vec<proto::ImportedEntry>) -> proto::ImportEntriesRequest + Send + 'static,
+) -> impl futures_util::Stream<Item = proto::ImportEntriesRequest> + Send + 'static {
+    stream::unfold((finds, both, places, make), |(mut finds, both, places, make)| async move {
+        loop {
+            match finds.recv().await? {
+                Found::Bad(line, why) => lock(&both).bad.push((line, why)),
+                Found::Broken(why) => {
+                    lock(&both).broken = Some(why);
+                    return None;
+                }
+                Found::Chunk(mut chunk) => {
+                    // Given back with the answer.
+                    places.acquire().await.ok()?.forget();
+                    let request = make(std::mem::take(&mut chunk.entries));
+                    lock(&both).sent.push_back(chunk);
+                    return Some((request, (finds, both, places, make)));
+                }
+            }
+        }
+    })
+}
+
+fn bad_rows(client: &Client, both: &Both, progress: &Progress, tally: &mut Tally) {
+    let bad = std::mem::take(&mut lock(both).bad);
+    progress.say(|| bad.iter().for_each(|(line, why)| tally.bad(client, *line, why)));
+}
+
+fn rejections(client: &Client, lines: &[u64], rejections: &[proto::ImportRejection]) {
+    for rejection in rejections {
+        let line = usize::try_from(rejection.index).ok().and_then(|index| lines.get(index));
+        let line = line.map_or_else(|| "?".to_owned(), ToString::to_string);
+        let why = rejection.rejected.as_ref().map_or_else(String::new, rejected);
+        client.screen.aside(&format!("line {line}: {}", clean(&why)));
+    }
+}

@@ -1,0 +1,104 @@
+//! The operators' command line: a client of `AdminService` like any other. It knows the wire and nothing of
+//! the server's inside.
+
+mod audit;
+mod client;
+mod clock;
+mod confirm;
+mod entries;
+mod import;
+mod json;
+mod policy;
+mod problem;
+mod progress;
+mod repeat;
+mod retention;
+mod screen;
+mod table;
+mod text;
+mod words;
+
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
+
+use self::client::{Client, Options};
+use self::problem::Problem;
+use self::screen::Screen;
+
+pub use problem::{EXIT_CODES, Exit};
+
+/// What operators do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// See and mend entries: what is stuck, why, and what shall become of it
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Entries(Box<Entries>),
+    /// See and change the rules of consumers
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Policy(Box<Policy>),
+    /// See what operators did
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Audit(Box<Audit>),
+    /// See how the purge keeps up
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Retention(Box<Retention>),
+    /// Print the completions of a shell
+    #[command(after_help = "Install, for example: idempotency-ledger completions bash \
+                            > /etc/bash_completion.d/idempotency-ledger")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+macro_rules! group {
+    ($(#[$doc:meta] $name:ident: $command:ty),* $(,)?) => {
+        $(
+            #[$doc]
+            #[derive(Args)]
+            pub struct $name {
+                #[command(flatten)]
+                options: Options,
+                #[command(subcommand)]
+                command: $command,
+            }
+        )*
+    };
+}
+
+group!(
+    /// The commands about entries.
+    Entries: entries::Command,
+    /// The commands about policies.
+    Policy: policy::Command,
+    /// The commands about the audit.
+    Audit: audit::Command,
+    /// The commands about the purge.
+    Retention: retention::Command,
+);
+
+/// Runs a command; `whole` is the command line that it was taken from. What is wrong goes to standard error.
+pub async fn run(command: Command, whole: clap::Command) -> Exit {
+    carry_out(command, whole).await.unwrap_or_else(Problem::tell)
+}
+
+async fn carry_out(command: Command, whole: clap::Command) -> Result<Exit, Problem> {
+    match command {
+        Command::Entries(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Policy(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Completions { shell } => completions(shell, whole),
+    }
+}
+
+fn client(options: &Options) -> Result<Client, Problem> {
+    Client::new(options, Screen::new(options.json, options.color))
+}
+
+fn completions(shell: Shell, mut whole: clap::Command) -> Result<Exit, Problem> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut whole, "idempotency-ledger", &mut text);
+    Screen::plain().bytes(&text)?;
+    Ok(Exit::Done)
+}

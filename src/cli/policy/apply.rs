@@ -1,0 +1,169 @@
+//! `policy apply`: the difference between a file and what is in force, shown, asked for, applied.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::fields::Fields;
+use super::set::Wanted;
+use super::{file, show, whole};
+use crate::cli::client::{Admin, Client};
+use crate::cli::confirm::{can_ask, confirm};
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat;
+use crate::cli::screen::Tone;
+use crate::cli::text::clean;
+use crate::rpc::proto;
+
+/// Which file, and how.
+#[derive(Args)]
+pub(in crate::cli) struct Apply {
+    /// The file: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` takes a policy back
+    #[arg(long, short, value_name = "FILE")]
+    file: PathBuf,
+    /// Why, for the audit and the history
+    #[arg(long)]
+    reason: String,
+    /// Change nothing; show the difference
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it without being asked
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// What is to be done for one consumer.
+struct Step {
+    consumer: String,
+    version: i32,
+    what: What,
+}
+
+enum What {
+    Set(Box<Fields>, Vec<(&'static str, String, String)>),
+    Delete,
+}
+
+impl Apply {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let screen = client.screen;
+        let wanted = file::read(&self.file)?;
+        let mut admin = client.connect().await?;
+        let steps = plan(client, &mut admin, &wanted).await?;
+        if steps.is_empty() {
+            if screen.json() {
+                screen.line(&told(&[], &[], self.dry_run))?;
+            } else {
+                screen.line("nothing to change")?;
+            }
+            return Ok(Exit::Done);
+        }
+        for step in &steps {
+            screen.note(&screen.toned(&clean(&step.consumer), Tone::Strong));
+            match &step.what {
+                What::Set(_, difference) => {
+                    for line in whole::lines(screen, difference) {
+                        screen.note(&line);
+                    }
+                }
+                What::Delete => screen.note("  taken back: the server's configuration is in force again"),
+            }
+        }
+        screen.note("consumers that the file does not name are left alone");
+        let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
+        if self.dry_run {
+            if screen.json() {
+                screen.line(&told(&[], &names, true))?;
+            } else {
+                screen
+                    .line(&format!("dry run: {} policies would change; nothing was changed", steps.len()))?;
+            }
+            return Ok(Exit::Done);
+        }
+        if !self.yes {
+            can_ask()?;
+        }
+        confirm(&format!("Change the policies of {} consumers?", steps.len()), self.yes)?;
+        for (at, step) in steps.iter().enumerate() {
+            let (done, left) = names.split_at(at);
+            match step.apply(client, &admin, &self.reason).await {
+                Ok(line) => screen.note(&line),
+                Err(problem) => {
+                    if screen.json() {
+                        screen.line(&told(done, left, false))?;
+                    }
+                    let exit = if done.is_empty() { problem.exit } else { Exit::Partly };
+                    let text = format!(
+                        "{}: {}\n  changed: {}; not changed: {}",
+                        clean(&step.consumer),
+                        problem.text,
+                        listed(done),
+                        listed(left)
+                    );
+                    let next = "look at the difference with --dry-run, and apply the file again: what is \
+                                done is not done twice";
+                    return Err(Problem::new(exit, text).next(next));
+                }
+            }
+        }
+        if screen.json() {
+            screen.line(&told(&names, &[], false))?;
+        } else {
+            screen.line(&format!("{} policies changed", steps.len()))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// What differs; what the server would refuse is refused before anything is done.
+async fn plan(
+    client: &Client,
+    admin: &mut Admin,
+    wanted: &BTreeMap<String, Fields>,
+) -> Result<Vec<Step>, Problem> {
+    let (mut steps, mut wrong) = (Vec::new(), Vec::new());
+    for (consumer, fields) in wanted {
+        let found = show::fetch(client, admin, consumer).await?;
+        let old = found.policy.clone().unwrap_or_default();
+        let what = if fields.delete {
+            (found.source() == proto::PolicySource::Set).then_some(What::Delete)
+        } else {
+            let new = whole::changed(&old, fields);
+            let violations = whole::violations(&new);
+            wrong.extend(violations.iter().map(|one| format!("consumers.{}.{one}", clean(consumer))));
+            let difference = whole::difference(&old, &new);
+            (!difference.is_empty()).then(|| What::Set(Box::new(fields.clone()), difference))
+        };
+        steps.extend(what.map(|what| Step { consumer: consumer.clone(), version: found.version, what }));
+    }
+    if wrong.is_empty() {
+        return Ok(steps);
+    }
+    Err(Problem::failed(format!("nothing was changed:\n  {}", wrong.join("\n  "))))
+}
+
+impl Step {
+    async fn apply(&self, client: &Client, admin: &Admin, reason: &str) -> Result<String, Problem> {
+        let wanted =
+            Wanted { consumer: &self.consumer, version: self.version, request_id: repeat::id(), reason };
+        match &self.what {
+            What::Set(fields, _) => {
+                let done = wanted.set(client, admin, fields).await?;
+                Ok(wanted.done(done.answer.policy.as_ref(), false))
+            }
+            What::Delete => {
+                let done = wanted.delete(client, admin).await?;
+                Ok(wanted.done(done.answer.policy.as_ref(), false))
+            }
+        }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() { "none".to_owned() } else { clean(&names.join(", ")) }
+}
+
+fn told(changed: &[&str], left: &[&str], dry_run: bool) -> String {
+    serde_json::json!({ "changed": changed, "notChanged": left, "dryRun": dry_run }).to_string()
+}

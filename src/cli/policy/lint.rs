@@ -1,0 +1,285 @@
+//! `policy lint`: known mistakes, each with what it leads to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::fields::Fields;
+use super::observed::{Observed, look};
+use super::{file, show, whole};
+use crate::cli::client::Client;
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::screen::Tone;
+use crate::cli::text::{clean, duration, exact};
+use crate::domain::{OnExpiry, Policy, Span};
+use crate::rpc::proto;
+
+/// Of what.
+#[derive(Args)]
+pub(in crate::cli) struct Lint {
+    /// The policies as this file would make them [default: those in force]
+    #[arg(long, short, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Only of this consumer [default: all that have a policy of their own]
+    #[arg(long)]
+    consumer: Option<String>,
+    /// Ask no server: the file upon the built-in default, and no figures
+    #[arg(long, requires = "file")]
+    offline: bool,
+    /// Exit with 1 when there are warnings
+    #[arg(long)]
+    strict: bool,
+}
+
+/// A mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Warning {
+    consumer: String,
+    field: &'static str,
+    text: String,
+}
+
+impl Lint {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let wanted = self.file.as_deref().map(file::read).transpose()?;
+        let looked_at = if self.offline {
+            self.offline(&wanted.unwrap_or_default())
+        } else {
+            self.online(client, wanted.as_ref()).await?
+        };
+        let mut warnings = Vec::new();
+        for (consumer, policy, observed) in &looked_at {
+            let found = check(policy, observed.as_ref());
+            let named = |(field, text)| Warning { consumer: consumer.clone(), field, text };
+            warnings.extend(found.into_iter().map(named));
+        }
+        tell(client, looked_at.len(), &warnings)?;
+        Ok(if self.strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done })
+    }
+
+    fn offline(&self, wanted: &BTreeMap<String, Fields>) -> Vec<(String, proto::Policy, Option<Observed>)> {
+        let default = whole::message(&Policy::default(), None);
+        let asked = |consumer: &&String| self.consumer.as_ref().is_none_or(|only| only == *consumer);
+        let stated = wanted.iter().filter(|(consumer, fields)| asked(consumer) && !fields.delete);
+        stated.map(|(consumer, fields)| (consumer.clone(), whole::changed(&default, fields), None)).collect()
+    }
+
+    async fn online(
+        &self,
+        client: &Client,
+        wanted: Option<&BTreeMap<String, Fields>>,
+    ) -> Result<Vec<(String, proto::Policy, Option<Observed>)>, Problem> {
+        let mut admin = client.connect().await?;
+        let consumers: BTreeSet<String> = match (&self.consumer, wanted) {
+            (Some(only), _) => BTreeSet::from([only.clone()]),
+            (None, Some(wanted)) => wanted.keys().cloned().collect(),
+            (None, None) => {
+                show::all(client, &mut admin).await?.into_iter().map(|policy| policy.consumer).collect()
+            }
+        };
+        let mut all = Vec::new();
+        for consumer in consumers {
+            let old = show::fetch(client, &mut admin, &consumer).await?.policy.unwrap_or_default();
+            let fields = wanted.and_then(|wanted| wanted.get(&consumer)).filter(|fields| !fields.delete);
+            let policy = fields.map_or_else(|| old.clone(), |fields| whole::changed(&old, fields));
+            let observed = look(client, &mut admin, &consumer).await?;
+            all.push((consumer, policy, observed));
+        }
+        Ok(all)
+    }
+}
+
+fn tell(client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), Problem> {
+    let screen = client.screen;
+    if screen.json() {
+        let warnings: Vec<_> = warnings
+            .iter()
+            .map(|one| serde_json::json!({ "consumer": one.consumer, "field": one.field, "text": one.text }))
+            .collect();
+        let told = serde_json::json!({ "policies": looked_at, "warnings": warnings });
+        return screen.line(&told.to_string());
+    }
+    for warning in warnings {
+        screen.line(&format!(
+            "{} {}: {}: {}",
+            screen.toned("warning:", Tone::Doubtful),
+            clean(&warning.consumer),
+            warning.field,
+            clean(&warning.text)
+        ))?;
+    }
+    if looked_at == 0 {
+        screen.note("no consumer has a policy of its own; name one with --consumer");
+    }
+    screen.line(&format!("{looked_at} policies looked at, {} warnings", warnings.len()))
+}
+
+/// A lease is far above what handlers take from this on: a crash then stalls its message for as long.
+const FAR_ABOVE: u32 = 20;
+/// Below this a long lease costs nothing worth a warning.
+const LEASE_SHORT: Duration = Duration::from_mins(1);
+const SAMPLE_MIN: usize = 20;
+
+fn check(policy: &proto::Policy, observed: Option<&Observed>) -> Vec<(&'static str, String)> {
+    let rules = whole::of(policy);
+    let text = |span: Span| exact(&duration(span.to_std()));
+    let mut found: Vec<(&'static str, String)> = Vec::new();
+    let mut warn = |field, text: String| found.push((field, text));
+    for violation in whole::violations(policy) {
+        // Unless it was accepted, which the next rule tells.
+        warn("policy", format!("the server would refuse it: {violation}"));
+    }
+    let window = rules.max_redelivery_window;
+    if window == Span::ZERO {
+        warn(
+            "max_redelivery_window",
+            "is not stated: nobody checks that retention is longer than a message can still be delivered \
+             again. State the longest of broker retention, replay and dead-letter horizons"
+                .into(),
+        );
+    } else if rules.retention < window && rules.accepted_risk.is_some() {
+        warn(
+            "retention",
+            format!(
+                "is {}, shorter than max_redelivery_window ({}), and accepted: a message can be processed \
+                 again after it was forgotten",
+                text(rules.retention),
+                text(window)
+            ),
+        );
+    }
+    if window != Span::ZERO && rules.backoff.max > window {
+        warn(
+            "backoff.max",
+            format!(
+                "is {}, longer than max_redelivery_window ({}): the broker gives up before the next attempt \
+                 is due",
+                text(rules.backoff.max),
+                text(window)
+            ),
+        );
+    }
+    if rules.max_attempts == 0 {
+        warn(
+            "max_attempts",
+            "is 0, no limit: a message that always fails comes again for ever, and nobody is asked".into(),
+        );
+    }
+    if rules.result_retention == Span::ZERO {
+        warn(
+            "result_retention",
+            "is 0: deliveries that come again are never answered with the result".into(),
+        );
+    }
+    if rules.reclaim_grace == Span::ZERO {
+        warn(
+            "reclaim_grace",
+            "is 0: a Complete that comes a moment after the lease races with the next grant".into(),
+        );
+    }
+    match rules.on_expiry {
+        OnExpiry::Reclaim => {}
+        OnExpiry::Park => warn(
+            "on_expiry",
+            "is PARK: each crash of a worker, and each deployment that kills one, leaves entries that wait \
+             for a person"
+                .into(),
+        ),
+        OnExpiry::ParkIfStarted => warn(
+            "on_expiry",
+            "is PARK_IF_STARTED: it protects only handlers that call Renew(effect_started) and wait for OK \
+             before the effect"
+                .into(),
+        ),
+    }
+    if rules.disabled {
+        warn("disabled", "is true: nothing new is granted".into());
+    }
+    if let Some(observed) = observed {
+        found.extend(lease(rules.lease.to_std(), observed));
+    }
+    found
+}
+
+fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)> {
+    let told = |value: Duration| exact(&duration(Duration::from_millis(as_millis(value))));
+    let figures = format!(
+        "the newest {} completed entries took {} (99th percentile), {} at the most",
+        observed.sample,
+        told(observed.p99),
+        told(observed.max)
+    );
+    if lease <= observed.max {
+        return Some((
+            "lease",
+            format!(
+                "is {}, and {figures}: without renewals the lease ends while the handler is at work, and \
+                 another one may begin",
+                told(lease)
+            ),
+        ));
+    }
+    if observed.sample >= SAMPLE_MIN && lease > LEASE_SHORT && lease > observed.p99 * FAR_ABOVE {
+        return Some((
+            "lease",
+            format!(
+                "is {}, and {figures}: after a crash the message waits for the rest of the lease. Shorten it, \
+                 and renew in the few that take longer",
+                told(lease)
+            ),
+        ));
+    }
+    None
+}
+
+fn as_millis(value: Duration) -> u64 {
+    u64::try_from(value.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(yaml: &str, observed: Option<Observed>) -> Vec<&'static str> {
+        let fields: Fields = serde_saphyr::from_str(yaml).unwrap();
+        let policy = whole::changed(&whole::message(&Policy::default(), None), &fields);
+        check(&policy, observed.as_ref()).into_iter().map(|(field, _)| field).collect()
+    }
+
+    fn took(p99: u64, max: u64) -> Observed {
+        Observed { sample: 200, p99: Duration::from_secs(p99), max: Duration::from_secs(max) }
+    }
+
+    #[test]
+    fn each_mistake_is_found_and_nothing_else() {
+        let fine = "max_redelivery_window: 7d";
+        assert!(fields(fine, Some(took(20, 25))).is_empty());
+        for (yaml, observed, expected) in [
+            ("{}", None, &["max_redelivery_window"][..]),
+            ("{max_redelivery_window: 14d}", None, &["policy"]),
+            ("{max_redelivery_window: 14d, accepted_risk: newsletter}", None, &["retention"]),
+            ("{max_redelivery_window: 1h, backoff: {max: 2h}}", None, &["backoff.max"]),
+            ("{max_redelivery_window: 7d, max_attempts: 0}", None, &["max_attempts"]),
+            ("{max_redelivery_window: 7d, result_retention: 0s}", None, &["result_retention"]),
+            ("{max_redelivery_window: 7d, reclaim_grace: 0s}", None, &["reclaim_grace"]),
+            ("{max_redelivery_window: 7d, on_expiry: PARK}", None, &["on_expiry"]),
+            ("{max_redelivery_window: 7d, on_expiry: PARK_IF_STARTED}", None, &["on_expiry"]),
+            ("{max_redelivery_window: 7d, disabled: true}", None, &["disabled"]),
+            ("{max_redelivery_window: 7d, lease: 30s}", Some(took(20, 31)), &["lease"]),
+            ("{max_redelivery_window: 7d, lease: 5m}", Some(took(2, 3)), &["lease"]),
+        ] {
+            assert_eq!(fields(yaml, observed), expected, "{yaml}");
+        }
+    }
+
+    #[test]
+    fn the_figures_are_told() {
+        let (_, text) = lease(Duration::from_secs(30), &took(20, 31)).unwrap();
+        assert!(
+            text.contains("newest 200") && text.contains("20s (99th") && text.contains("31s at"),
+            "{text}"
+        );
+    }
+}

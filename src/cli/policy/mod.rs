@@ -1,0 +1,51 @@
+//! `policy`: the rules of consumers.
+
+mod apply;
+mod fields;
+mod file;
+mod lint;
+mod observed;
+mod set;
+mod show;
+mod whole;
+
+use clap::Subcommand;
+
+use super::client::Client;
+use super::problem::{Exit, Problem};
+
+/// The commands.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List the consumers that have a policy of their own
+    List,
+    /// Show the policy that is in force for a consumer, and where it comes from
+    Get {
+        /// The consumer
+        consumer: String,
+    },
+    /// Change fields of a consumer's policy, or give it one of its own
+    Set(Box<set::Set>),
+    /// Take a consumer's policy back: that of the server's configuration is in force again
+    Delete(set::Delete),
+    /// Bring the policies of a file into force
+    Apply(apply::Apply),
+    /// Look for known mistakes in policies
+    Lint(lint::Lint),
+    /// List what was ever set for a consumer, newest first
+    History(show::History),
+}
+
+impl Command {
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
+        match self {
+            Command::List => show::list(&client).await,
+            Command::Get { consumer } => show::get(&client, &consumer).await,
+            Command::Set(set) => set.run(&client).await,
+            Command::Delete(delete) => delete.run(&client).await,
+            Command::Apply(apply) => apply.run(&client).await,
+            Command::Lint(lint) => lint.run(&client).await,
+            Command::History(history) => history.run(&client).await,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How long a consumer's handler takes, seen from a sample of its newest completed entries.
+
+use std::time::Duration;
+
+use prost_types::Timestamp;
+
+use crate::cli::client::{Admin, Client};
+use crate::cli::problem::Problem;
+use crate::rpc::proto;
+
+const SAMPLE: usize = 200;
+/// A filter may leave pages empty: this many are looked at.
+const PAGES_MAX: usize = 10;
+
+/// The durations, in figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Observed {
+    pub(super) sample: usize,
+    pub(super) p99: Duration,
+    pub(super) max: Duration,
+}
+
+/// Of a consumer's newest completed entries; none where there are none.
+pub(super) async fn look(
+    client: &Client,
+    admin: &mut Admin,
+    consumer: &str,
+) -> Result<Option<Observed>, Problem> {
+    let mut request = proto::ListEntriesRequest {
+        filter: Some(proto::EntryFilter {
+            consumer: consumer.to_owned(),
+            states: vec![proto::EntryState::Completed.into()],
+            ..proto::EntryFilter::default()
+        }),
+        order: proto::EntryOrder::NewestFirst.into(),
+        page_size: i32::try_from(SAMPLE).unwrap_or(i32::MAX),
+        page_token: String::new(),
+    };
+    let mut took = Vec::new();
+    for _ in 0..PAGES_MAX {
+        let page = admin.list_entries(client.request(request.clone())).await;
+        let page = page.map_err(|status| Problem::of(&status))?.into_inner();
+        took.extend(page.entries.iter().filter_map(duration));
+        if took.len() >= SAMPLE || page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    Ok(figures(took))
+}
+
+/// From the grant to the close by its holder; what operators resolved or imported tells nothing.
+fn duration(entry: &proto::Entry) -> Option<Duration> {
+    if entry.closed_by() != proto::ClosedBy::Complete {
+        return None;
+    }
+    let millis = |at: &Timestamp| at.seconds * 1_000 + i64::from(at.nanos) / 1_000_000;
+    let took = millis(entry.closed_at.as_ref()?) - millis(entry.granted_at.as_ref()?);
+    u64::try_from(took).ok().map(Duration::from_millis)
+}
+
+fn figures(mut took: Vec<Duration>) -> Option<Observed> {
+    took.sort_unstable();
+    let sample = took.len();
+    let rank = (sample * 99).div_ceil(100).max(1) - 1;
+    Some(Observed { sample, p99: *took.get(rank)?, max: *took.last()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_of_the_sample() {
+        assert_eq!(figures(Vec::new()), None);
+        let found = figures((1..=200).rev().map(Duration::from_secs).collect()).unwrap();
+        let (p99, max) = (Duration::from_secs(198), Duration::from_secs(200));
+        assert_eq!(found, Observed { sample: 200, p99, max });
+    }
+}

@@ -1,0 +1,194 @@
+//! `policy set` and `policy delete`: one consumer at a time.
+
+use clap::Args;
+use prost_types::FieldMask;
+
+use super::fields::Fields;
+use super::{show, whole};
+use crate::cli::client::{Admin, Client};
+use crate::cli::confirm::confirm;
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::repeat;
+use crate::cli::repeat::Known;
+use crate::cli::text::{clean, quoted};
+use crate::rpc::proto;
+
+/// What a change of one policy asks for.
+#[derive(Args)]
+#[group(skip)]
+struct Order {
+    /// Why, for the audit and the history
+    #[arg(long)]
+    reason: String,
+    /// The version that you looked at, as `policy get` shows it [default: the present one]
+    #[arg(long, value_name = "N")]
+    expected_version: Option<i32>,
+    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+}
+
+/// `policy set`.
+#[derive(Args)]
+pub(in crate::cli) struct Set {
+    /// The consumer
+    consumer: String,
+    #[command(flatten)]
+    fields: Fields,
+    #[command(flatten)]
+    order: Order,
+    /// Change nothing; show the difference
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Set {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        if self.fields.paths().is_empty() {
+            return Err(Problem::usage("name at least one field to set, such as --lease 2m"));
+        }
+        let mut admin = client.connect().await?;
+        let found = show::fetch(client, &mut admin, &self.consumer).await?;
+        let old = found.policy.clone().unwrap_or_default();
+        let new = whole::changed(&old, &self.fields);
+        let screen = client.screen;
+        let difference = whole::difference(&old, &new);
+        screen.note(&clean(&self.consumer));
+        for line in whole::lines(screen, &difference) {
+            screen.note(&line);
+        }
+        if difference.is_empty() {
+            screen.note("  no field changes");
+        }
+        if self.dry_run {
+            let violations = whole::violations(&new);
+            if !violations.is_empty() {
+                return Err(Problem::failed(format!(
+                    "the server would refuse it: {}",
+                    violations.join("\n  ")
+                )));
+            }
+            if screen.json() {
+                screen.message("ConsumerPolicy", &proto::ConsumerPolicy { policy: Some(new), ..found })?;
+            } else {
+                screen.line("dry run: nothing was changed")?;
+            }
+            return Ok(Exit::Done);
+        }
+        let version = self.order.expected_version.unwrap_or(found.version);
+        let request_id = self.order.request_id.unwrap_or_else(repeat::id);
+        let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
+        let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
+        if screen.json() {
+            screen.message("SetPolicyResponse", &answer)?;
+        } else {
+            screen.line(&order.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// `policy delete`.
+#[derive(Args)]
+pub(in crate::cli) struct Delete {
+    /// The consumer
+    consumer: String,
+    #[command(flatten)]
+    order: Order,
+    /// Do it without being asked
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl Delete {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let mut admin = client.connect().await?;
+        let version = match self.order.expected_version {
+            Some(version) => version,
+            None => show::fetch(client, &mut admin, &self.consumer).await?.version,
+        };
+        let question = format!("Take the policy of {} back (version {version})?", clean(&self.consumer));
+        confirm(&question, self.yes)?;
+        if version == 0 {
+            let text = "POLICY_NOT_FOUND: no policy was ever set for this consumer";
+            return Err(Problem::new(Exit::NotFound, text).next("see where it comes from with `policy get`"));
+        }
+        let request_id = self.order.request_id.unwrap_or_else(repeat::id);
+        let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
+        let Known { answer, repeated } = order.delete(client, &admin).await?;
+        if client.screen.json() {
+            client.screen.message("DeletePolicyResponse", &answer)?;
+        } else {
+            client.screen.line(&order.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// A change of one policy.
+pub(super) struct Wanted<'w> {
+    pub(super) consumer: &'w str,
+    pub(super) version: i32,
+    pub(super) request_id: String,
+    pub(super) reason: &'w str,
+}
+
+impl Wanted<'_> {
+    pub(super) async fn set(
+        &self,
+        client: &Client,
+        admin: &Admin,
+        fields: &Fields,
+    ) -> Result<Known<proto::SetPolicyResponse>, Problem> {
+        let request = proto::SetPolicyRequest {
+            consumer: self.consumer.to_owned(),
+            request_id: self.request_id.clone(),
+            expected_version: self.version,
+            reason: self.reason.to_owned(),
+            policy: Some(fields.message()),
+            update_mask: Some(FieldMask { paths: fields.paths() }),
+        };
+        let call = || {
+            let (mut admin, request) = (admin.clone(), client.request(request.clone()));
+            async move { admin.set_policy(request).await }
+        };
+        repeat::until_known(call).await.map_err(|status| self.problem(&status))
+    }
+
+    pub(super) async fn delete(
+        &self,
+        client: &Client,
+        admin: &Admin,
+    ) -> Result<Known<proto::DeletePolicyResponse>, Problem> {
+        let request = proto::DeletePolicyRequest {
+            consumer: self.consumer.to_owned(),
+            request_id: self.request_id.clone(),
+            expected_version: self.version,
+            reason: self.reason.to_owned(),
+        };
+        let call = || {
+            let (mut admin, request) = (admin.clone(), client.request(request.clone()));
+            async move { admin.delete_policy(request).await }
+        };
+        repeat::until_known(call).await.map_err(|status| self.problem(&status))
+    }
+
+    fn problem(&self, status: &tonic::Status) -> Problem {
+        let problem = Problem::of(status);
+        if !repeat::unknown(status) {
+            return problem;
+        }
+        problem.next(format!(
+            "it may have been done: repeat the same command with --request-id {} --expected-version {}",
+            quoted(&self.request_id),
+            self.version
+        ))
+    }
+
+    pub(super) fn done(&self, now: Option<&proto::ConsumerPolicy>, replayed: bool) -> String {
+        let now = now.cloned().unwrap_or_default();
+        let from = crate::cli::words::source(now.source);
+        let repeat = if replayed { " (it had been done before; this repeat changed nothing)" } else { "" };
+        format!("{}: version {} in force, from {from}{repeat}", clean(self.consumer), now.version)
+    }
+}

@@ -1,0 +1,182 @@
+//! `policy list`, `get` and `history`.
+
+use clap::Args;
+
+use super::whole;
+use crate::cli::client::{Admin, Client};
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::screen::{Screen, Tone};
+use crate::cli::table::{Cell, Table};
+use crate::cli::text::{clean, when};
+use crate::cli::words;
+use crate::rpc::proto;
+
+const PAGE: i32 = 500;
+
+/// The policy in force.
+pub(super) async fn fetch(
+    client: &Client,
+    admin: &mut Admin,
+    consumer: &str,
+) -> Result<proto::ConsumerPolicy, Problem> {
+    let request = client.request(proto::GetPolicyRequest { consumer: consumer.to_owned() });
+    let found = admin.get_policy(request).await.map_err(|status| Problem::of(&status))?;
+    Ok(found.into_inner().policy.unwrap_or_default())
+}
+
+/// All policies, page by page.
+pub(super) async fn all(client: &Client, admin: &mut Admin) -> Result<Vec<proto::ConsumerPolicy>, Problem> {
+    let mut all = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = client.request(proto::ListPoliciesRequest { page_size: PAGE, page_token });
+        let page = admin.list_policies(request).await.map_err(|status| Problem::of(&status))?.into_inner();
+        all.extend(page.policies);
+        if page.next_page_token.is_empty() {
+            return Ok(all);
+        }
+        page_token = page.next_page_token;
+    }
+}
+
+pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
+    let mut admin = client.connect().await?;
+    let policies = all(client, &mut admin).await?;
+    let screen = client.screen;
+    if screen.json() {
+        policies.iter().try_for_each(|policy| screen.message("ConsumerPolicy", policy))?;
+        return Ok(Exit::Done);
+    }
+    if policies.is_empty() {
+        screen.note("no consumer has a policy of its own");
+        return Ok(Exit::Done);
+    }
+    let mut table =
+        Table::new(&["CONSUMER", "SOURCE", "VERSION", "LEASE", "ON EXPIRY", "ATTEMPTS", "RETENTION", ""]);
+    for policy in &policies {
+        let own = policy.policy.clone().unwrap_or_default();
+        let rows = whole::rows(&own);
+        let value =
+            |name: &str| rows.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
+        let cell = |name: &str| Cell::from(value(name).unwrap_or_default());
+        let disabled = if own.disabled() { "disabled" } else { "" };
+        table.row(vec![
+            clean(&policy.consumer).into(),
+            words::source(policy.source).into(),
+            policy.version.to_string().into(),
+            cell("lease"),
+            cell("on_expiry"),
+            cell("max_attempts"),
+            cell("retention"),
+            Cell::new(disabled, Tone::Bad),
+        ]);
+    }
+    table.print(screen)?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn get(client: &Client, consumer: &str) -> Result<Exit, Problem> {
+    let mut admin = client.connect().await?;
+    let found = fetch(client, &mut admin, consumer).await?;
+    told(client.screen, &found)?;
+    Ok(Exit::Done)
+}
+
+/// A policy as a whole.
+pub(super) fn told(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(), Problem> {
+    if screen.json() {
+        return screen.message("ConsumerPolicy", found);
+    }
+    let from = match found.source() {
+        proto::PolicySource::Set => "SET, by `policy set` or `policy apply`",
+        proto::PolicySource::Configuration => "CONFIGURATION, the consumer's section of the server's file",
+        proto::PolicySource::Default => "DEFAULT, that of the server's file: it has none of its own",
+        proto::PolicySource::Unspecified => "unknown",
+    };
+    let mut table = Table::bare();
+    let mut put = |name: &str, text: String| table.row(vec![Cell::new(name, Tone::Faint), text.into()]);
+    put("consumer", clean(&found.consumer));
+    put("source", from.to_owned());
+    put("version", found.version.to_string());
+    if let Some(floor) = &found.window_floor {
+        put("window_floor", format!("{}: older messages are outside_window", when(floor)));
+    }
+    for (name, value) in whole::rows(&found.policy.clone().unwrap_or_default()) {
+        put(name, value);
+    }
+    table.print(screen)
+}
+
+/// `policy history`.
+#[derive(Args)]
+pub(in crate::cli) struct History {
+    /// The consumer
+    consumer: String,
+    /// How many versions at the most; 0: all
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    limit: usize,
+}
+
+impl History {
+    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let mut admin = client.connect().await?;
+        let versions = self.versions(client, &mut admin).await?;
+        let screen = client.screen;
+        let limit = if self.limit == 0 { usize::MAX } else { self.limit };
+        let shown = versions.get(..limit.min(versions.len())).unwrap_or_default();
+        if screen.json() {
+            shown.iter().try_for_each(|version| screen.message("PolicyVersion", version))?;
+            return Ok(Exit::Done);
+        }
+        if shown.is_empty() {
+            screen.note("nothing was ever set for this consumer");
+        }
+        for (at, version) in shown.iter().enumerate() {
+            let date = version.created_at.as_ref().map_or_else(|| "-".to_owned(), when);
+            let head = format!("version {}, {date}, {}", version.version, clean(&version.actor));
+            screen.line(&format!("{}: {}", screen.toned(&head, Tone::Strong), clean(&version.reason)))?;
+            let before = versions.get(at + 1).and_then(|version| version.policy.as_ref());
+            match (&version.policy, before) {
+                (None, _) => screen.line("  deleted: the server's configuration is in force again")?,
+                (Some(new), Some(old)) => {
+                    let lines = whole::lines(screen, &whole::difference(old, new));
+                    lines.iter().try_for_each(|line| screen.line(line))?;
+                }
+                (Some(new), None) => {
+                    for (name, value) in whole::rows(new) {
+                        screen.line(&format!("  {name}: {value}"))?;
+                    }
+                }
+            }
+        }
+        if versions.len() > shown.len() {
+            screen.note("there are more: raise --limit, or 0 for all");
+        }
+        Ok(Exit::Done)
+    }
+
+    /// One more than is shown, to tell the difference to it.
+    async fn versions(
+        &self,
+        client: &Client,
+        admin: &mut Admin,
+    ) -> Result<Vec<proto::PolicyVersion>, Problem> {
+        let enough = if self.limit == 0 { usize::MAX } else { self.limit.saturating_add(1) };
+        let mut all = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = client.request(proto::ListPolicyVersionsRequest {
+                consumer: self.consumer.clone(),
+                page_size: PAGE,
+                page_token,
+            });
+            let page = admin.list_policy_versions(request).await;
+            let page = page.map_err(|status| Problem::of(&status))?.into_inner();
+            all.extend(page.versions);
+            if page.next_page_token.is_empty() || all.len() >= enough {
+                return Ok(all);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+}

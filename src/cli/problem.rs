@@ -1,0 +1,190 @@
+//! What went wrong, for people: what, why, what to do next, and the exit code.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use super::text::clean;
+use crate::rpc::proto;
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It is done.
+    Done = 0,
+    /// It failed or was refused, or it found what it was asked to warn of.
+    Failed = 1,
+    /// It was called wrongly, or not confirmed.
+    Usage = 2,
+    /// There is no such entry or policy.
+    NotFound = 3,
+    /// Somebody changed it meanwhile, or its state does not allow it.
+    Conflict = 4,
+    /// The server does not answer or can not serve, or nobody knows whether it was done.
+    Unavailable = 5,
+    /// A part is done; the rest was refused or is still to do.
+    Partly = 6,
+}
+
+/// The exit codes, for `--help`.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed or refused; policy lint --strict: there are warnings; retention status: falling behind
+  2  called wrongly, or not confirmed
+  3  no such entry or policy
+  4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
+  5  the server can not be reached or can not serve, or it is unknown whether it was done
+  6  partly done: some were refused, or the rest is still to do";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) exit: Exit,
+    /// What is wrong; empty: nothing is to be said.
+    pub(super) text: String,
+    /// What to do next.
+    pub(super) next: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(exit: Exit, text: impl Into<String>) -> Problem {
+        Problem { exit, text: text.into(), next: None }
+    }
+
+    pub(super) fn failed(text: impl Into<String>) -> Problem {
+        Problem::new(Exit::Failed, text)
+    }
+
+    pub(super) fn usage(text: impl Into<String>) -> Problem {
+        Problem::new(Exit::Usage, text)
+    }
+
+    pub(super) fn next(self, next: impl Into<String>) -> Problem {
+        Problem { next: Some(next.into()), ..self }
+    }
+
+    /// Says it, and gives the exit code.
+    pub(super) fn tell(self) -> Exit {
+        if !self.text.is_empty() {
+            eprintln!("error: {}", self.text);
+        }
+        if let Some(next) = self.next {
+            eprintln!("  next: {next}");
+        }
+        self.exit
+    }
+
+    /// A refusal of the server.
+    pub(super) fn of(status: &Status) -> Problem {
+        let Some(reason) = reason(status) else { return without_details(status) };
+        let mut text = format!("{reason}: {}", clean(status.message()));
+        let details = status.get_error_details();
+        for violation in details.bad_request().map(|bad| &bad.field_violations[..]).unwrap_or_default() {
+            let _written = write!(text, "\n  {}: {}", clean(&violation.field), clean(&violation.description));
+        }
+        Problem { exit: exit(&reason), text, next: hint(&reason).map(str::to_owned) }
+    }
+}
+
+/// Standard output was closed: whoever read it has seen enough.
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Problem {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Problem::new(Exit::Done, "");
+        }
+        Problem::failed(format!("standard output: {error}"))
+    }
+}
+
+/// The reason that an error carries, as the bare word.
+pub(super) fn reason(status: &Status) -> Option<String> {
+    let details = status.get_error_details();
+    details.error_info().map(|info| clean(&info.reason))
+}
+
+/// What one entry of many was refused for, in one line.
+pub(super) fn rejected(rejected: &proto::Rejected) -> String {
+    let word = rejected.reason().as_str_name().trim_start_matches("ERROR_REASON_");
+    let mut text = format!("{word}: {}", clean(&rejected.message));
+    for violation in &rejected.field_violations {
+        let _written = write!(text, "; {}: {}", clean(&violation.field), clean(&violation.description));
+    }
+    text
+}
+
+/// An error with all its causes, which say more than it.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            let _written = write!(text, ": {said}");
+        }
+        cause = inner.source();
+    }
+    clean(&text)
+}
+
+fn without_details(status: &Status) -> Problem {
+    let code = status.code();
+    let said = status.source().map_or_else(|| clean(status.message()), chain);
+    let text = format!("{code:?}: {said}");
+    if matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown) {
+        let next = "is the server running, and reachable? Name another with --endpoint, or wait longer with \
+                    --timeout";
+        return Problem::new(Exit::Unavailable, text).next(next);
+    }
+    if code == Code::Unimplemented {
+        return Problem::failed(text).next("the server is older than this command line, or no ledger at all");
+    }
+    Problem::failed(text)
+}
+
+fn exit(reason: &str) -> Exit {
+    match reason {
+        "ENTRY_NOT_FOUND" | "POLICY_NOT_FOUND" => Exit::NotFound,
+        "VERSION_MISMATCH" | "STATE_NOT_ALLOWED" => Exit::Conflict,
+        "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" | "STORE_CLOCK_BEHIND" | "DRAINING"
+        | "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Exit::Unavailable,
+        _ => Exit::Failed,
+    }
+}
+
+fn hint(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "VERSION_MISMATCH" => "somebody changed it: look again with `get`, then decide again",
+        "STATE_NOT_ALLOWED" => {
+            "look at it with `entries get`. Where a second effect is possible, --force does it all the same"
+        }
+        "ENTRY_NOT_FOUND" => {
+            "check consumer, source and id; find it with `entries list --consumer C --id-prefix P`"
+        }
+        "POLICY_NOT_FOUND" => "see where the policy comes from with `policy get`",
+        "RETENTION_TOO_SHORT" => {
+            "lengthen retention, or accept the risk with --accepted-risk (in a file: accepted_risk) and why"
+        }
+        "UNAUTHENTICATED" => "name your token with --token-file, or IDEMPOTENCY_LEDGER_TOKEN",
+        "CONSUMER_NOT_ALLOWED" => "your token does not allow this; ask who hands out the tokens",
+        "DRAINING" => "another server answers: try again",
+        "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" => "try again in a moment",
+        "STORE_CLOCK_BEHIND" => "wait until the database's clock has caught up, and try again",
+        "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => {
+            "it may have been done: repeat the same request with the same --request-id"
+        }
+        "UNIMPLEMENTED" => "the server is older than this command line",
+        "INTERNAL" | "KEY_COLLISION" | "ENTRY_UNREADABLE" => "tell who runs the server: its log says more",
+        _ => return None,
+    })
+}

@@ -1,0 +1,86 @@
+//! Repeating the identical request after an unknown outcome, with a bound. Each change has an id of its own,
+//! so that a repeat changes nothing that was done.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Response, Status};
+
+use super::problem::reason;
+use crate::chance;
+
+const TIMES_MAX: u32 = 5;
+const WAIT_FIRST: Duration = Duration::from_millis(100);
+const TOTAL_MAX: Duration = Duration::from_mins(1);
+
+/// An id for a request that the operator named none for.
+pub(super) fn id() -> String {
+    chance::id().to_string()
+}
+
+/// An answer that was waited for.
+pub(super) struct Known<T> {
+    pub(super) answer: T,
+    /// It took more than one call.
+    pub(super) repeated: bool,
+}
+
+/// Calls, and calls again for as long as nobody knows what became of it.
+pub(super) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<Known<T>, Status>
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let (began, mut wait, mut times) = (Instant::now(), WAIT_FIRST, 1);
+    loop {
+        match call().await {
+            Ok(response) => return Ok(Known { answer: response.into_inner(), repeated: times > 1 }),
+            Err(status) if !unknown(&status) || times == TIMES_MAX || began.elapsed() > TOTAL_MAX => {
+                return Err(status);
+            }
+            Err(_) => {}
+        }
+        sleep(wait).await;
+        wait *= 2;
+        times += 1;
+    }
+}
+
+/// It may have been done, or another server may be able to do it.
+pub(super) fn unknown(status: &Status) -> bool {
+    match reason(status) {
+        Some(reason) => {
+            ["OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "STORE_UNAVAILABLE", "DRAINING"]
+                .contains(&reason.as_str())
+        }
+        // The connection, or something on the way, broke.
+        None => matches!(
+            status.code(),
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::Internal
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    async fn tried(code: Code, good_after: u32) -> (u32, bool) {
+        let calls = Cell::new(0);
+        let call = || {
+            calls.set(calls.get() + 1);
+            let good = calls.get() > good_after;
+            async move { if good { Ok(Response::new(())) } else { Err(Status::new(code, "")) } }
+        };
+        let done = until_known(call).await.is_ok();
+        (calls.get(), done)
+    }
+
+    #[tokio::test]
+    async fn only_what_is_unknown_is_repeated_and_not_for_ever() {
+        assert_eq!(tried(Code::Unavailable, 2).await, (3, true));
+        assert_eq!(tried(Code::Unavailable, 99).await, (TIMES_MAX, false));
+        assert_eq!(tried(Code::NotFound, 99).await, (1, false));
+    }
+}

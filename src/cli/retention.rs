@@ -1,0 +1,110 @@
+//! `retention`: how the purge keeps up.
+
+use clap::Subcommand;
+
+use super::client::Client;
+use super::clock;
+use super::problem::{Exit, Problem};
+use super::screen::{Screen, Tone};
+use super::table::Table;
+use super::text::{ago, clean, rough};
+use crate::rpc::proto;
+
+/// The commands.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Tell what waits for the purge and what each server did; exits with 1 when it falls behind
+    Status,
+}
+
+impl Command {
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
+        let Command::Status = self;
+        let mut admin = client.connect().await?;
+        let asked = admin.get_retention_status(client.request(proto::GetRetentionStatusRequest {})).await;
+        let status = asked.map_err(|status| Problem::of(&status))?.into_inner();
+        let exit = if status.falling_behind { Exit::Failed } else { Exit::Done };
+        let screen = client.screen;
+        if screen.json() {
+            screen.message("GetRetentionStatusResponse", &status)?;
+            return Ok(exit);
+        }
+        lines(screen, &status).iter().try_for_each(|line| screen.line(line))?;
+        Ok(exit)
+    }
+}
+
+fn lines(screen: Screen, status: &proto::GetRetentionStatusResponse) -> Vec<String> {
+    let least = if status.due_is_lower_bound { "at least " } else { "" };
+    let oldest = status
+        .oldest_due_age
+        .as_ref()
+        .map_or_else(String::new, |age| format!(", the oldest for {}", rough(age.seconds)));
+    let verdict = if status.falling_behind {
+        screen.toned("the purge falls behind: more is due than it forgets", Tone::Bad)
+    } else {
+        screen.toned("the purge keeps up", Tone::Good)
+    };
+    let mut lines = vec![format!("{least}{} entries wait for the purge{oldest}", status.due), verdict];
+    if status.workers.is_empty() {
+        lines.push("no server was heard of for a day".to_owned());
+        return lines;
+    }
+    let now = status.as_of.unwrap_or_else(clock::now);
+    let mut table = Table::new(&["SERVER", "LAST RUN", "A SECOND", "TOTAL", "LAST ERROR"]);
+    for worker in &status.workers {
+        let error = if worker.last_error.is_empty() {
+            "-".to_owned()
+        } else {
+            format!("{} ago: {}", ago(worker.last_error_at.as_ref(), &now), clean(&worker.last_error))
+        };
+        table.row(vec![
+            clean(&worker.replica).into(),
+            format!("{} ago", ago(worker.last_run_at.as_ref(), &now)).into(),
+            format!("{:.1}", worker.purged_per_second).into(),
+            worker.purged_total.to_string().into(),
+            error.into(),
+        ]);
+    }
+    lines.extend(table.lines(screen));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purge_that_falls_behind_is_told_with_what_each_server_does() {
+        let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+        let status = proto::GetRetentionStatusResponse {
+            due: 100_000,
+            due_is_lower_bound: true,
+            oldest_due_age: Some(prost_types::Duration { seconds: 7_260, nanos: 0 }),
+            falling_behind: true,
+            workers: vec![proto::PurgeWorker {
+                replica: "a".into(),
+                last_run_at: at(990),
+                purged_per_second: 12.34,
+                purged_total: 5,
+                last_error: "no\nspace".into(),
+                last_error_at: at(400),
+            }],
+            as_of: at(1_000),
+        };
+        assert_eq!(
+            lines(Screen::plain(), &status),
+            [
+                "at least 100000 entries wait for the purge, the oldest for 2h 1m",
+                "the purge falls behind: more is due than it forgets",
+                "SERVER  LAST RUN  A SECOND  TOTAL  LAST ERROR",
+                "a       10s ago   12.3      5      10m ago: no space",
+            ]
+        );
+        let idle = proto::GetRetentionStatusResponse::default();
+        assert_eq!(
+            lines(Screen::plain(), &idle)[1..],
+            ["the purge keeps up", "no server was heard of for a day"]
+        );
+    }
+}

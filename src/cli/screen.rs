@@ -1,0 +1,122 @@
+//! Standard output and error: colours and width of a terminal, and nothing of both elsewhere.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use clap::ValueEnum;
+use console::{Style, Term};
+use prost::Message;
+
+use super::json;
+use super::problem::Problem;
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What a text tells by its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Good,
+    Doubtful,
+    Bad,
+    Faint,
+    Strong,
+}
+
+/// Where a command says what it has to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Screen {
+    json: bool,
+    colors: bool,
+    terminal: bool,
+}
+
+impl Screen {
+    pub(super) fn new(json: bool, color: Color) -> Screen {
+        let terminal = io::stdout().is_terminal();
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let colors = match color {
+            Color::Auto => terminal && !set("NO_COLOR") && !dumb,
+            Color::Always => true,
+            Color::Never => false,
+        };
+        Screen { json, colors, terminal }
+    }
+
+    /// Without colours, for machines.
+    pub(super) fn plain() -> Screen {
+        Screen { json: false, colors: false, terminal: false }
+    }
+
+    /// Machines read it: JSON.
+    pub(super) fn json(self) -> bool {
+        self.json
+    }
+
+    /// People read it, on a terminal.
+    pub(super) fn terminal(self) -> bool {
+        self.terminal
+    }
+
+    /// How many columns there are; none: as many as it takes.
+    pub(super) fn width(self) -> Option<usize> {
+        let size = self.terminal.then(|| Term::stdout().size_checked()).flatten();
+        size.map(|(_, columns)| usize::from(columns))
+    }
+
+    /// A text in its colour, if there are colours.
+    pub(super) fn toned(self, text: &str, tone: Tone) -> String {
+        let style = Style::new().force_styling(self.colors);
+        let style = match tone {
+            _ if text.is_empty() => return String::new(),
+            Tone::Plain => return text.to_owned(),
+            Tone::Good => style.green(),
+            Tone::Doubtful => style.yellow(),
+            Tone::Bad => style.red(),
+            Tone::Faint => style.dim(),
+            Tone::Strong => style.bold(),
+        };
+        style.apply_to(text).to_string()
+    }
+
+    /// A line of the answer.
+    pub(super) fn line(self, text: &str) -> Result<(), Problem> {
+        self.bytes(format!("{text}\n").as_bytes())
+    }
+
+    /// A part of the answer as it is.
+    #[allow(clippy::unused_self, reason = "one way to speak")]
+    pub(super) fn bytes(self, bytes: &[u8]) -> Result<(), Problem> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// A message as canonical proto3 JSON, in one line.
+    pub(super) fn message<M: Message>(self, name: &str, message: &M) -> Result<(), Problem> {
+        self.line(&json::text(name, message)?)
+    }
+
+    /// What is said beside the answer, to people only.
+    pub(super) fn note(self, text: &str) {
+        if !self.json {
+            self.aside(text);
+        }
+    }
+
+    /// What is said beside the answer, in any case.
+    #[allow(clippy::unused_self, reason = "one way to speak")]
+    pub(super) fn aside(self, text: &str) {
+        let _written = writeln!(io::stderr().lock(), "{text}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Instants, durations and foreign texts, for people.
+
+use prost_types::{Duration, Timestamp};
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// A text of unknown origin, harmless for a terminal: no control characters, no escape sequences, nothing
+/// that turns the direction of writing.
+pub(super) fn clean(text: &str) -> String {
+    let harmless = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
+            '\u{fffd}'
+        }
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(harmless).collect()
+}
+
+/// How long, in the two largest units: `45s`, `3m`, `2d 4h`.
+pub(super) fn rough(seconds: i64) -> String {
+    let two = |value: i64, large: i64, unit: &str, small: i64, rest: &str| {
+        let left = value % large / small;
+        if left == 0 {
+            format!("{}{unit}", value / large)
+        } else {
+            format!("{}{unit} {left}{rest}", value / large)
+        }
+    };
+    match seconds {
+        ..MINUTE => format!("{}s", seconds.max(0)),
+        MINUTE..HOUR => format!("{}m", seconds / MINUTE),
+        HOUR..DAY => two(seconds, HOUR, "h", MINUTE, "m"),
+        DAY.. => two(seconds, DAY, "d", HOUR, "h"),
+    }
+}
+
+/// How long ago, seen from `now`.
+pub(super) fn ago(instant: Option<&Timestamp>, now: &Timestamp) -> String {
+    instant.map_or_else(|| "-".to_owned(), |instant| rough(now.seconds.saturating_sub(instant.seconds)))
+}
+
+/// An instant, with how long ago or ahead it is.
+pub(super) fn instant(instant: &Timestamp, now: &Timestamp) -> String {
+    let passed = now.seconds.saturating_sub(instant.seconds);
+    if passed >= 0 {
+        format!("{} ({} ago)", when(instant), rough(passed))
+    } else {
+        format!("{} (in {})", when(instant), rough(passed.saturating_neg()))
+    }
+}
+
+/// An instant to the second.
+pub(super) fn when(instant: &Timestamp) -> String {
+    Timestamp { nanos: 0, ..*instant }.to_string()
+}
+
+/// A duration in the largest unit that tells it exactly: `90s`, `2m`, `7d`.
+pub(super) fn exact(duration: &Duration) -> String {
+    let (seconds, nanos) = (duration.seconds, duration.nanos);
+    if nanos != 0 {
+        let millis = i128::from(seconds) * 1_000 + i128::from(nanos) / 1_000_000;
+        return format!("{millis}ms");
+    }
+    for (size, unit) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")] {
+        if seconds != 0 && seconds % size == 0 {
+            return format!("{}{unit}", seconds / size);
+        }
+    }
+    format!("{seconds}s")
+}
+
+/// As messages have it.
+pub(super) fn duration(value: std::time::Duration) -> Duration {
+    Duration {
+        seconds: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(value.subsec_nanos()).unwrap_or(0),
+    }
+}
+
+/// A word of a shell's command.
+pub(super) fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| clean(word), |quoted| clean(&quoted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_text_can_not_command_a_terminal() {
+        assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}e");
+        assert_eq!(clean("Grüße, 世界"), "Grüße, 世界");
+    }
+
+    #[test]
+    fn ages_have_two_units_at_most() {
+        for (seconds, text) in [
+            (-5, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_599, "59m"),
+            (3_600, "1h"),
+            (3_700, "1h 1m"),
+            (187_200, "2d 4h"),
+            (172_800, "2d"),
+        ] {
+            assert_eq!(rough(seconds), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_told_exactly() {
+        for (seconds, nanos, text) in
+            [(0, 0, "0s"), (90, 0, "90s"), (120, 0, "2m"), (604_800, 0, "7d"), (1, 500_000_000, "1500ms")]
+        {
+            assert_eq!(exact(&Duration { seconds, nanos }), text);
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("order-1"), "order-1");
+        assert_eq!(quoted("it's"), "\"it's\"");
+    }
+}

@@ -1,0 +1,92 @@
+//! The words of enums: as people type them, as messages have them, as they are shown.
+
+use clap::ValueEnum;
+
+use super::screen::Tone;
+use crate::rpc::proto;
+
+macro_rules! words {
+    ($(#[$doc:meta] $name:ident => $message:ident { $($variant:ident: $word:literal),* $(,)? })*) => {
+        $(
+            #[$doc]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+            pub(super) enum $name {
+                $(#[value(name = $word)] #[serde(rename = $word)] $variant),*
+            }
+
+            impl From<$name> for proto::$message {
+                fn from(word: $name) -> proto::$message {
+                    match word { $($name::$variant => proto::$message::$variant),* }
+                }
+            }
+        )*
+    };
+}
+
+words! {
+    /// A state.
+    State => EntryState {
+        Received: "RECEIVED", InProgress: "IN_PROGRESS", FailedRetryable: "FAILED_RETRYABLE",
+        Completed: "COMPLETED", FailedTerminal: "FAILED_TERMINAL", Parked: "PARKED",
+    }
+    /// Why an entry is parked.
+    Cause => ParkCause {
+        AttemptsExhausted: "ATTEMPTS_EXHAUSTED", LeaseExpired: "LEASE_EXPIRED",
+        EffectUnknown: "EFFECT_UNKNOWN", Consumer: "CONSUMER", Operator: "OPERATOR",
+    }
+    /// What becomes of a claim whose lease and grace are over.
+    OnExpiry => OnExpiry { Reclaim: "RECLAIM", Park: "PARK", ParkIfStarted: "PARK_IF_STARTED" }
+    /// How fingerprints are treated.
+    Fingerprint => FingerprintMode { Verify: "VERIFY", Ignore: "IGNORE", Require: "REQUIRE" }
+}
+
+/// An enum's word without its prefix; a value that this binary does not know by its number.
+fn bare(known: Option<&'static str>, prefix: &str, number: i32) -> String {
+    known.map_or_else(
+        || format!("({number})"),
+        |word| match word.strip_prefix(prefix).unwrap_or(word) {
+            "UNSPECIFIED" => "-".to_owned(),
+            word => word.to_owned(),
+        },
+    )
+}
+
+pub(super) fn state(number: i32) -> String {
+    bare(proto::EntryState::try_from(number).ok().map(|one| one.as_str_name()), "ENTRY_STATE_", number)
+}
+
+pub(super) fn cause(number: i32) -> String {
+    bare(proto::ParkCause::try_from(number).ok().map(|one| one.as_str_name()), "PARK_CAUSE_", number)
+}
+
+pub(super) fn closed_by(number: i32) -> String {
+    match proto::ClosedBy::try_from(number) {
+        Ok(proto::ClosedBy::Unspecified) => "open".to_owned(),
+        known => bare(known.ok().map(|one| one.as_str_name()), "CLOSED_BY_", number),
+    }
+}
+
+pub(super) fn on_expiry(number: i32) -> String {
+    bare(proto::OnExpiry::try_from(number).ok().map(|one| one.as_str_name()), "ON_EXPIRY_", number)
+}
+
+pub(super) fn fingerprint(number: i32) -> String {
+    let known = proto::FingerprintMode::try_from(number).ok().map(|one| one.as_str_name());
+    bare(known, "FINGERPRINT_MODE_", number)
+}
+
+pub(super) fn source(number: i32) -> String {
+    bare(proto::PolicySource::try_from(number).ok().map(|one| one.as_str_name()), "POLICY_SOURCE_", number)
+}
+
+/// The colour of a state.
+pub(super) fn tone(number: i32, expired: bool) -> Tone {
+    match proto::EntryState::try_from(number) {
+        Ok(proto::EntryState::Completed) => Tone::Good,
+        Ok(proto::EntryState::Parked | proto::EntryState::FailedTerminal) => Tone::Bad,
+        Ok(proto::EntryState::FailedRetryable) => Tone::Doubtful,
+        Ok(proto::EntryState::InProgress) if expired => Tone::Doubtful,
+        Ok(proto::EntryState::InProgress | proto::EntryState::Received | proto::EntryState::Unspecified)
+        | Err(_) => Tone::Plain,
+    }
+}

@@ -1,0 +1,62 @@
+//! What is typed to run and tend a server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use crate::commands;
+use crate::config::{Config, Settings};
+
+/// What runs and tends a server.
+#[derive(Subcommand)]
+pub enum Tend {
+    /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
+    Serve(Settled),
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
+    Migrate(Settled),
+    /// Ask a server whether it serves; exits with 0 if it does
+    Health {
+        /// The server
+        #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", default_value = "127.0.0.1:50051")]
+        address: String,
+        /// A service's name; empty: the whole server
+        #[arg(long, default_value = "")]
+        service: String,
+    },
+}
+
+/// Flags come before the environment, the environment before the file.
+#[derive(clap::Args)]
+pub struct Settled {
+    #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
+    /// A TOML file with any of these settings (as snake_case) and the policies
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Box<Settings>,
+}
+
+impl Tend {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// All that is wrong, each with the setting's name.
+    pub async fn run(self) -> Result<(), Vec<String>> {
+        let done = match self {
+            Tend::Serve(settled) => commands::serve(settled.load()?).await,
+            Tend::Migrate(settled) => commands::migrate(settled.load()?).await,
+            Tend::Health { address, service } => {
+                commands::health(&address, &service, Duration::from_secs(5)).await
+            }
+        };
+        done.map_err(|problem| vec![problem])
+    }
+}
+
+impl Settled {
+    fn load(self) -> Result<Config, Vec<String>> {
+        Config::load(*self.settings, self.config.as_deref())
+    }
+}

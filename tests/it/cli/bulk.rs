@@ -1,0 +1,122 @@
+//! Redriving many, and the watched summary.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto::EntryState;
+
+use super::{ask, command, park, state};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, TestServer};
+
+on_both_stores!(
+    many_entries_are_redriven,
+    a_redrive_of_many_is_confirmed,
+    a_redrive_that_breaks_off_says_how_to_go_on,
+    a_watched_summary_ends_on_an_interrupt,
+);
+
+const MANY: [&str; 8] = ["entries", "redrive", "--consumer", "c", "--state", "PARKED", "--reason", "is back"];
+
+async fn many_entries_are_redriven(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for id in ["1", "2", "3"] {
+        park(&server, id, "x").await;
+    }
+    let dry = ask(&server, &[&MANY[..], &["--dry-run"]].concat()).await;
+    let dry = dry.is(0, "dry run: 3 would be redriven, 0 refused\n");
+    assert!(dry.err.starts_with("operation id: "), "{dry:?}");
+    assert_eq!(state(&server, "1").await, EntryState::Parked);
+    let some = ask(&server, &[&MANY[..], &["--yes", "--max", "2", "--operation-id", "o1"]].concat()).await;
+    let some = some.is(0, "2 redriven, 0 refused\n");
+    assert_eq!(
+        some.err,
+        "operation id: o1\n--max 2 is reached; there may be more: start another operation\n"
+    );
+    let told = ask(&server, &[&MANY[..], &["--yes", "--json", "--rate", "1000"]].concat()).await;
+    let told = told.json();
+    let outcomes = told.iter().flat_map(|one| one["outcomes"].as_array().cloned().unwrap_or_default());
+    let ids: Vec<String> = outcomes.map(|one| one["key"]["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids.len(), 1, "two were redriven before");
+    assert_eq!(told.last().unwrap()["finished"], true);
+    ask(&server, &[&MANY[..], &["--yes"]].concat()).await.is(0, "0 redriven, 0 refused\n");
+    server.stop().await;
+}
+
+async fn a_redrive_of_many_is_confirmed(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    park(&server, "1", "x").await;
+    ask(&server, &MANY).await.says(2, &["not confirmed", "--yes"]);
+    assert_eq!(state(&server, "1").await, EntryState::Parked);
+    ask(&server, &["entries", "redrive", "--consumer", "c", "--reason", "r"]).await.says(2, &["--state"]);
+    ask(&server, &["entries", "redrive", "--reason", "r"]).await.says(2, &["CONSUMER"]);
+    ask(&server, &["entries", "redrive", "c", "tests", "1", "--state", "PARKED", "--reason", "r"])
+        .await
+        .says(2, &["cannot be used with"]);
+    ask(&server, &[&MANY[..], &["--force"]].concat()).await.says(2, &["cannot be used with"]);
+    ask(&server, &[&MANY[..], &["--rate", "0"]].concat()).await.says(2, &["1..=1000"]);
+    ask(
+        &server,
+        &["entries", "redrive", "--consumer", "c", "--state", "COMPLETED", "--reason", "r", "--yes"],
+    )
+    .await
+    .says(1, &["INVALID_FIELD", "filter.states"]);
+    server.stop().await;
+}
+
+async fn a_redrive_that_breaks_off_says_how_to_go_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for id in 0..20 {
+        park(&server, &id.to_string(), "x").await;
+    }
+    let address = server.address().to_string();
+    let mut child = command(&MANY)
+        .args(["--yes", "--rate", "1", "--operation-id", "o 1", "--token", "s3cret", "--endpoint", &address])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while state(&server, "0").await == EntryState::Parked {
+        assert!(Instant::now() < until, "nothing is redriven");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // A server that drains ends its streams.
+    let at = server.stop().await;
+    let output = tokio::task::spawn_blocking(move || {
+        child.wait().unwrap();
+        child.wait_with_output().unwrap()
+    });
+    let ran = super::ended(output.await.unwrap());
+    let resume = format!(
+        "next: go on where it was broken off: idempotency-ledger {} --yes --rate 1 --operation-id 'o 1' \
+         --token TOKEN --endpoint {address}\n",
+        MANY.join(" ").replace("is back", "'is back'")
+    );
+    let ran = ran.says(5, &["error: ", &resume]);
+    assert!(!ran.err.contains("s3cret"), "{ran:?}");
+    // The same operation goes on, and does nothing twice.
+    let server = TestServer::on(at, crate::harness::server::Setup::default()).await;
+    let flags = ["--yes", "--rate", "1000", "--operation-id", "o 1"];
+    ask(&server, &[&MANY[..], &flags].concat()).await.is(0, "20 redriven, 0 refused\n");
+    server.stop().await;
+}
+
+async fn a_watched_summary_ends_on_an_interrupt(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    park(&server, "1", "x").await;
+    let child = command(&["entries", "summary", "--watch", "--every", "100ms"])
+        .args(["--endpoint", &server.address().to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let id = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert!(sent.success());
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+    let ran = super::ended(output).says(0, &["PARKED  CONSUMER  1"]);
+    assert!(ran.out.matches("as of").count() > 2 && !ran.out.contains('\u{1b}'), "{ran:?}");
+    server.stop().await;
+}

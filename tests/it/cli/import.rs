@@ -1,0 +1,145 @@
+//! Importing: files in both forms, what is wrong in them, and how to go on.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::sync::Arc;
+
+use idempotency_ledger::rpc::proto::EntryState;
+
+use super::{alone, ask, ask_with, state, take};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
+
+on_both_stores!(
+    a_csv_file_is_imported,
+    json_lines_are_imported_from_standard_input,
+    bad_rows_are_skipped_with_their_lines,
+    an_entry_that_is_at_work_is_rejected_with_its_line,
+    a_large_file_with_keys_twice_goes_through,
+    an_import_that_breaks_off_says_where_to_go_on,
+);
+
+const REASON: [&str; 6] = ["--consumer", "c", "--source", "tests", "--reason", "from the old table"];
+
+async fn a_csv_file_is_imported(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("done.csv");
+    let text = "id,completed_at,result_base64,fingerprint_hex\n\
+                1,2026-05-28T20:00:00Z,aGk=,00ff\n2,1779998400,,\n3,1779998400000,,\n4,2020-01-01T00:00:00Z,,\n";
+    fs::write(&file, text).unwrap();
+    let import = [&["entries", "import", file.to_str().unwrap()][..], &REASON].concat();
+    let dry = ask(&server, &[&import[..], &["--dry-run"]].concat()).await;
+    dry.is(0, "dry run: 4 rows would be sent, 0 are bad; nothing was stored\n");
+    let done = ask(&server, &[&import[..], &["--operation-id", "i1"]].concat()).await;
+    let done = done.is(0, "3 stored, 0 were completed already, 1 too old to keep, 0 rejected, 0 bad rows\n");
+    assert_eq!(done.err, "operation id: i1\n");
+    assert_eq!(state(&server, "3").await, EntryState::Completed);
+    let told = ask(&server, &["entries", "get", "c", "tests", "1", "--json"]).await.json().remove(0);
+    assert_eq!(told["entry"]["fingerprint"], "AP8=");
+    assert_eq!(
+        (&told["entry"]["resultBytes"], &told["entry"]["closedAt"]),
+        (&2.into(), &"2026-05-28T20:00:00Z".into())
+    );
+    let again = ask(&server, &[&import[..], &["--json", "--from-line", "3"]].concat()).await.json();
+    assert_eq!((&again[0]["rows"], &again[0]["alreadyCompleted"]), (&3.into(), &2.into()));
+    server.stop().await;
+}
+
+async fn json_lines_are_imported_from_standard_input(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let import = [&["entries", "import", "-", "--format", "jsonl"][..], &REASON].concat();
+    let text =
+        b"{\"id\": \"1\", \"result\": \"hi\"}\n\n{\"consumer\": \"d\", \"source\": \"s\", \"id\": \"1\", \
+                 \"completed_at\": 1779998400}\n";
+    let done = ask_with(&server, &import, text).await;
+    done.is(0, "2 stored, 0 were completed already, 0 too old to keep, 0 rejected, 0 bad rows\n");
+    ask(&server, &["entries", "get", "d", "s", "1"]).await.says(0, &["COMPLETED"]);
+    ask(&server, &[&["entries", "import", "-"][..], &REASON].concat()).await.says(2, &["--format"]);
+    ask_with(&server, &import, b"").await.says(0, &["0 stored"]);
+    server.stop().await;
+}
+
+async fn bad_rows_are_skipped_with_their_lines(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let import = [&["entries", "import", "-", "--format", "csv"][..], &REASON].concat();
+    let text = b"id,completed_at\n1,soon\n2,\n,\n3,1779998400,more\n4,\n";
+    let done = ask_with(&server, &import, text).await;
+    let done = done.is(6, "2 stored, 0 were completed already, 0 too old to keep, 0 rejected, 3 bad rows\n");
+    for line in ["line 2: completed_at: \"soon\"", "line 4: id: is missing", "line 5: "] {
+        assert!(done.err.contains(line), "{done:?}");
+    }
+    let dry = [&import[..], &["--dry-run"]].concat();
+    ask_with(&server, &dry, text).await.says(6, &["2 rows would be sent, 3 are bad"]);
+    ask_with(&server, &import, b"id,colour\n").await.says(1, &["line 1: \"colour\" is no column"]);
+    server.stop().await;
+}
+
+async fn an_entry_that_is_at_work_is_rejected_with_its_line(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    take(&server, "2").await;
+    let import = [&["entries", "import", "-", "--format", "csv"][..], &REASON].concat();
+    let done = ask_with(&server, &import, b"id\n1\n2\n3\n").await;
+    let done = done.is(6, "2 stored, 0 were completed already, 0 too old to keep, 1 rejected, 0 bad rows\n");
+    assert!(done.err.contains("line 3: STATE_NOT_ALLOWED: "), "{done:?}");
+    assert_eq!(state(&server, "2").await, EntryState::InProgress);
+    let refused = [
+        &["entries", "import", "-", "--format", "csv", "--consumer", "c", "--source", "tests"][..],
+        &["--reason", ""],
+    ];
+    ask_with(&server, &refused.concat(), b"id\n1\n").await.says(1, &["INVALID_FIELD", "reason"]);
+    server.stop().await;
+}
+
+async fn a_large_file_with_keys_twice_goes_through(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mut text = "id,result\n".to_owned();
+    for at in 0..3_000 {
+        writeln!(text, "{},{}", at % 2_000, "x".repeat(600)).unwrap();
+    }
+    let import = [&["entries", "import", "-", "--format", "csv"][..], &REASON].concat();
+    let done = ask_with(&server, &import, text.as_bytes()).await;
+    done.is(0, "2000 stored, 1000 were completed already, 0 too old to keep, 0 rejected, 0 bad rows\n");
+    server.stop().await;
+}
+
+async fn an_import_that_breaks_off_says_where_to_go_on(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let (plan, inner) = (Arc::new(Plan::default()), Arc::clone(&at.store));
+    at.store = Arc::new(FaultyStore { inner: Arc::clone(&inner), plan: Arc::clone(&plan) });
+    let server = TestServer::on(at, Setup::default()).await;
+    plan.next([Inject::Unavailable; 40]);
+    let text: String = "id\n"
+        .chars()
+        .chain((0..1_200).flat_map(|at| format!("{at}\n").chars().collect::<Vec<_>>()))
+        .collect();
+    let import =
+        [&["entries", "import", "-", "--format", "csv", "--operation-id", "i1"][..], &REASON].concat();
+    ask_with(&server, &import, text.as_bytes()).await.says(
+        5,
+        &[
+            "STORE_UNAVAILABLE",
+            "next: repeat the same command with --from-line 2 --operation-id i1 (or from the start",
+        ],
+    );
+    let mut at = server.stop().await;
+    at.store = inner;
+    let server = TestServer::on(at, Setup::default()).await;
+    let rest = [&import[..], &["--from-line", "2"]].concat();
+    ask_with(&server, &rest, text.as_bytes()).await.says(0, &["1200 stored, "]);
+    server.stop().await;
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    alone(&["entries", "import", "/no/such.csv", "--reason", "r"]).says(1, &["/no/such.csv: "]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("done.csv");
+    fs::write(&file, "consumer,source,id\nc,s,1\n").unwrap();
+    let import = ["entries", "import", file.to_str().unwrap(), "--reason", "r"];
+    // A dry run needs no server; the import does.
+    let nowhere = ["--endpoint", "127.0.0.1:1"];
+    alone(&[&import[..], &nowhere, &["--dry-run"]].concat()).says(0, &["1 rows would be sent"]);
+    alone(&[&import[..], &nowhere].concat()).says(5, &["is the server running?"]);
+}

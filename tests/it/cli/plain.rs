@@ -1,0 +1,85 @@
+//! What needs no server: help, completions, servers that are not there.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use super::{alone, command};
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let list = ["entries", "list", "--consumer", "c", "--endpoint"];
+    alone(&[&list[..], &["127.0.0.1:1"]].concat()).says(
+        5,
+        &["error: http://127.0.0.1:1/: ", "onnection refused", "next: is the server running?", "--endpoint"],
+    );
+    for (endpoint, says) in [
+        ("ftp://127.0.0.1:1", "is none of http://HOST:PORT"),
+        ("http://", "--endpoint: "),
+        ("a b", "--endpoint: "),
+    ] {
+        alone(&[&list[..], &[endpoint]].concat()).says(2, &[says]);
+    }
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let list = ["entries", "list", "--consumer", "c"];
+    for (flags, says) in [
+        (&["--tls-ca", "/no/such.pem", "--endpoint", "https://127.0.0.1:1"][..], "--tls-ca: /no/such.pem: "),
+        (&["--tls-domain", "x", "--endpoint", "http://127.0.0.1:1"], "--tls-… needs https://"),
+        (&["--tls-cert", "/no/such.pem", "--endpoint", "127.0.0.1:1"], "--tls-cert and --tls-key"),
+        (&["--token", "a", "--token-file", "b"], "--token and --token-file"),
+        (&["--token", "a\nb"], "the token has a character"),
+        (&["--timeout", "soon"], "soon"),
+        (&["--color", "pink"], "pink"),
+        (&["--state", "LOST"], "LOST"),
+    ] {
+        let ran = alone(&[&list[..], flags].concat()).says(2, &[says]);
+        assert!(!ran.err.contains("b\n"), "{ran:?}");
+    }
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let made = alone(&["completions", shell]).says(0, &["redrive", "idempotency-ledger", "history"]);
+        assert_eq!(made.err, "");
+    }
+    alone(&["completions", "cobol"]).says(2, &["cobol"]);
+}
+
+#[test]
+fn help_tells_the_exit_codes_and_the_variables() {
+    for group in ["entries", "policy", "audit", "retention"] {
+        let help = alone(&[group, "--help"]).says(0, &["Exit codes:", "  6  partly done"]);
+        for flag in [
+            "endpoint",
+            "tls-ca",
+            "tls-cert",
+            "tls-key",
+            "tls-domain",
+            "token",
+            "token-file",
+            "timeout",
+            "json",
+            "color",
+        ] {
+            assert!(help.out.contains(&format!("--{flag}")), "{flag}");
+            let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
+            assert!(help.out.contains(&variable), "{variable}");
+        }
+        alone(&[group]).says(2, &["Usage:"]);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child =
+        command(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::with_capacity(16, child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    drop(out);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+}
