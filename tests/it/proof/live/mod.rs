@@ -7,6 +7,8 @@ mod harm;
 mod judge;
 mod operator;
 mod pauses;
+mod policies;
+mod policies_judged;
 mod proxy;
 mod replicas;
 mod suites;

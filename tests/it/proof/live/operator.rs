@@ -50,6 +50,7 @@ pub(crate) async fn work(world: Arc<World>, number: u64) {
         world.count(&format!("{order:?}"));
         let returned = if outcome == Outcome::Unknown { i64::MAX } else { returned };
         let call = Call::Order { order, force };
-        key.events.lock().unwrap().push(Event { client: 2_000 + number, call, outcome, invoked, returned });
+        let event = Event { client: 2_000 + number, replica: which, call, outcome, invoked, returned };
+        key.events.lock().unwrap().push(event);
     }
 }

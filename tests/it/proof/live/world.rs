@@ -8,9 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use idempotency_ledger::rpc::proto;
 
+use super::policies::Record;
 use crate::harness::random::Random;
-use crate::proof::history::{Event, Outcome, Rules};
+use crate::proof::history::{Event, Outcome, Refusal};
 
+/// As it is configured.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
@@ -21,7 +23,10 @@ const CALLS_PER_KEY: usize = 60;
 /// No call on a key begins after so many: the checker's limit.
 const CALLS_MAX: usize = 96;
 
-/// The policies of the two consumers, as the server reads them.
+/// The consumers of most suites, as often as their keys come.
+pub(crate) const STEADY: &[&str] = &["careful", "plain", "plain", "plain"];
+
+/// The policies of the consumers, as the server reads them.
 pub(crate) const CONFIGURATION: &str = r#"
 [policy]
 lease = "1s"
@@ -30,6 +35,8 @@ max_attempts = 0
 backoff = { initial = "0s", multiplier = 1.0, max = "0s", jitter = 0.0 }
 [consumers.careful]
 on_expiry = "PARK_IF_STARTED"
+[consumers.coral]
+lease = "1500ms"
 "#;
 
 /// One key, and all that is known of it.
@@ -49,10 +56,6 @@ impl KeyLog {
         proto::EntryKey { consumer: self.consumer.into(), source: "live".into(), id: self.id.clone() }
     }
 
-    pub(crate) fn rules(&self) -> Rules {
-        Rules { lease: micros(LEASE), grace: micros(GRACE), park_if_started: self.consumer == "careful" }
-    }
-
     /// Whether another call on this key may begin.
     pub(crate) fn begin(&self) -> bool {
         self.begun.fetch_add(1, Ordering::Relaxed) < CALLS_MAX
@@ -67,7 +70,9 @@ impl KeyLog {
     /// What an answer tells of the calls to come: none for a while, or only a few more at all.
     pub(crate) fn heed(&self, outcome: Outcome) {
         match outcome {
-            Outcome::InProgress => self.quiet_until.store(now() + micros(GRACE), Ordering::Relaxed),
+            Outcome::InProgress | Outcome::Backoff | Outcome::Refused(Refusal::Disabled) => {
+                self.quiet_until.store(now() + micros(GRACE), Ordering::Relaxed);
+            }
             Outcome::Completed | Outcome::Failed | Outcome::Parked => {
                 self.begun.fetch_add(CALLS_PER_KEY / 8, Ordering::Relaxed);
             }
@@ -90,6 +95,8 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     /// Where clients reach the replicas.
     pub(crate) replicas: Vec<SocketAddr>,
+    /// Whose keys come, one after the other.
+    consumers: &'static [&'static str],
     pub(crate) over: AtomicBool,
     pub(crate) calls: AtomicU64,
     claims: AtomicU64,
@@ -99,6 +106,8 @@ pub(crate) struct World {
     pub(crate) counts: Mutex<BTreeMap<String, u64>>,
     /// What no client should ever see.
     pub(crate) problems: Mutex<Vec<String>>,
+    /// What operators did to the policies.
+    pub(crate) policies: Record,
 }
 
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -112,10 +121,15 @@ pub(crate) fn now() -> i64 {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, replicas: Vec<SocketAddr>) -> Arc<World> {
+    pub(crate) fn new(
+        seed: u64,
+        replicas: Vec<SocketAddr>,
+        consumers: &'static [&'static str],
+    ) -> Arc<World> {
         let world = World {
             seed,
             replicas,
+            consumers,
             over: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             claims: AtomicU64::new(1),
@@ -124,6 +138,7 @@ impl World {
             retired: Mutex::default(),
             counts: Mutex::default(),
             problems: Mutex::default(),
+            policies: Record::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
         *world.active.lock().unwrap() = active;
@@ -133,7 +148,7 @@ impl World {
     fn new_key(&self) -> Arc<KeyLog> {
         let number = self.keys.fetch_add(1, Ordering::Relaxed);
         Arc::new(KeyLog {
-            consumer: if number.is_multiple_of(4) { "careful" } else { "plain" },
+            consumer: self.consumers[number as usize % self.consumers.len()],
             id: format!("{}-{number}", self.seed),
             events: Mutex::default(),
             effects: Mutex::default(),
