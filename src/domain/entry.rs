@@ -172,12 +172,17 @@ pub struct Entry {
     pub retain_until: Option<StoreTime>,
     /// When the purge looks at the entry next. Not a promise: the purge decides anew.
     pub sweep_at: StoreTime,
-    /// When the entry was first known.
+    /// When the entry was first known, in whole milliseconds: pages of lists tell it, and the token that was
+    /// handed out at that very instant shall not be guessed from it.
     pub created_at: StoreTime,
     /// When it was last changed.
     pub updated_at: StoreTime,
     /// The trace context of the first attempt; empty: none.
     pub traceparent: String,
+}
+
+fn whole_millis(instant: StoreTime) -> StoreTime {
+    StoreTime(instant.0 - instant.0.rem_euclid(1_000))
 }
 
 impl Entry {
@@ -212,7 +217,7 @@ impl Entry {
             result: Bytes::new(),
             retain_until: None,
             sweep_at: now,
-            created_at: now,
+            created_at: whole_millis(now),
             updated_at: now,
             traceparent: String::new(),
         }
@@ -293,7 +298,7 @@ impl Entry {
         self.parked_at = self.parked_at.map(shift);
         self.retain_until = self.retain_until.map(shift);
         self.sweep_at = shift(self.sweep_at);
-        self.created_at = shift(self.created_at);
+        self.created_at = whole_millis(shift(self.created_at));
         self.updated_at = shift(self.updated_at);
         self
     }

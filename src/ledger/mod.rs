@@ -23,13 +23,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
-use crate::store::{AuditEvent, AuditListing, Listing, PolicyVersion, Reading, Store, StoreError};
+use crate::store::{AuditEvent, AuditListing, Listing, PolicyVersion, Reading, Store, StoreError, Summary};
 
 pub use operator::{Carried, Order};
 use policies::Live;
 pub use policies::{Policies, adopt};
 pub use policy::PolicyOrder;
 use queue::{Queue, Step, Unit};
+pub use reader::{Ages, Counted, Page};
 use rt::{Instant, Mutex};
 pub use sweeper::SweepOptions;
 
@@ -114,7 +115,12 @@ impl Ledger {
         let (report, healthy) = watch::channel(false);
         rt::spawn(&tasks, probe::run(shared.clone(), report, stop.clone()));
         rt::spawn(&tasks, sweeper::run(shared.clone(), options.sweep, stop.clone()));
-        let reader = reader::Reader::start(Arc::clone(&shared.store), &tasks, stop.clone());
+        let reader = reader::Reader::start(
+            Arc::clone(&shared.store),
+            Arc::clone(&shared.policies),
+            &tasks,
+            stop.clone(),
+        );
         let operator = operator::Operator::start(
             Arc::clone(&shared.store),
             Arc::clone(&shared.policies),
@@ -202,8 +208,22 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn list(&self, listing: Listing) -> Result<(Reading, Vec<Entry>), Rejection> {
-        self.inner.reader.list(listing).await
+    pub async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
+        self.inner.reader.list(listing, ages).await
+    }
+
+    /// The consumers that were counted, and their numbers.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
+        self.inner.reader.count(whose).await
+    }
+
+    /// The policies that this replica goes by at this moment.
+    #[must_use]
+    pub fn policies_here(&self) -> Arc<Policies> {
+        self.inner.policies.current()
     }
 
     /// Carries out an operator's change.

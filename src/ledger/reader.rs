@@ -8,17 +8,40 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::jobs::{Reply, answer_read, opened};
+use super::policies::Live;
 use super::rt::spawn;
 use super::store_unavailable;
-use crate::domain::{Entry, Key, Reason, Rejection};
-use crate::store::{Found, Listing, Reading, Session, Store, StoreError};
+use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
+use crate::store::{Found, Listed, Listing, Reading, Session, Store, StoreError, Summary};
 
 /// How many reads may wait.
 const WAITING_MAX: usize = 64;
 
+/// Ages that the store's clock shall make instants of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ages {
+    /// Created at least this long ago.
+    pub min: Option<Span>,
+    /// Created at most this long ago.
+    pub max: Option<Span>,
+}
+
+/// A page of a listing, and the listing as it was carried out: with instants for ages.
+pub type Page = (Listing, Listed);
+
+/// Whose entries shall be counted.
+#[derive(Clone, Debug)]
+pub enum Counted {
+    /// Those of this consumer.
+    One(String),
+    /// Those of this many consumers, by name, after this one.
+    After(String, usize),
+}
+
 enum Job {
     Get(Key, Reply<(Reading, Entry)>),
-    List(Listing, Reply<(Reading, Vec<Entry>)>),
+    List(Box<Listing>, Ages, Reply<Page>),
+    Count(Counted, Reply<(Vec<String>, Summary)>),
 }
 
 pub(super) struct Reader {
@@ -26,9 +49,14 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn start(store: Arc<dyn Store>, tasks: &TaskTracker, stop: CancellationToken) -> Reader {
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        policies: Arc<Live>,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Reader {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
-        spawn(tasks, run(store, waiting, stop));
+        spawn(tasks, run(store, policies, waiting, stop));
         Reader { jobs }
     }
 
@@ -38,9 +66,15 @@ impl Reader {
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    pub(super) async fn list(&self, listing: Listing) -> Result<(Reading, Vec<Entry>), Rejection> {
+    pub(super) async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
         let (reply, answer) = oneshot::channel();
-        self.send(Job::List(listing, reply))?;
+        self.send(Job::List(Box::new(listing), ages, reply))?;
+        answer.await.unwrap_or_else(|_| Err(store_unavailable()))
+    }
+
+    pub(super) async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Count(whose, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
@@ -57,7 +91,12 @@ impl Reader {
     }
 }
 
-async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: CancellationToken) {
+async fn run(
+    store: Arc<dyn Store>,
+    policies: Arc<Live>,
+    mut waiting: mpsc::Receiver<Job>,
+    stop: CancellationToken,
+) {
     let mut session: Option<Box<dyn Session>> = None;
     loop {
         let job = tokio::select! {
@@ -70,8 +109,12 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
                 let work = async { get(opened(&*store, &mut session).await?, key).await };
                 answer_read(reply, work).await
             }
-            Job::List(listing, reply) => {
-                let work = async { Ok(Ok(opened(&*store, &mut session).await?.list(&listing).await?)) };
+            Job::List(listing, ages, reply) => {
+                let work = async { list(opened(&*store, &mut session).await?, *listing, ages).await };
+                answer_read(reply, work).await
+            }
+            Job::Count(whose, reply) => {
+                let work = async { count(opened(&*store, &mut session).await?, &policies, whose).await };
                 answer_read(reply, work).await
             }
         };
@@ -79,6 +122,35 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Job>, stop: Canc
             session = None;
         }
     }
+}
+
+async fn list(
+    session: &mut dyn Session,
+    mut listing: Listing,
+    ages: Ages,
+) -> Result<Result<Page, Rejection>, StoreError> {
+    if ages.min.is_some() || ages.max.is_some() {
+        let now = session.load(&[]).await?.reading.now;
+        listing.filter.created_until = ages.min.map_or(StoreTime::MAX, |age| now - age);
+        listing.filter.created_from = ages.max.map_or(StoreTime(0), |age| now - age);
+    }
+    let listed = session.list(&listing).await?;
+    Ok(Ok((listing, listed)))
+}
+
+async fn count(
+    session: &mut dyn Session,
+    policies: &Live,
+    whose: Counted,
+) -> Result<Result<(Vec<String>, Summary), Rejection>, StoreError> {
+    let names = match whose {
+        Counted::One(consumer) => vec![consumer],
+        Counted::After(after, limit) => session.consumers(&after, limit).await?,
+    };
+    let asked: Vec<(String, i32)> =
+        names.iter().map(|name| (name.clone(), policies.of(name).max_attempts)).collect();
+    let summary = session.summary(&asked).await?;
+    Ok(Ok((names, summary)))
 }
 
 async fn get(session: &mut dyn Session, key: Key) -> Result<Result<(Reading, Entry), Rejection>, StoreError> {

@@ -28,6 +28,8 @@ impl Default for SweepOptions {
     }
 }
 
+/// How many claims are looked at in one batch, whether they are still open.
+const MARKS_AT_ONCE: usize = 5_000;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
@@ -55,7 +57,8 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
     }
 }
 
-/// One batch; says how many entries were looked at.
+/// One batch; says how many entries were looked at. Claims that have been open for a minute are put where
+/// operators look for them.
 async fn batch(
     shared: &Shared,
     session: &mut Option<Box<dyn Session>>,
@@ -85,7 +88,9 @@ async fn batch(
         let purged = session.purge(&over).await?;
         tracing::info!(purged, "entries forgotten after their retention");
     }
-    Ok(entries.len())
+    let marked = session.mark_open(MARKS_AT_ONCE).await?;
+    // There may be more of either.
+    Ok(if marked >= MARKS_AT_ONCE { limit } else { entries.len() })
 }
 
 /// The retentions that the store has written down. Another replica may have put longer ones in force:

@@ -1,28 +1,21 @@
 //! `AdminService`: what operators see and change.
 
-use prost::Message as _;
 use tonic::{Request, Response, Status};
-use uuid::Uuid;
 
 use super::auth;
 use super::convert;
+use super::entries;
 use super::errors::{self, During};
 use super::fields::{Fields, Limits};
 use super::operate;
 use super::policies;
 use super::proto::{self, admin_service_server::AdminService};
-use crate::domain::{KeyHash, ParkCause, Rejection, State, StoreTime};
+use super::summary;
+use crate::domain::Rejection;
 use crate::ledger::{Ledger, Order, PolicyOrder};
-use crate::store::Listing;
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
-/// How many entries are looked at for one page, where a filter leaves most of them out.
-const LOOKED_AT_MAX: usize = 5_000;
-
-/// A page ends beyond this many bytes: the longest entry added, it is below what clients take.
-const PAGE_BYTES: usize = 3 << 20;
-
 type Pages<T> = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<T, Status>> + Send>>;
 
 pub(super) struct AdminRpc {
@@ -43,9 +36,10 @@ impl AdminService for AdminRpc {
             return Err(refuse(&errors::internal("a key is neither wrong nor right")));
         };
         let (reading, entry) = self.ledger.get(key).await.map_err(|rejection| refuse(&rejection))?;
+        let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
-            policy_version_in_force: 0,
             entry: Some(convert::entry(entry, &reading)),
+            policy_version_in_force: policies::version_in_force(&self.ledger.policies_here(), &consumer),
         }))
     }
 
@@ -53,16 +47,18 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListEntriesRequest>,
     ) -> Result<Response<proto::ListEntriesResponse>, Status> {
-        let query = Query::of(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
+        let query =
+            entries::Query::of(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
         let page = query.run(&self.ledger).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(page))
     }
 
     async fn summarize_entries(
         &self,
-        _request: Request<proto::SummarizeEntriesRequest>,
+        request: Request<proto::SummarizeEntriesRequest>,
     ) -> Result<Response<proto::SummarizeEntriesResponse>, Status> {
-        Err(Status::unimplemented("base"))
+        let summary = summary::summarize(&self.ledger, request.get_ref(), &self.limits).await;
+        Ok(Response::new(summary.map_err(|rejection| refuse(&rejection))?))
     }
 
     type RedriveEntriesStream = Pages<proto::RedriveEntriesResponse>;
@@ -241,100 +237,4 @@ impl AdminRpc {
 
 fn refuse(rejection: &Rejection) -> Status {
     errors::status(rejection, During::Other)
-}
-
-/// What `ListEntries` was asked for.
-struct Query {
-    consumer: String,
-    state: Option<State>,
-    size: usize,
-    after: Option<(StoreTime, KeyHash)>,
-}
-
-impl Query {
-    fn of(request: &proto::ListEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
-        let mut fields = Fields::new(limits, "");
-        let wanted = request.filter.clone().unwrap_or_default();
-        let (consumer, asked) = (wanted.consumer, wanted.states.first().copied().unwrap_or_default());
-        fields.name("filter.consumer", &consumer, limits.consumer);
-        let state = match proto::EntryState::try_from(asked) {
-            Ok(proto::EntryState::Unspecified) => None,
-            Ok(proto::EntryState::Received) => Some(State::Received),
-            Ok(proto::EntryState::InProgress) => Some(State::InProgress),
-            Ok(proto::EntryState::FailedRetryable) => Some(State::FailedRetryable),
-            Ok(proto::EntryState::Completed) => Some(State::Completed),
-            Ok(proto::EntryState::FailedTerminal) => Some(State::FailedTerminal),
-            Ok(proto::EntryState::Parked) => Some(State::Parked(ParkCause::Operator)),
-            Err(_) => {
-                fields.wrong(
-                    "filter.states[0]",
-                    format!("is {asked}, which is no EntryState that this server knows"),
-                );
-                None
-            }
-        };
-        let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-        let after = if request.page_token.is_empty() {
-            None
-        } else {
-            let place = place(&request.page_token, &filter(&consumer, asked));
-            if place.is_none() {
-                fields.wrong(
-                    "page_token",
-                    "is not a next_page_token of this consumer and state: start again without one",
-                );
-            }
-            place
-        };
-        fields.finish(|| Query { consumer, state, size, after })
-    }
-
-    async fn run(mut self, ledger: &Ledger) -> Result<proto::ListEntriesResponse, Rejection> {
-        let filter = filter(&self.consumer, self.state.map_or(0, |state| convert::state(state).into()));
-        let mut page = proto::ListEntriesResponse::default();
-        let (mut looked_at, mut bytes, mut full) = (0, 0, false);
-        while !full && looked_at < LOOKED_AT_MAX {
-            // The first look asks for one page; a filter that leaves much out asks for more.
-            let limit = if looked_at == 0 { self.size } else { PAGE_MAX };
-            let listing =
-                Listing { consumer: self.consumer.clone(), state: self.state, after: self.after, limit };
-            let (reading, entries) = ledger.list(listing).await?;
-            let last = entries.len() < limit;
-            for entry in entries {
-                looked_at += 1;
-                self.after = Some((entry.created_at, entry.key.hash()));
-                let wanted =
-                    self.state.is_none_or(|state| convert::state(state) == convert::state(entry.state));
-                if wanted {
-                    let entry = convert::entry(entry, &reading);
-                    bytes += entry.encoded_len();
-                    page.entries.push(entry);
-                }
-                full = page.entries.len() == self.size || bytes >= PAGE_BYTES;
-                if full {
-                    break;
-                }
-            }
-            if last && !full {
-                return Ok(page);
-            }
-        }
-        if let Some((at, key)) = self.after {
-            page.next_page_token = format!("{:x}.{}.{filter}", at.micros(), key.simple());
-        }
-        Ok(page)
-    }
-}
-
-fn filter(consumer: &str, state: i32) -> String {
-    convert::bound_to(&format!("{state}/{consumer}"))
-}
-
-fn place(token: &str, filter: &str) -> Option<(StoreTime, KeyHash)> {
-    let mut parts = token.split('.');
-    let (at, key, bound) = (parts.next()?, parts.next()?, parts.next()?);
-    if bound != filter || parts.next().is_some() {
-        return None;
-    }
-    Some((StoreTime(i64::from_str_radix(at, 16).ok()?), Uuid::try_parse(key).ok()?))
 }

@@ -257,6 +257,18 @@ pub(super) fn state(state: State) -> proto::EntryState {
     }
 }
 
+/// Why the entry is parked, if it is.
+pub(super) fn cause(state: State) -> proto::ParkCause {
+    match state {
+        State::Parked(cause) => park_cause(cause),
+        State::Received
+        | State::InProgress
+        | State::FailedRetryable
+        | State::Completed
+        | State::FailedTerminal => proto::ParkCause::Unspecified,
+    }
+}
+
 fn park_cause(cause: ParkCause) -> proto::ParkCause {
     match cause {
         ParkCause::AttemptsExhausted => proto::ParkCause::AttemptsExhausted,
@@ -290,14 +302,6 @@ fn shown(instant: StoreTime) -> prost_types::Timestamp {
 pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
     let waits = matches!(entry.state, State::Received | State::FailedRetryable);
-    let cause = match entry.state {
-        State::Parked(cause) => park_cause(cause),
-        State::Received
-        | State::InProgress
-        | State::FailedRetryable
-        | State::Completed
-        | State::FailedTerminal => proto::ParkCause::Unspecified,
-    };
     let claimant = entry.claimant.unwrap_or(Claimant {
         claim_id: Uuid::nil(),
         principal: String::new(),
@@ -310,7 +314,7 @@ pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
             id: entry.key.id().to_owned(),
         }),
         state: state(entry.state).into(),
-        cause: cause.into(),
+        cause: cause(entry.state).into(),
         closed_by: closed_by(entry.closed_by).into(),
         expired,
         version: entry.version,

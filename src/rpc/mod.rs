@@ -5,6 +5,7 @@ mod admin;
 mod auth;
 mod convert;
 mod edge;
+mod entries;
 mod errors;
 mod fields;
 mod health;
@@ -12,6 +13,7 @@ mod ledger;
 mod operate;
 mod policies;
 pub mod proto;
+mod summary;
 
 use std::future::Future;
 use std::time::Duration;

@@ -189,6 +189,11 @@ pub(super) fn shown(policies: &Policies, consumer: &str) -> proto::ConsumerPolic
     }
 }
 
+/// The version in force; 0: the policy of the server's configuration.
+pub(super) fn version_in_force(policies: &Policies, consumer: &str) -> i32 {
+    if policies.is_set(consumer) { policies.version(consumer) } else { 0 }
+}
+
 fn message(policy: &Policy) -> proto::Policy {
     proto::Policy {
         lease: Some(duration(policy.lease)),

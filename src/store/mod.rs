@@ -8,6 +8,7 @@
 
 mod clock;
 mod postgres;
+mod query;
 mod row;
 mod sqlite;
 
@@ -15,11 +16,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 
-use crate::domain::{Entry, Key, KeyHash, Span, State, StoreTime};
+use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 
 pub use clock::{Clock, SystemClock};
 pub use postgres::statements::ALL as POSTGRES_STATEMENTS;
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};
 pub use sqlite::SqliteStore;
 pub use sqlite::statements::ALL as SQLITE_STATEMENTS;
 
@@ -131,19 +133,6 @@ pub struct Completion {
     pub result: bytes::Bytes,
     /// The policy's retention.
     pub retention: Span,
-}
-
-/// A page of a listing, oldest first.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// The consumer.
-    pub consumer: String,
-    /// Only this state.
-    pub state: Option<State>,
-    /// Only after this place.
-    pub after: Option<(StoreTime, KeyHash)>,
-    /// How many rows to look at, at the most.
-    pub limit: usize,
 }
 
 /// The effective retention of a consumer (or, under the empty name, of the default policy) as it
@@ -272,8 +261,20 @@ pub trait Session: Send {
     /// Writes the clock's mark down: the probe of the store's health.
     async fn beat(&mut self) -> Result<Reading, StoreError>;
 
-    /// Lists entries. Rows that can not be read are left out, and logged.
-    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError>;
+    /// Lists entries, as one look shows them. Looks at a bounded number of rows, so that a page may hold
+    /// less than asked for while there is more.
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError>;
+
+    /// The consumers that have entries, by name, after this one.
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// Counts the entries of consumers, each with the number of attempts that its policy allows (0: no
+    /// limit). What is not COMPLETED is counted by its index, what is is estimated from a sample.
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError>;
+
+    /// Puts claims that are a minute old, and still open, into the index of what is not COMPLETED. Says how
+    /// many entries it looked at.
+    async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError>;
 
     /// Entries that the purge should look at, the longest due first. Rows that can not be read are put
     /// off by a day, so that they hold up nothing.

@@ -93,20 +93,10 @@ impl Row {
         let key = self.key;
         let bad = |column, problem: String| Unreadable { key, column, problem };
         let number = |column, value: i16| bad(column, format!("{value} is none of its values"));
-        let state = match (self.state, self.cause) {
-            (1, 0) => State::Received,
-            (2, 0) => State::InProgress,
-            (3, 0) => State::FailedRetryable,
-            (4, 0) => State::Completed,
-            (5, 0) => State::FailedTerminal,
-            (6, 1) => State::Parked(ParkCause::AttemptsExhausted),
-            (6, 2) => State::Parked(ParkCause::LeaseExpired),
-            (6, 3) => State::Parked(ParkCause::EffectUnknown),
-            (6, 4) => State::Parked(ParkCause::Consumer),
-            (6, 5) => State::Parked(ParkCause::Operator),
-            (6, cause) => return Err(number("cause", cause)),
-            (state, _) => return Err(number("state", state)),
-        };
+        let state = state_of(self.state, self.cause).ok_or_else(|| match self.state {
+            6 => number("cause", self.cause),
+            state => number("state", state),
+        })?;
         let closed_by = closed_by(self.closed_by).ok_or_else(|| number("closed_by", self.closed_by))?;
         let on_expiry = match self.on_expiry {
             1 => OnExpiry::Reclaim,
@@ -228,7 +218,7 @@ impl Row {
 }
 
 /// The numbers of `EntryState` and `ParkCause`.
-pub(super) fn state_numbers(state: State) -> (i16, i16) {
+fn state_numbers(state: State) -> (i16, i16) {
     match state {
         State::Received => (1, 0),
         State::InProgress => (2, 0),
@@ -241,6 +231,23 @@ pub(super) fn state_numbers(state: State) -> (i16, i16) {
         State::Parked(ParkCause::Consumer) => (6, 4),
         State::Parked(ParkCause::Operator) => (6, 5),
     }
+}
+
+/// The state with these numbers.
+pub(super) fn state_of(state: i16, cause: i16) -> Option<State> {
+    Some(match (state, cause) {
+        (1, 0) => State::Received,
+        (2, 0) => State::InProgress,
+        (3, 0) => State::FailedRetryable,
+        (4, 0) => State::Completed,
+        (5, 0) => State::FailedTerminal,
+        (6, 1) => State::Parked(ParkCause::AttemptsExhausted),
+        (6, 2) => State::Parked(ParkCause::LeaseExpired),
+        (6, 3) => State::Parked(ParkCause::EffectUnknown),
+        (6, 4) => State::Parked(ParkCause::Consumer),
+        (6, 5) => State::Parked(ParkCause::Operator),
+        _ => return None,
+    })
 }
 
 fn closed_by(number: i16) -> Option<ClosedBy> {

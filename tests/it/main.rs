@@ -26,6 +26,7 @@ mod operators;
 mod policies;
 mod process;
 mod proof;
+mod queries;
 mod retention;
 mod settle_table;
 mod stores;

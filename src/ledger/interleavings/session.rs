@@ -11,8 +11,8 @@ use super::rt::wander;
 use super::tally::Tally;
 use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Outcome, PolicyVersion,
-    Reading, Remembered, Session, Store, StoreError, Write,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
+    PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, Write,
 };
 
 /// The store that the ledger sees.
@@ -204,8 +204,27 @@ impl Session for DiskSession {
         Ok(self.disk.inner().reading(&self.disk.tally))
     }
 
-    async fn list(&mut self, _: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
-        Ok((self.beat().await?, Vec::new()))
+    async fn list(&mut self, _: &Listing) -> Result<Listed, StoreError> {
+        Ok(Listed { reading: self.beat().await?, entries: Vec::new(), next: None })
+    }
+
+    async fn consumers(&mut self, _: &str, _: usize) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn summary(&mut self, _: &[(String, i32)]) -> Result<Summary, StoreError> {
+        let reading = self.beat().await?;
+        Ok(Summary {
+            reading,
+            counts: Vec::new(),
+            expired: Vec::new(),
+            completed: Vec::new(),
+            estimated: false,
+        })
+    }
+
+    async fn mark_open(&mut self, _: usize) -> Result<usize, StoreError> {
+        Ok(0)
     }
 
     async fn due(&mut self, _: usize) -> Result<(Reading, Vec<Entry>), StoreError> {

@@ -4,6 +4,7 @@ mod audit;
 mod connect;
 mod errors;
 mod names;
+mod queries;
 pub(super) mod statements;
 
 use std::collections::HashMap;
@@ -16,10 +17,11 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
-use super::row::{Row, read, readable, state_numbers, unreadable};
+use super::row::{Row, read, readable, unreadable};
 use super::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome,
-    PolicyVersion, Reading, Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write, in_order,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, Outcome,
+    PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
+    in_order,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
@@ -257,23 +259,20 @@ impl Session for PgSession {
         self.reading(&row, mark)
     }
 
-    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
-        let attention =
-            listing.state.map(|state| state_numbers(state).0).filter(|state| ![2, 4].contains(state));
-        let (at, key) = listing.after.unwrap_or((StoreTime(i64::MIN), Uuid::nil()));
-        let statement = if attention.is_some() { sql::LIST_ATTENTION } else { sql::LIST };
-        let mut query = self
-            .query(statement)
-            .bind(listing.consumer.clone())
-            .bind(at.micros())
-            .bind(key)
-            .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
-        if let Some(state) = attention {
-            query = query.bind(state);
-        }
-        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let reading = self.load(&[]).await?.reading;
-        Ok((reading, readable(&rows)))
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
+        self.list_entries(listing).await
+    }
+
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.names_of_consumers(after, limit).await
+    }
+
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        self.count(consumers).await
+    }
+
+    async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError> {
+        self.mark_open_claims(limit).await
     }
 
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {

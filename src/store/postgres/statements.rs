@@ -2,6 +2,7 @@
 //! `pg_stat_statements` and in logs.
 
 use super::super::row::columns;
+use super::queries;
 
 /// All of them, for the test that prepares every one.
 pub const ALL: &[&str] = &[
@@ -12,8 +13,17 @@ pub const ALL: &[&str] = &[
     COMPLETE,
     REPLACE,
     BEAT,
-    LIST,
-    LIST_ATTENTION,
+    queries::LIST_OLDEST,
+    queries::LIST_NEWEST,
+    queries::LIST_OPEN_OLDEST,
+    queries::LIST_OPEN_NEWEST,
+    queries::CONSUMERS,
+    queries::SUMMARY,
+    queries::SAMPLED,
+    queries::UNMARKED,
+    queries::UNMARKED_OPEN,
+    queries::MARK,
+    queries::MARKED,
     DUE,
     LOOK_AGAIN,
     PURGE,
@@ -76,7 +86,8 @@ WITH clock AS MATERIALIZED (
         id, principal, owner, traceparent, fingerprint)
     SELECT r.key, c.token_clock - c.token_clock % 1000, c.token_clock + r.token, c.clock_now + r.at,
            c.clock_now + r.lease_until, r.grace, c.clock_now + r.hold_until, r.retention,
-           c.clock_now + r.at, c.clock_now + r.sweep_at, c.clock_now + r.at, c.clock_now + r.at,
+           c.clock_now + r.at, c.clock_now + r.sweep_at,
+           c.clock_now + r.at - (c.clock_now + r.at) % 1000, c.clock_now + r.at,
            c.clock_now + r.retain_until, r.claim_id, r.consumer, r.source,
            r.policy_version, 1, 2, 0, 0, r.on_expiry, false, false, false, false,
            r.id, r.principal, r.owner, r.traceparent, r.fingerprint
@@ -138,30 +149,6 @@ WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
 UPDATE ledger.meta m SET clock_mark = greatest(m.clock_mark, c.now + m.token_offset)
 FROM clock c
 RETURNING c.now AS clock_now, m.token_offset, 0::bigint AS clock_mark";
-
-pub(super) const LIST: &str = concat!(
-    "-- ledger.list
-SELECT ",
-    columns!(),
-    "
-FROM ledger.consumers n
-JOIN ledger.entries e ON e.consumer = n.no
-JOIN ledger.sources s ON s.no = e.source
-WHERE n.name = $1 AND (e.created_at, e.key) > ($2, $3)
-ORDER BY e.created_at, e.key LIMIT $4"
-);
-
-pub(super) const LIST_ATTENTION: &str = concat!(
-    "-- ledger.list_attention
-SELECT ",
-    columns!(),
-    "
-FROM ledger.consumers n
-JOIN ledger.entries e ON e.consumer = n.no
-JOIN ledger.sources s ON s.no = e.source
-WHERE n.name = $1 AND e.attention = $5 AND (e.created_at, e.key) > ($2, $3)
-ORDER BY e.created_at, e.key LIMIT $4"
-);
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due

@@ -7,6 +7,7 @@
 mod audit;
 mod connect;
 mod errors;
+mod queries;
 pub(super) mod statements;
 
 use std::path::{Path, PathBuf};
@@ -17,12 +18,12 @@ use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection as _, Row as _};
 use tokio::sync::Mutex;
-use uuid::Uuid;
 
-use super::row::{Row, read, readable, state_numbers, unreadable};
+use super::row::{Row, read, readable, unreadable};
 use super::{
-    AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listing, Loaded, Mark, Outcome,
-    PolicyVersion, Reading, Remembered, Session, Store, StoreError, UNREADABLE_AGAIN, Write,
+    AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark,
+    Outcome, PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, UNREADABLE_AGAIN,
+    Write,
 };
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
@@ -229,26 +230,30 @@ impl Session for SqliteSession {
         Ok(self.transaction(work).await?.0)
     }
 
-    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         let listing = listing.clone();
-        let work: Work<Vec<Entry>> = Box::new(move |connection, _| {
-            Box::pin(async move {
-                let attention =
-                    listing.state.map(|state| state_numbers(state).0).filter(|state| ![2, 4].contains(state));
-                let (at, key) = listing.after.unwrap_or((StoreTime(i64::MIN), Uuid::nil()));
-                let statement = if attention.is_some() { sql::LIST_ATTENTION } else { sql::LIST };
-                let mut query = sqlx::query(statement)
-                    .bind(listing.consumer)
-                    .bind(at.micros())
-                    .bind(key)
-                    .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
-                if let Some(state) = attention {
-                    query = query.bind(state);
-                }
-                Ok(readable(&query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?))
-            })
-        });
-        self.transaction(work).await
+        let work: Work<Listed> =
+            Box::new(move |connection, reading| Box::pin(queries::list(connection, reading, listing)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let after = after.to_owned();
+        let work: Work<Vec<String>> =
+            Box::new(move |connection, _| Box::pin(queries::names_of_consumers(connection, after, limit)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        let consumers = consumers.to_vec();
+        let work: Work<Summary> =
+            Box::new(move |connection, reading| Box::pin(queries::count(connection, reading, consumers)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    /// Nothing to do: here every claim is in that index from its first instant on.
+    async fn mark_open(&mut self, _limit: usize) -> Result<usize, StoreError> {
+        Ok(0)
     }
 
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {

@@ -1,6 +1,7 @@
 //! Every statement that is sent to `SQLite`.
 
 use super::super::row::columns;
+use super::queries;
 
 /// All of them, for the test that prepares every one.
 pub const ALL: &[&str] = &[
@@ -12,8 +13,13 @@ pub const ALL: &[&str] = &[
     COMPLETE,
     REPLACE,
     BEAT,
-    LIST,
-    LIST_ATTENTION,
+    queries::LIST_OLDEST,
+    queries::LIST_NEWEST,
+    queries::LIST_OPEN_OLDEST,
+    queries::LIST_OPEN_NEWEST,
+    queries::CONSUMERS,
+    queries::SUMMARY,
+    queries::SAMPLED,
     DUE,
     LOOK_AGAIN,
     PURGE,
@@ -59,7 +65,7 @@ INSERT INTO entries (
     created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
     state, attention, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started,
     effect_unknown, id, principal, owner, traceparent, fingerprint)
-VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 2, 0, 0, ?14,
+VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3 - ?3 % 1000, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 2, 0, 0, ?14,
         0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
 ON CONFLICT (key) DO NOTHING";
 
@@ -85,26 +91,6 @@ WHERE key = ?1 AND version = ?2 - 1";
 pub(super) const BEAT: &str = "\
 -- ledger.beat
 UPDATE meta SET clock_mark = max(clock_mark, ?1 + token_offset)";
-
-pub(super) const LIST: &str = concat!(
-    "-- ledger.list
-SELECT ",
-    columns!(),
-    "
-FROM consumers n JOIN entries e ON e.consumer = n.no JOIN sources s ON s.no = e.source
-WHERE n.name = ?1 AND (e.created_at, e.key) > (?2, ?3)
-ORDER BY e.created_at, e.key LIMIT ?4"
-);
-
-pub(super) const LIST_ATTENTION: &str = concat!(
-    "-- ledger.list_attention
-SELECT ",
-    columns!(),
-    "
-FROM consumers n JOIN entries e ON e.consumer = n.no JOIN sources s ON s.no = e.source
-WHERE n.name = ?1 AND e.attention = ?5 AND (e.created_at, e.key) > (?2, ?3)
-ORDER BY e.created_at, e.key LIMIT ?4"
-);
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
-    AuditEvent, AuditListing, Completion, Fault, Inserted, Listing, Loaded, Outcome, PolicyVersion, Reading,
-    Remembered, Session, Store, StoreError, Write,
+    AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, Outcome, PolicyVersion,
+    Reading, Remembered, Session, Store, StoreError, Summary, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -188,8 +188,20 @@ impl Session for FaultySession {
         self.inner.beat().await
     }
 
-    async fn list(&mut self, listing: &Listing) -> Result<(Reading, Vec<Entry>), StoreError> {
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         self.inner.list(listing).await
+    }
+
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.consumers(after, limit).await
+    }
+
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        self.inner.summary(consumers).await
+    }
+
+    async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.mark_open(limit).await
     }
 
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {

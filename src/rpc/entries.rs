@@ -1,0 +1,180 @@
+//! Filters and pages of entries: messages to listings, and back.
+
+use prost::Message as _;
+use uuid::Uuid;
+
+use super::convert;
+use super::fields::{Fields, Limits};
+use super::proto;
+use crate::domain::{KeyHash, Rejection, Span, StoreTime};
+use crate::ledger::{Ages, Ledger};
+use crate::store::{EntryFilter, Listing};
+
+const PAGE_DEFAULT: usize = 100;
+const PAGE_MAX: usize = 1_000;
+/// A page ends beyond this many bytes: the longest entry added, it is below what clients take.
+const PAGE_BYTES: usize = 3 << 20;
+/// The longest age that a filter may name.
+const AGE_MAX: Span = Span::from_days(10_000);
+
+/// Which entries, and the ages that the store's clock must still make instants of.
+pub(super) fn filter(
+    fields: &mut Fields<'_>,
+    asked: Option<&proto::EntryFilter>,
+    limits: &Limits,
+) -> (EntryFilter, Ages) {
+    let asked = asked.cloned().unwrap_or_default();
+    fields.name("filter.consumer", &asked.consumer, limits.consumer);
+    fields.text("filter.source", &asked.source, limits.source);
+    fields.text("filter.id_prefix", &asked.id_prefix, limits.id);
+    let mut states = numbers(fields, "filter.states", &asked.states, 6, |number| {
+        proto::EntryState::try_from(number).is_ok_and(|state| state != proto::EntryState::Unspecified)
+    });
+    let causes = numbers(fields, "filter.causes", &asked.causes, 5, |number| {
+        proto::ParkCause::try_from(number).is_ok_and(|cause| cause != proto::ParkCause::Unspecified)
+    });
+    // What is asked for has but one state: its index finds it.
+    if states.is_empty() && asked.expired {
+        states = vec![proto::EntryState::InProgress as i16];
+    } else if states.is_empty() && !causes.is_empty() {
+        states = vec![proto::EntryState::Parked as i16];
+    }
+    let min = age(fields, "filter.min_age", asked.min_age.as_ref());
+    let max = age(fields, "filter.max_age", asked.max_age.as_ref());
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        fields.wrong("filter.min_age", "is longer than max_age: nothing can fit");
+    }
+    let filter = EntryFilter {
+        source: (!asked.source.is_empty()).then_some(asked.source),
+        id_prefix: asked.id_prefix,
+        states,
+        causes,
+        expired: asked.expired,
+        ..EntryFilter::of(&asked.consumer)
+    };
+    (filter, Ages { min, max })
+}
+
+/// Sorted, each once.
+fn numbers(
+    fields: &mut Fields<'_>,
+    field: &str,
+    asked: &[i32],
+    max: usize,
+    known: impl Fn(i32) -> bool,
+) -> Vec<i16> {
+    if asked.len() > max {
+        fields.wrong(field, format!("has {} values, must have at most {max}", asked.len()));
+        return Vec::new();
+    }
+    for (at, number) in asked.iter().enumerate() {
+        if !known(*number) {
+            fields.wrong(&format!("{field}[{at}]"), format!("is {number}, which this server does not know"));
+        }
+    }
+    let mut numbers: Vec<i16> = asked.iter().filter_map(|number| i16::try_from(*number).ok()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn age(fields: &mut Fields<'_>, field: &str, asked: Option<&prost_types::Duration>) -> Option<Span> {
+    let span = fields.span(field, asked?)?;
+    if span > AGE_MAX {
+        fields.wrong(field, "is longer than 10000 days, the longest allowed");
+    }
+    Some(span)
+}
+
+/// What `ListEntries` was asked for.
+pub(super) struct Query {
+    listing: Listing,
+    ages: Ages,
+    /// What the page token is bound to.
+    bound: String,
+}
+
+impl Query {
+    pub(super) fn of(request: &proto::ListEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
+        let mut fields = Fields::new(limits, "");
+        let (mut filter, mut ages) = filter(&mut fields, request.filter.as_ref(), limits);
+        let newest_first = match proto::EntryOrder::try_from(request.order) {
+            Ok(proto::EntryOrder::Unspecified | proto::EntryOrder::OldestFirst) => false,
+            Ok(proto::EntryOrder::NewestFirst) => true,
+            Err(_) => {
+                fields.wrong("order", format!("is {}, which this server does not know", request.order));
+                false
+            }
+        };
+        let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+        let bound = convert::bound_to(&format!("{newest_first} {ages:?} {filter:?}"));
+        let mut after = None;
+        if !request.page_token.is_empty() {
+            if let Some(place) = Place::read(&request.page_token, &bound) {
+                after = Some(place.after);
+                (filter.created_from, filter.created_until) = (place.from, place.until);
+                ages = Ages::default();
+            } else {
+                fields.wrong(
+                    "page_token",
+                    "is not a next_page_token of this filter and order: start again without one",
+                );
+            }
+        }
+        fields.finish(|| Query { listing: Listing { filter, newest_first, after, limit }, ages, bound })
+    }
+
+    pub(super) async fn run(self, ledger: &Ledger) -> Result<proto::ListEntriesResponse, Rejection> {
+        let (listing, listed) = ledger.list(self.listing, self.ages).await?;
+        let mut page = proto::ListEntriesResponse::default();
+        let (mut next, mut bytes) = (listed.next, 0);
+        for entry in listed.entries {
+            if bytes >= PAGE_BYTES {
+                break;
+            }
+            let place = (entry.created_at, entry.key.hash());
+            let entry = convert::entry(entry, &listed.reading);
+            bytes += entry.encoded_len();
+            page.entries.push(entry);
+            if bytes >= PAGE_BYTES {
+                next = Some(place);
+            }
+        }
+        page.next_page_token = next.map_or(String::new(), |after| {
+            let (from, until) = (listing.filter.created_from, listing.filter.created_until);
+            Place { after, from, until }.token(&self.bound)
+        });
+        Ok(page)
+    }
+}
+
+/// Where a listing goes on, and the instants that its first page has fixed.
+struct Place {
+    after: (StoreTime, KeyHash),
+    from: StoreTime,
+    until: StoreTime,
+}
+
+impl Place {
+    fn token(&self, bound: &str) -> String {
+        let (at, key) = self.after;
+        format!(
+            "{:x}.{}.{:x}.{:x}.{bound}",
+            at.micros(),
+            key.simple(),
+            self.from.micros(),
+            self.until.micros()
+        )
+    }
+
+    fn read(token: &str, bound: &str) -> Option<Place> {
+        let parts: Vec<&str> = token.split('.').collect();
+        let [at, key, from, until, by] = parts.as_slice() else { return None };
+        let instant = |text: &str| i64::from_str_radix(text, 16).ok().map(StoreTime);
+        (*by == bound).then_some(())?;
+        let after = (instant(at)?, Uuid::try_parse(key).ok()?);
+        Some(Place { after, from: instant(from)?, until: instant(until)? })
+    }
+}

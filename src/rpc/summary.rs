@@ -1,0 +1,83 @@
+//! `SummarizeEntries`: what is stuck, and since when.
+
+use super::convert;
+use super::fields::{Fields, Limits};
+use super::proto;
+use crate::domain::{Rejection, State};
+use crate::ledger::{Counted, Ledger};
+use crate::store::Summary;
+
+const PAGE_DEFAULT: usize = 20;
+const PAGE_MAX: usize = 100;
+
+pub(super) async fn summarize(
+    ledger: &Ledger,
+    request: &proto::SummarizeEntriesRequest,
+    limits: &Limits,
+) -> Result<proto::SummarizeEntriesResponse, Rejection> {
+    let mut fields = Fields::new(limits, "");
+    fields.text("consumer", &request.consumer, limits.consumer);
+    fields.text("page_token", &request.page_token, limits.consumer);
+    let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+    if !request.consumer.is_empty() && !request.page_token.is_empty() {
+        fields.wrong("page_token", "is not a next_page_token of this call: one consumer has but one page");
+    }
+    // The place is the last name of the page before.
+    let whose = if request.consumer.is_empty() {
+        Counted::After(request.page_token.clone(), size)
+    } else {
+        Counted::One(request.consumer.clone())
+    };
+    fields.finish(|| ())?;
+    let more = matches!(whose, Counted::After(..));
+    let (names, summary) = ledger.count(whose).await?;
+    let last = names.last().filter(|_| more && names.len() == size);
+    let next_page_token = last.cloned().unwrap_or_default();
+    let policies = ledger.policies_here();
+    let consumers = names
+        .into_iter()
+        .map(|name| {
+            let disabled = policies.of(&name).disabled;
+            consumer(&summary, name, disabled)
+        })
+        .collect();
+    Ok(proto::SummarizeEntriesResponse {
+        consumers,
+        as_of: Some(convert::timestamp(summary.reading.now)),
+        next_page_token,
+    })
+}
+
+fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerSummary {
+    let now = summary.reading.now;
+    let counts = summary.counts.iter().filter(|count| count.consumer == name);
+    let mut states: Vec<proto::StateSummary> = counts
+        .clone()
+        .map(|count| proto::StateSummary {
+            state: convert::state(count.state).into(),
+            cause: convert::cause(count.state).into(),
+            count: count.count,
+            estimated: false,
+            oldest_age: Some(convert::duration(now - count.oldest)),
+        })
+        .collect();
+    let completed = summary.completed.iter().find(|(consumer, count)| *consumer == name && *count > 0);
+    if let Some((_, count)) = completed {
+        states.push(proto::StateSummary {
+            state: convert::state(State::Completed).into(),
+            count: *count,
+            estimated: summary.estimated,
+            ..Default::default()
+        });
+    }
+    states.sort_by_key(|one| (one.state, one.cause));
+    let expired = summary.expired.iter().find(|expired| expired.consumer == name);
+    proto::ConsumerSummary {
+        states,
+        expired: expired.map_or(0, |expired| expired.count),
+        longest_expired: expired.map(|expired| convert::duration(now - expired.since)),
+        near_exhaustion: counts.map(|count| count.near_exhaustion).sum(),
+        disabled,
+        consumer: name,
+    }
+}

@@ -1,0 +1,386 @@
+//! What operators ask for: lists and counts.
+
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::PgSession;
+use super::errors::of_sqlx;
+use crate::domain::{KeyHash, StoreTime};
+use crate::store::query::{COMPLETED, IN_PROGRESS, LOOKED_AT_MAX, SAMPLE, scaled};
+use crate::store::row::{columns, readable, state_of};
+use crate::store::{Count, Expired, Listed, Listing, Session as _, StoreError, Summary};
+
+/// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
+/// statement takes this long: whatever was created before is there to be seen.
+const MARK_BEHIND: i64 = 60_000_000;
+/// How many consumers one round of marking looks at.
+const CONSUMERS_AT_ONCE: i64 = 100;
+
+/// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones.
+macro_rules! fits {
+    () => {
+        "($6::text IS NULL OR e.source = (SELECT s.no FROM ledger.sources s WHERE s.name = $6))
+           AND starts_with(e.id, $7) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8))
+           AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9))
+           AND (NOT $10::boolean OR (e.state = 2 AND e.lease_until + e.grace <= k.clock_now)) AS fits"
+    };
+}
+macro_rules! page {
+    ($order:literal) => {
+        concat!(
+            "), page AS (
+    SELECT key, created_at FROM scanned WHERE fits ORDER BY created_at ",
+            $order,
+            ", key ",
+            $order,
+            " LIMIT $11
+)
+SELECT k.clock_now, k.token_offset, k.clock_mark, (SELECT count(*) FROM scanned) AS looked_at,
+       l.created_at AS last_at, l.key AS last_key, ",
+            columns!(),
+            "
+FROM clock k
+LEFT JOIN (SELECT created_at, key FROM scanned ORDER BY created_at ",
+            $order,
+            ", key ",
+            $order,
+            " OFFSET $12 - 1 LIMIT 1) l ON true
+LEFT JOIN (page p JOIN ledger.entries e ON e.key = p.key
+           JOIN ledger.consumers n ON n.no = e.consumer
+           JOIN ledger.sources s ON s.no = e.source) ON true
+ORDER BY p.created_at ",
+            $order,
+            ", p.key ",
+            $order
+        )
+    };
+}
+/// All entries of a consumer, in one direction.
+macro_rules! list_all {
+    ($name:literal, $beyond:literal, $order:literal) => {
+        concat!(
+            "-- ledger.",
+            $name,
+            "
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta),
+scanned AS MATERIALIZED (
+    SELECT f.key, f.created_at, f.fits
+    FROM clock k CROSS JOIN ledger.consumers c CROSS JOIN LATERAL (
+        SELECT e.key, e.created_at, ",
+            fits!(),
+            "
+        FROM ledger.entries e
+        WHERE e.consumer = c.no AND (e.created_at, e.key) ",
+            $beyond,
+            " ($2::bigint, $3::uuid) AND e.created_at >= $4 AND e.created_at <= $5
+        ORDER BY e.created_at ",
+            $order,
+            ", e.key ",
+            $order,
+            " LIMIT $12
+    ) AS f
+    WHERE c.name = $1
+",
+            page!($order)
+        )
+    };
+}
+/// Entries in some states, none of them COMPLETED: of each state those that are in the index, and the claims
+/// beyond the consumer's mark, which are not.
+macro_rules! list_open {
+    ($name:literal, $beyond:literal, $order:literal, $from_at:literal, $from_key:literal, $mark:literal) => {
+        concat!(
+            "-- ledger.",
+            $name,
+            "
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta),
+consumer AS MATERIALIZED (
+    SELECT no, marked_at, marked_key, ",
+            $from_at,
+            " AS from_at, ",
+            $from_key,
+            " AS from_key
+    FROM ledger.consumers WHERE name = $1
+), scanned AS MATERIALIZED (
+    SELECT u.key, u.created_at, u.fits FROM (
+        SELECT f.key, f.created_at, f.fits
+        FROM clock k CROSS JOIN consumer c CROSS JOIN unnest($8::smallint[]) AS w(state) CROSS JOIN LATERAL (
+            SELECT e.key, e.created_at, ",
+            fits!(),
+            "
+            FROM ledger.entries e
+            WHERE e.consumer = c.no AND e.attention = w.state AND (e.created_at, e.key) ",
+            $beyond,
+            " ($2::bigint, $3::uuid) AND e.created_at >= $4 AND e.created_at <= $5
+            ORDER BY e.created_at ",
+            $order,
+            ", e.key ",
+            $order,
+            " LIMIT $12
+        ) AS f
+        UNION ALL
+        SELECT f.key, f.created_at, f.fits
+        FROM clock k CROSS JOIN consumer c CROSS JOIN LATERAL (
+            SELECT e.key, e.created_at, ",
+            fits!(),
+            "
+            FROM ledger.entries e
+            WHERE e.consumer = c.no AND (e.created_at, e.key) ",
+            $beyond,
+            " (c.from_at, c.from_key) AND e.created_at >= $4 AND e.created_at <= $5
+              AND ",
+            $mark,
+            " AND e.attention IS NULL AND e.state = 2
+            ORDER BY e.created_at ",
+            $order,
+            ", e.key ",
+            $order,
+            " LIMIT $12
+        ) AS f
+        WHERE 2 = ANY ($8::smallint[])
+    ) AS u
+    ORDER BY u.created_at ",
+            $order,
+            ", u.key ",
+            $order,
+            " LIMIT $12
+",
+            page!($order)
+        )
+    };
+}
+
+pub(super) const LIST_OLDEST: &str = list_all!("list_oldest", ">", "ASC");
+pub(super) const LIST_NEWEST: &str = list_all!("list_newest", "<", "DESC");
+pub(super) const LIST_OPEN_OLDEST: &str = list_open!(
+    "list_open_oldest",
+    ">",
+    "ASC",
+    "CASE WHEN (marked_at, marked_key) > ($2::bigint, $3::uuid) THEN marked_at ELSE $2::bigint END",
+    "CASE WHEN (marked_at, marked_key) > ($2::bigint, $3::uuid) THEN marked_key ELSE $3::uuid END",
+    "true"
+);
+pub(super) const LIST_OPEN_NEWEST: &str = list_open!(
+    "list_open_newest",
+    "<",
+    "DESC",
+    "$2::bigint",
+    "$3::uuid",
+    "(e.created_at, e.key) > (c.marked_at, c.marked_key)"
+);
+
+pub(super) const CONSUMERS: &str = "\
+-- ledger.consumers
+SELECT n.name FROM ledger.consumers n
+WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no)
+ORDER BY n.name LIMIT $2";
+
+/// What is not COMPLETED: by its index, and the claims beyond the mark.
+pub(super) const SUMMARY: &str = "\
+-- ledger.summary
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now),
+asked AS MATERIALIZED (
+    SELECT n.no, n.name, n.marked_at, n.marked_key, r.max_attempts
+    FROM unnest($1::text[], $2::int[]) AS r(name, max_attempts) JOIN ledger.consumers n ON n.name = r.name
+), open AS (
+    SELECT a.no, w.state, e.cause, e.attempts, e.created_at, NULL::bigint AS ends_at
+    FROM asked a CROSS JOIN unnest('{1,3,5,6}'::smallint[]) AS w(state)
+    JOIN ledger.entries e ON e.consumer = a.no AND e.attention = w.state
+    UNION ALL
+    SELECT a.no, 2::smallint, 0::smallint, e.attempts, e.created_at, e.lease_until + e.grace
+    FROM asked a JOIN ledger.entries e ON e.consumer = a.no AND e.attention = 2::smallint
+    UNION ALL
+    SELECT a.no, 2::smallint, 0::smallint, e.attempts, e.created_at, e.lease_until + e.grace
+    FROM asked a JOIN ledger.entries e
+      ON e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
+    WHERE e.attention IS NULL AND e.state = 2
+)
+SELECT a.name, o.state, o.cause, count(*) AS count, min(o.created_at) AS oldest,
+       count(*) FILTER (WHERE o.state <= 3 AND a.max_attempts > 0 AND o.attempts >= a.max_attempts - 1) AS near,
+       count(*) FILTER (WHERE o.ends_at <= c.now) AS expired,
+       min(o.ends_at) FILTER (WHERE o.ends_at <= c.now) AS expired_since
+FROM open o JOIN asked a ON a.no = o.no CROSS JOIN clock c
+GROUP BY a.name, o.state, o.cause
+ORDER BY a.name, o.state, o.cause";
+
+/// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
+pub(super) const SAMPLED: &str = "\
+-- ledger.sampled
+WITH sample AS MATERIALIZED (SELECT key, consumer, state FROM ledger.entries ORDER BY key LIMIT $1)
+SELECT n.name, (SELECT count(*) FROM sample) AS sampled, l.key AS last_key,
+       (SELECT count(*) FROM sample s WHERE s.consumer = n.no AND s.state = 4) AS completed
+FROM (SELECT key FROM sample ORDER BY key DESC LIMIT 1) AS l
+CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])";
+
+/// The consumers that have claims beyond their mark that are old enough to be marked.
+pub(super) const UNMARKED: &str = "\
+-- ledger.unmarked
+WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
+SELECT n.no, c.until FROM clock c CROSS JOIN ledger.consumers n
+WHERE EXISTS (SELECT 1 FROM ledger.entries e
+              WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key)
+                AND e.created_at <= c.until)
+LIMIT $2";
+
+pub(super) const UNMARKED_OPEN: &str = "\
+-- ledger.unmarked_open
+WITH passed AS MATERIALIZED (
+    SELECT f.key, f.created_at, f.open FROM ledger.consumers n CROSS JOIN LATERAL (
+        SELECT e.key, e.created_at, e.state = 2 AND e.attention IS NULL AS open
+        FROM ledger.entries e
+        WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key) AND e.created_at <= $2
+        ORDER BY e.created_at, e.key LIMIT $3
+    ) AS f
+    WHERE n.no = $1
+)
+SELECT (SELECT count(*) FROM passed) AS looked_at, l.created_at AS last_at, l.key AS last_key, o.key
+FROM (SELECT created_at, key FROM passed ORDER BY created_at DESC, key DESC LIMIT 1) AS l
+LEFT JOIN passed o ON o.open";
+
+/// The version stays: nothing that anybody is told changes.
+pub(super) const MARK: &str = "\
+-- ledger.mark
+UPDATE ledger.entries e SET attention = 2
+FROM unnest($1::uuid[]) AS r(key)
+WHERE e.key = r.key AND e.state = 2 AND e.attention IS NULL";
+
+pub(super) const MARKED: &str = "\
+-- ledger.marked
+UPDATE ledger.consumers n SET marked_at = $2, marked_key = $3
+WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)";
+
+impl PgSession {
+    pub(super) async fn list_entries(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
+        let filter = &listing.filter;
+        let statement = match (filter.by_attention(), listing.newest_first) {
+            (false, false) => LIST_OLDEST,
+            (false, true) => LIST_NEWEST,
+            (true, false) => LIST_OPEN_OLDEST,
+            (true, true) => LIST_OPEN_NEWEST,
+        };
+        let mark = self.mark.get();
+        let (at, key) = listing.place();
+        let query = self
+            .query(statement)
+            .bind(filter.consumer.clone())
+            .bind(at.micros())
+            .bind(key)
+            .bind(filter.created_from.micros())
+            .bind(filter.created_until.micros())
+            .bind(filter.source.clone())
+            .bind(filter.id_prefix.clone())
+            .bind(filter.states.clone())
+            .bind(filter.causes.clone())
+            .bind(filter.expired)
+            .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX))
+            .bind(LOOKED_AT_MAX);
+        let mut rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let first = rows.first().ok_or_else(super::no_meta)?;
+        let reading = self.reading(first, mark)?;
+        let looked_at: i64 = first.try_get("looked_at").map_err(of_sqlx)?;
+        let ended = place(first, "last_at", "last_key")?;
+        rows.retain(|row| matches!(row.try_get::<Option<Uuid>, _>("key"), Ok(Some(_))));
+        let mut shown = Vec::with_capacity(rows.len());
+        for row in &rows {
+            shown.extend(place(row, "created_at", "key")?);
+        }
+        let next = Listed::place(listing.limit, &shown, looked_at, ended);
+        Ok(Listed { reading, entries: readable(&rows), next })
+    }
+
+    pub(super) async fn names_of_consumers(
+        &mut self,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let query =
+            self.query(CONSUMERS).bind(after.to_owned()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        rows.iter().map(|row| row.try_get("name").map_err(of_sqlx)).collect()
+    }
+
+    pub(super) async fn count(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        let reading = self.load(&[]).await?.reading;
+        let (names, attempts): (Vec<String>, Vec<i32>) = consumers.iter().cloned().unzip();
+        let query = self.query(SUMMARY).bind(names.clone()).bind(attempts);
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let (mut counts, mut expired) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in &rows {
+            let consumer: String = row.try_get("name").map_err(of_sqlx)?;
+            let number: i64 = row.try_get("expired").map_err(of_sqlx)?;
+            if number > 0 {
+                let since = StoreTime(row.try_get("expired_since").map_err(of_sqlx)?);
+                expired.push(Expired { consumer: consumer.clone(), count: number, since });
+            }
+            let state: (i16, i16) =
+                (row.try_get("state").map_err(of_sqlx)?, row.try_get("cause").map_err(of_sqlx)?);
+            let Some(state) = state_of(state.0, state.1) else {
+                tracing::error!(?state, "entries are in a state that can not be read");
+                continue;
+            };
+            counts.push(Count {
+                consumer,
+                state,
+                count: row.try_get("count").map_err(of_sqlx)?,
+                oldest: StoreTime(row.try_get("oldest").map_err(of_sqlx)?),
+                near_exhaustion: row.try_get("near").map_err(of_sqlx)?,
+            });
+        }
+        let query = self.query(SAMPLED).bind(SAMPLE).bind(names);
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let (mut completed, mut estimated) = (Vec::with_capacity(rows.len()), false);
+        for row in &rows {
+            let found: i64 = row.try_get("completed").map_err(of_sqlx)?;
+            estimated = row.try_get::<i64, _>("sampled").map_err(of_sqlx)? >= SAMPLE;
+            let last: Uuid = row.try_get("last_key").map_err(of_sqlx)?;
+            let number = if estimated { scaled(found, last) } else { found };
+            completed.push((row.try_get("name").map_err(of_sqlx)?, number));
+        }
+        Ok(Summary { reading, counts, expired, completed, estimated })
+    }
+
+    /// A look at each claim once it is a minute old: what is still open then is put into the index of what is
+    /// not COMPLETED. Claims that are completed sooner, nearly all, never touch that index.
+    pub(super) async fn mark_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE);
+        let consumers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let mut looked_at = 0;
+        for consumer in &consumers {
+            let no: i32 = consumer.try_get("no").map_err(of_sqlx)?;
+            let until: i64 = consumer.try_get("until").map_err(of_sqlx)?;
+            let query = self.query(UNMARKED_OPEN).bind(no).bind(until).bind(limit - looked_at);
+            let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+            let Some(first) = rows.first() else { continue };
+            looked_at += first.try_get::<i64, _>("looked_at").map_err(of_sqlx)?;
+            let mut open = Vec::with_capacity(rows.len());
+            for row in &rows {
+                open.extend(row.try_get::<Option<Uuid>, _>("key").map_err(of_sqlx)?);
+            }
+            // By key, as every statement that writes: so that none waits for another in a circle.
+            open.sort_unstable();
+            if !open.is_empty() {
+                let query = self.query(MARK).bind(open);
+                query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+            }
+            if let Some((at, key)) = place(first, "last_at", "last_key")? {
+                let query = self.query(MARKED).bind(no).bind(at.micros()).bind(key);
+                query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+            }
+            if looked_at >= limit {
+                break;
+            }
+        }
+        Ok(usize::try_from(looked_at).unwrap_or(usize::MAX))
+    }
+}
+
+fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
+    let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;
+    let key: Option<Uuid> = row.try_get(key).map_err(of_sqlx)?;
+    Ok(at.map(StoreTime).zip(key))
+}
+
+const _: () =
+    assert!(COMPLETED == 4 && IN_PROGRESS == 2, "the statements name these states by their numbers");

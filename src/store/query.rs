@@ -1,0 +1,179 @@
+//! What operators ask for: lists and counts.
+
+use uuid::Uuid;
+
+use super::Reading;
+use crate::domain::{Entry, KeyHash, State, StoreTime};
+
+/// Which entries of one consumer: those that fit all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryFilter {
+    /// The consumer.
+    pub consumer: String,
+    /// Only of this source.
+    pub source: Option<String>,
+    /// Only ids that begin with this.
+    pub id_prefix: String,
+    /// Only in these states: numbers of `EntryState`. Empty: all.
+    pub states: Vec<i16>,
+    /// Only parked for these causes: numbers of `ParkCause`. Empty: all.
+    pub causes: Vec<i16>,
+    /// Only claims whose lease and grace are over.
+    pub expired: bool,
+    /// Only created at this instant or later.
+    pub created_from: StoreTime,
+    /// Only created at this instant or before.
+    pub created_until: StoreTime,
+}
+
+impl EntryFilter {
+    /// All entries of a consumer.
+    #[must_use]
+    pub fn of(consumer: &str) -> EntryFilter {
+        EntryFilter {
+            consumer: consumer.to_owned(),
+            source: None,
+            id_prefix: String::new(),
+            states: Vec::new(),
+            causes: Vec::new(),
+            expired: false,
+            created_from: StoreTime(0),
+            created_until: StoreTime::MAX,
+        }
+    }
+
+    /// Nothing COMPLETED is asked for: the index of all else finds it.
+    pub(super) fn by_attention(&self) -> bool {
+        !self.states.is_empty() && !self.states.contains(&COMPLETED)
+    }
+}
+
+/// The numbers of `EntryState` that the queries know by name.
+pub(super) const IN_PROGRESS: i16 = 2;
+pub(super) const COMPLETED: i16 = 4;
+
+/// How many entries a statement looks at for one page, where a filter leaves most of them out.
+pub(super) const LOOKED_AT_MAX: i64 = 5_000;
+/// How many entries, the first by their hash, the estimates are made from.
+pub(super) const SAMPLE: i64 = 4_000;
+
+/// A page of a listing by creation.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Which entries.
+    pub filter: EntryFilter,
+    /// The newest first; else the oldest.
+    pub newest_first: bool,
+    /// Only after this place, in the order of the listing.
+    pub after: Option<(StoreTime, KeyHash)>,
+    /// How many entries at the most, up to 1,000.
+    pub limit: usize,
+}
+
+impl Listing {
+    /// Where to begin: beyond every entry, where nothing is said.
+    pub(super) fn place(&self) -> (StoreTime, KeyHash) {
+        let start = if self.newest_first {
+            (StoreTime::MAX, Uuid::max())
+        } else {
+            (StoreTime(i64::MIN), Uuid::nil())
+        };
+        self.after.unwrap_or(start)
+    }
+}
+
+/// The page.
+#[derive(Debug)]
+pub struct Listed {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// The entries; those that can not be read are left out, and logged.
+    pub entries: Vec<Entry>,
+    /// Where to go on; none: there is no more.
+    pub next: Option<(StoreTime, KeyHash)>,
+}
+
+impl Listed {
+    /// Where to go on, from what the statement said: `shown` are the places of the rows of the page, `ended`
+    /// the last row that was looked at, if as many were as one statement may.
+    pub(super) fn place(
+        limit: usize,
+        shown: &[(StoreTime, KeyHash)],
+        looked_at: i64,
+        ended: Option<(StoreTime, KeyHash)>,
+    ) -> Option<(StoreTime, KeyHash)> {
+        if shown.len() >= limit {
+            return shown.last().copied();
+        }
+        ended.filter(|_| looked_at >= LOOKED_AT_MAX)
+    }
+}
+
+/// How many entries of a consumer are in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The consumer.
+    pub consumer: String,
+    /// The state.
+    pub state: State,
+    /// How many.
+    pub count: i64,
+    /// When the oldest of them was created.
+    pub oldest: StoreTime,
+    /// How many of them have one attempt left at the most.
+    pub near_exhaustion: i64,
+}
+
+/// How many claims of a consumer are expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The consumer.
+    pub consumer: String,
+    /// How many.
+    pub count: i64,
+    /// When lease and grace of the first of them were over.
+    pub since: StoreTime,
+}
+
+/// Consumers, counted.
+#[derive(Debug)]
+pub struct Summary {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// All that is not COMPLETED, exactly.
+    pub counts: Vec<Count>,
+    /// Expired claims, exactly.
+    pub expired: Vec<Expired>,
+    /// How many are COMPLETED.
+    pub completed: Vec<(String, i64)>,
+    /// The numbers of COMPLETED ones are estimates.
+    pub estimated: bool,
+}
+
+/// How many entries a sample of `found` ones stands for. The sample are the first entries by their hash, and
+/// hashes are spread evenly: the last one of a sample tells which share of all it is.
+#[must_use]
+pub(super) fn scaled(found: i64, last: KeyHash) -> i64 {
+    const PARTS: u128 = 1 << 40;
+    let share = (last.as_u128() >> 88) + 1;
+    let scaled = u128::try_from(found).unwrap_or(0) * PARTS / share;
+    i64::try_from(scaled).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_stands_for_what_its_last_hash_says() {
+        for (found, last, all) in [
+            (10, Uuid::max(), 10),
+            (10, Uuid::from_u128(u128::MAX / 2), 20),
+            (3, Uuid::from_u128(u128::MAX / 1_000), 3_000),
+            (0, Uuid::nil(), 0),
+        ] {
+            let scaled = scaled(found, last);
+            assert!((scaled - all).abs() <= all / 1_000_000 + 1, "{found} up to {last}: {scaled}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What operators ask for: lists and counts. Each within one transaction: it sees one state of things.
+
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Row as _, SqliteExecutor};
+use uuid::Uuid;
+
+use super::errors::of_sqlx;
+use super::sql;
+use crate::domain::{KeyHash, StoreTime};
+use crate::store::query::{COMPLETED, IN_PROGRESS, LOOKED_AT_MAX, SAMPLE, scaled};
+use crate::store::row::{readable, state_of};
+use crate::store::{Count, EntryFilter, Expired, Listed, Listing, Reading, StoreError, Summary};
+
+macro_rules! scan {
+    ($name:literal, $state:literal, $beyond:literal, $order:literal) => {
+        concat!(
+            "-- ledger.",
+            $name,
+            "
+SELECT e.key, e.created_at,
+       (?5 IS NULL OR e.source = (SELECT s.no FROM sources s WHERE s.name = ?5))
+       AND substr(e.id, 1, length(?6)) = ?6
+       AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0)
+       AND (?8 = '' OR instr(?8, ',' || e.cause || ',') > 0)
+       AND (NOT ?9 OR (e.state = 2 AND e.lease_until + e.grace <= ?10)) AS fits
+FROM consumers c CROSS JOIN entries e
+WHERE c.name = ?1 AND e.consumer = c.no",
+            $state,
+            " AND (e.created_at, e.key) ",
+            $beyond,
+            " (?2, ?3) AND e.created_at >= ?4 AND e.created_at <= ?11
+ORDER BY e.created_at ",
+            $order,
+            ", e.key ",
+            $order,
+            " LIMIT ?12"
+        )
+    };
+}
+
+pub(super) const LIST_OLDEST: &str = scan!("list_oldest", "", ">", "ASC");
+pub(super) const LIST_NEWEST: &str = scan!("list_newest", "", "<", "DESC");
+pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", " AND e.attention = ?13", ">", "ASC");
+pub(super) const LIST_OPEN_NEWEST: &str = scan!("list_open_newest", " AND e.attention = ?13", "<", "DESC");
+
+pub(super) const CONSUMERS: &str = "\
+-- ledger.consumers
+SELECT n.name FROM consumers n
+WHERE n.name > ?1 AND EXISTS (SELECT 1 FROM entries e WHERE e.consumer = n.no)
+ORDER BY n.name LIMIT ?2";
+
+pub(super) const SUMMARY: &str = "\
+-- ledger.summary
+SELECT e.attention AS state, e.cause, count(*) AS count, min(e.created_at) AS oldest,
+       count(*) FILTER (WHERE e.attention <= 3 AND ?2 > 0 AND e.attempts >= ?2 - 1) AS near,
+       count(*) FILTER (WHERE e.attention = 2 AND e.lease_until + e.grace <= ?3) AS expired,
+       min(e.lease_until + e.grace) FILTER (WHERE e.attention = 2 AND e.lease_until + e.grace <= ?3)
+           AS expired_since
+FROM consumers n CROSS JOIN entries e
+WHERE n.name = ?1 AND e.consumer = n.no AND e.attention IN (1, 2, 3, 5, 6)
+GROUP BY e.attention, e.cause
+ORDER BY e.attention, e.cause";
+
+/// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
+pub(super) const SAMPLED: &str = "\
+-- ledger.sampled
+WITH sample AS MATERIALIZED (SELECT key, consumer, state FROM entries ORDER BY key LIMIT ?1)
+SELECT n.name, (SELECT count(*) FROM sample) AS sampled, (SELECT max(key) FROM sample) AS last_key,
+       count(*) FILTER (WHERE s.state = 4) AS completed
+FROM sample s JOIN consumers n ON n.no = s.consumer
+GROUP BY n.name";
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    listing: Listing,
+) -> Result<Listed, StoreError> {
+    let open: Vec<Option<i16>> = match listing.filter.by_attention() {
+        true => listing.filter.states.iter().copied().map(Some).collect(),
+        false => vec![None],
+    };
+    let mut scanned: Vec<(StoreTime, KeyHash, bool)> = Vec::new();
+    for state in open {
+        scanned.extend(scan(&mut *connection, &listing, state, reading).await?);
+    }
+    scanned.sort_unstable_by_key(|(at, key, _)| (*at, *key));
+    if listing.newest_first {
+        scanned.reverse();
+    }
+    let most = usize::try_from(LOOKED_AT_MAX).unwrap_or(usize::MAX);
+    scanned.truncate(most);
+    let looked_at = i64::try_from(scanned.len()).unwrap_or(i64::MAX);
+    let ended = scanned.last().map(|(at, key, _)| (*at, *key));
+    let shown: Vec<(StoreTime, KeyHash)> = scanned
+        .into_iter()
+        .filter_map(|(at, key, fits)| fits.then_some((at, key)))
+        .take(listing.limit)
+        .collect();
+    let mut rows: Vec<SqliteRow> = Vec::with_capacity(shown.len());
+    for (_, key) in &shown {
+        let query = sqlx::query(sql::LOAD).bind(*key);
+        rows.extend(query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?);
+    }
+    let next = Listed::place(listing.limit, &shown, looked_at, ended);
+    Ok(Listed { reading, entries: readable(&rows), next })
+}
+
+async fn scan(
+    connection: impl SqliteExecutor<'_>,
+    listing: &Listing,
+    state: Option<i16>,
+    reading: Reading,
+) -> Result<Vec<(StoreTime, KeyHash, bool)>, StoreError> {
+    let EntryFilter { consumer, source, id_prefix, states, causes, expired, created_from, created_until } =
+        listing.filter.clone();
+    let statement = match (state.is_some(), listing.newest_first) {
+        (false, false) => LIST_OLDEST,
+        (false, true) => LIST_NEWEST,
+        (true, false) => LIST_OPEN_OLDEST,
+        (true, true) => LIST_OPEN_NEWEST,
+    };
+    let (at, key) = listing.place();
+    let query = sqlx::query(statement)
+        .bind(consumer)
+        .bind(at.micros())
+        .bind(key)
+        .bind(created_from.micros())
+        .bind(source)
+        .bind(id_prefix)
+        .bind(numbers(&states))
+        .bind(numbers(&causes))
+        .bind(expired)
+        .bind(reading.now.micros())
+        .bind(created_until.micros())
+        .bind(LOOKED_AT_MAX);
+    let query = if let Some(state) = state { query.bind(state) } else { query };
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    let one = |row: &SqliteRow| {
+        let fits = row.get::<Option<bool>, _>("fits");
+        (StoreTime(row.get("created_at")), row.get::<Uuid, _>("key"), fits.unwrap_or(false))
+    };
+    Ok(rows.iter().map(one).collect())
+}
+
+/// Numbers as a text in which each is found between two commas; nothing where there are none.
+fn numbers(all: &[i16]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    all.iter().fold(String::from(","), |text, number| format!("{text}{number},"))
+}
+
+pub(super) async fn names_of_consumers(
+    connection: &mut SqliteConnection,
+    after: String,
+    limit: usize,
+) -> Result<Vec<String>, StoreError> {
+    let query = sqlx::query(CONSUMERS).bind(after).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.iter().map(|row| row.get("name")).collect())
+}
+
+pub(super) async fn count(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    consumers: Vec<(String, i32)>,
+) -> Result<Summary, StoreError> {
+    let (mut counts, mut expired) = (Vec::new(), Vec::new());
+    for (consumer, max_attempts) in &consumers {
+        let query =
+            sqlx::query(SUMMARY).bind(consumer.clone()).bind(*max_attempts).bind(reading.now.micros());
+        let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        for row in &rows {
+            let number: i64 = row.get("expired");
+            if number > 0 {
+                let since = StoreTime(row.get("expired_since"));
+                expired.push(Expired { consumer: consumer.clone(), count: number, since });
+            }
+            let Some(state) = state_of(row.get("state"), row.get("cause")) else {
+                tracing::error!("entries are in a state that can not be read");
+                continue;
+            };
+            counts.push(Count {
+                consumer: consumer.clone(),
+                state,
+                count: row.get("count"),
+                oldest: StoreTime(row.get("oldest")),
+                near_exhaustion: row.get("near"),
+            });
+        }
+    }
+    let query = sqlx::query(SAMPLED).bind(SAMPLE);
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    let (mut completed, mut estimated) = (Vec::new(), false);
+    for row in &rows {
+        let (consumer, found): (String, i64) = (row.get("name"), row.get("completed"));
+        estimated = row.get::<i64, _>("sampled") >= SAMPLE;
+        if consumers.iter().any(|(asked, _)| *asked == consumer) {
+            completed.push((consumer, if estimated { scaled(found, row.get("last_key")) } else { found }));
+        }
+    }
+    Ok(Summary { reading, counts, expired, completed, estimated })
+}
+
+const _: () =
+    assert!(COMPLETED == 4 && IN_PROGRESS == 2, "the statements name these states by their numbers");
