@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
 
 pub use clock::{Clock, SystemClock};
-pub use postgres::statements::ALL as POSTGRES_STATEMENTS;
+pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_SETTINGS};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};
 pub use sqlite::SqliteStore;
