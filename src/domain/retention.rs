@@ -65,6 +65,12 @@ pub(super) fn first_sweep(policy: &Policy, now: StoreTime) -> StoreTime {
     now + policy.retention + PURGE_MARGIN + SWEEP_SLACK
 }
 
+/// When the purge first looks at an entry that is stored as completed.
+#[must_use]
+pub(super) fn first_look(retain_until: StoreTime) -> StoreTime {
+    retain_until + PURGE_MARGIN
+}
+
 /// Whether an entry may be forgotten, by its own promise and by the policy as it stands now.
 ///
 /// `token_clock` is the store's clock plus `token_offset`.

@@ -2,6 +2,8 @@
 //! again for the losers of a race. It answers only after the commit.
 
 mod batch;
+mod bulk;
+mod import;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod jobs;
@@ -18,13 +20,15 @@ mod worker;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, StoreTime};
 use crate::store::{AuditEvent, AuditListing, Listing, PolicyVersion, Reading, Store, StoreError, Summary};
 
+pub use bulk::{Progress, RedriveOrder, RedriveOutcome, Told};
+pub use import::{Fate, Fates, ImportOrder};
 pub use operator::{Carried, Order};
 use policies::Live;
 pub use policies::{Policies, adopt};
@@ -60,9 +64,16 @@ struct Inner {
     reader: reader::Reader,
     operator: operator::Operator,
     healthy: watch::Receiver<bool>,
+    /// Imports and bulk redrives that may still begin.
+    bulk: Arc<Semaphore>,
+    /// Long operations end; all else goes on.
+    draining: CancellationToken,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
+
+/// How many imports and bulk redrives one server carries out at once.
+pub(super) const BULK_MAX: usize = 4;
 
 /// What every task of the ledger shares.
 #[derive(Clone)]
@@ -135,6 +146,8 @@ impl Ledger {
             reader,
             operator,
             healthy,
+            bulk: Arc::new(Semaphore::new(BULK_MAX)),
+            draining: stop.child_token(),
             stop,
             tasks,
         };
@@ -235,6 +248,14 @@ impl Ledger {
         self.inner.operator.change(order).await
     }
 
+    /// Stores messages that were processed elsewhere as completed.
+    ///
+    /// # Errors
+    /// Those of the store; single messages are refused in the answer.
+    pub async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
+        self.inner.operator.import(order).await
+    }
+
     /// Sets or deletes a consumer's policy; what is in force then, and whether it was so before.
     ///
     /// # Errors
@@ -276,6 +297,16 @@ impl Ledger {
     #[must_use]
     pub fn health(&self) -> watch::Receiver<bool> {
         self.inner.healthy.clone()
+    }
+
+    /// Ends what may go on for long: imports and bulk redrives. All else goes on.
+    pub fn drain(&self) {
+        self.inner.draining.cancel();
+    }
+
+    /// Resolves when long operations shall end.
+    pub async fn draining(&self) {
+        self.inner.draining.cancelled().await;
     }
 
     /// Takes nothing more, finishes what was accepted, and ends.

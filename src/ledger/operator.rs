@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::import::{self, Fates, ImportOrder};
 use super::jobs::{ANSWER_WITHIN, Reply, answer_change, answer_read, opened};
 use super::policies::{Live, Policies, load};
 use super::policy::{self, PolicyOrder};
@@ -27,6 +28,8 @@ use crate::store::{
 const WAITING_MAX: usize = 64;
 /// How often each replica looks for policies that others have set.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
+/// The name in the audit of an operation on many entries; each of them has its own event besides.
+const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
 /// How often a change may lose against claims before it is refused.
 const ROUNDS_MAX: usize = 8;
 
@@ -58,7 +61,33 @@ pub struct Carried {
     pub replayed: bool,
 }
 
+/// An operation on many entries, about to begin or to go on.
+#[derive(Clone, Debug)]
+pub(super) struct Begin {
+    /// The operator's id of the operation.
+    pub(super) operation_id: String,
+    /// Who, as authenticated.
+    pub(super) actor: String,
+    /// Why.
+    pub(super) reason: String,
+    /// The consumer.
+    pub(super) consumer: String,
+    /// What was asked for: the same in each call of the operation.
+    pub(super) asked: String,
+}
+
+/// An operation that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Began {
+    /// When, by the store's clock.
+    pub(super) at: StoreTime,
+    /// How many entries it has changed by now.
+    pub(super) done: i64,
+}
+
 enum Job {
+    Begin(Box<Begin>, Reply<Began>),
+    Import(Box<ImportOrder>, Reply<Fates>),
     Change(Box<Order>, Reply<Carried>),
     Audit(AuditListing, Reply<Vec<AuditEvent>>),
     Policy(Box<PolicyOrder>, Reply<(Arc<Policies>, bool)>),
@@ -85,6 +114,18 @@ impl Operator {
     pub(super) async fn change(&self, order: Order) -> Result<Carried, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Change(Box::new(order), reply))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    pub(super) async fn begin(&self, begin: Begin) -> Result<Began, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Begin(Box::new(begin), reply))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    pub(super) async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Import(Box::new(order), reply))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -163,6 +204,16 @@ async fn run(
                 let work = async { change(opened(&*store, &mut session).await?, &policies, &order).await };
                 answer_change(reply, work).await
             }
+            Job::Begin(order, reply) => {
+                let work = async { begin(opened(&*store, &mut session).await?, &order).await };
+                answer_change(reply, work).await
+            }
+            Job::Import(order, reply) => {
+                let work = async {
+                    import::carry_out(opened(&*store, &mut session).await?, &policies, &order).await
+                };
+                answer_change(reply, work).await
+            }
             Job::Policy(order, reply) => {
                 let work =
                     async { policy::set(opened(&*store, &mut session).await?, &policies, &order).await };
@@ -197,6 +248,48 @@ async fn run(
 async fn reload(session: &mut dyn Session, policies: &Live) -> Result<(), StoreError> {
     policies.replace(load(&policies.file, session).await?);
     Ok(())
+}
+
+/// Writes down that an operation begins, or finds that it has.
+async fn begin(session: &mut dyn Session, order: &Begin) -> Result<Result<Began, Rejection>, StoreError> {
+    for _ in 0..ROUNDS_MAX {
+        if let Some(event) = session.audited(&order.operation_id).await? {
+            if event.action != REDRIVE_ENTRIES || event.after.as_deref() != Some(&order.asked) {
+                return Ok(Err(used_before("operation_id")));
+            }
+            let done = session.audited_under(&format!("{}/", order.operation_id)).await?;
+            return Ok(Ok(Began { at: event.at, done }));
+        }
+        let reading = session.load(&[]).await?.reading;
+        let event = AuditEvent {
+            request_id: order.operation_id.clone(),
+            at: reading.now,
+            actor: order.actor.clone(),
+            action: REDRIVE_ENTRIES.to_owned(),
+            consumer: order.consumer.clone(),
+            key: None,
+            reason: order.reason.clone(),
+            before: None,
+            after: Some(order.asked.clone()),
+        };
+        match crash::around(session.change(&Write::Nothing, &event)).await {
+            Ok(Outcome::Done) => return Ok(Ok(Began { at: reading.now, done: 0 })),
+            // Another call of the operation came in between: look again.
+            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Err(Rejection::new(
+        Reason::Overloaded,
+        "too many callers begin this operation; nothing was changed: try again later",
+    )))
+}
+
+fn used_before(field: &str) -> Rejection {
+    Rejection::invalid(vec![Violation {
+        field: field.into(),
+        description: "was used before for another request: each request has an id of its own".into(),
+    }])
 }
 
 /// Looks, decides and writes, until nobody came in between.
@@ -290,10 +383,7 @@ async fn replay(
     event: &AuditEvent,
 ) -> Result<Result<Carried, Rejection>, StoreError> {
     if event.key != Some(order.key.hash()) || event.action != action_word(&order.change.action) {
-        return Ok(Err(Rejection::invalid(vec![Violation {
-            field: "request_id".into(),
-            description: "was used before for another request: each request has an id of its own".into(),
-        }])));
+        return Ok(Err(used_before("request_id")));
     }
     Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried { reading, entry, replayed: true }))
 }

@@ -3,6 +3,7 @@
 use tonic::{Request, Response, Status};
 
 use super::auth;
+use super::bulk;
 use super::convert;
 use super::entries;
 use super::errors::{self, During};
@@ -16,8 +17,6 @@ use crate::ledger::{Ledger, Order, PolicyOrder};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
-type Pages<T> = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<T, Status>> + Send>>;
-
 pub(super) struct AdminRpc {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
@@ -61,22 +60,35 @@ impl AdminService for AdminRpc {
         Ok(Response::new(summary.map_err(|rejection| refuse(&rejection))?))
     }
 
-    type RedriveEntriesStream = Pages<proto::RedriveEntriesResponse>;
+    type RedriveEntriesStream = bulk::Answers<proto::RedriveEntriesResponse>;
 
     async fn redrive_entries(
         &self,
-        _request: Request<proto::RedriveEntriesRequest>,
+        request: Request<proto::RedriveEntriesRequest>,
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
-        Err(Status::unimplemented("base"))
+        let actor = auth::caller(request.metadata()).principal;
+        let order = bulk::redrive(request.get_ref(), &actor, &self.limits);
+        let order = order.map_err(|rejection| refuse(&rejection))?;
+        let told = self.ledger.redrive_all(order).await.map_err(|rejection| refuse(&rejection))?;
+        Ok(Response::new(bulk::told(told)))
     }
 
-    type ImportEntriesStream = Pages<proto::ImportEntriesResponse>;
+    type ImportEntriesStream = bulk::Answers<proto::ImportEntriesResponse>;
 
     async fn import_entries(
         &self,
-        _request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
+        request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        Err(Status::unimplemented("base"))
+        let actor = auth::caller(request.metadata()).principal;
+        let permit = self.ledger.bulk_permit().map_err(|rejection| refuse(&rejection))?;
+        let intake = bulk::Intake {
+            ledger: self.ledger.clone(),
+            limits: self.limits,
+            actor,
+            incoming: request.into_inner(),
+            _permit: permit,
+        };
+        Ok(Response::new(intake.answers()))
     }
 
     async fn get_retention_status(
@@ -235,6 +247,6 @@ impl AdminRpc {
     }
 }
 
-fn refuse(rejection: &Rejection) -> Status {
+pub(super) fn refuse(rejection: &Rejection) -> Status {
     errors::status(rejection, During::Other)
 }

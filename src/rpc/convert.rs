@@ -298,6 +298,14 @@ fn shown(instant: StoreTime) -> prost_types::Timestamp {
     timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
 }
 
+pub(super) fn key(key: &Key) -> proto::EntryKey {
+    proto::EntryKey {
+        consumer: key.consumer().to_owned(),
+        source: key.source().to_owned(),
+        id: key.id().to_owned(),
+    }
+}
+
 /// An entry as operators see it: without token and `claim_id`.
 pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
@@ -308,11 +316,7 @@ pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         owner: String::new(),
     });
     proto::Entry {
-        key: Some(proto::EntryKey {
-            consumer: entry.key.consumer().to_owned(),
-            source: entry.key.source().to_owned(),
-            id: entry.key.id().to_owned(),
-        }),
+        key: Some(key(&entry.key)),
         state: state(entry.state).into(),
         cause: cause(entry.state).into(),
         closed_by: closed_by(entry.closed_by).into(),

@@ -118,14 +118,21 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
         return response;
     }
     let Some(status) = Status::from_header_map(response.headers()) else { return response };
-    let rejection = match status.code() {
+    let Some(rejection) = rejection(&status, options.bytes_max) else { return response };
+    let mut explained = errors::status(&rejection, during).into_http();
+    if let Some(known) = response.headers().get(ACCEPTED) {
+        explained.headers_mut().insert(ACCEPTED, known.clone());
+    }
+    explained
+}
+
+/// What the framework means by an error of its own; none: it is not one of those.
+pub(super) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
+    Some(match status.code() {
         // The second: larger than that once it is unpacked.
         Code::OutOfRange | Code::ResourceExhausted => Rejection::new(
             Reason::TooLarge,
-            format!(
-                "the request is larger than {} bytes; nothing was changed: send less at once",
-                options.bytes_max
-            ),
+            format!("the request is larger than {bytes_max} bytes; nothing was changed: send less at once"),
         ),
         // The services explain themselves: whatever else is "internal" was said on reading the request.
         Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),
@@ -149,13 +156,8 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
         | Code::Aborted
         | Code::Unavailable
         | Code::DataLoss
-        | Code::Unauthenticated => return response,
-    };
-    let mut explained = errors::status(&rejection, during).into_http();
-    if let Some(known) = response.headers().get(ACCEPTED) {
-        explained.headers_mut().insert(ACCEPTED, known.clone());
-    }
-    explained
+        | Code::Unauthenticated => return None,
+    })
 }
 
 /// What is wrong with a request that can not be read, from the words of tonic and prost.

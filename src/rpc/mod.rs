@@ -3,6 +3,7 @@
 mod accept;
 mod admin;
 mod auth;
+mod bulk;
 mod convert;
 mod edge;
 mod entries;
@@ -93,6 +94,7 @@ pub async fn serve(
     health.set_serving(false);
     sleep(options.drain_wait).await;
     health.end();
+    ledger.drain();
     let _gone = close.send(());
     let drain = async {
         let ended = server.as_mut().await;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 
-use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
+use crate::domain::{Arrival, Entry, Key, KeyHash, Span, State, StoreTime};
 
 pub use clock::{Clock, SystemClock};
 pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_SETTINGS};
@@ -179,6 +179,8 @@ pub enum Write {
     Insert(Box<Entry>),
     /// The entry goes, where its version is still this one.
     Delete(KeyHash, i64),
+    /// No entry changes: the event itself is what is kept.
+    Nothing,
 }
 
 /// A version of a consumer's own policy.
@@ -290,6 +292,13 @@ pub trait Session: Send {
     /// Writes an operator's change and its audit event, both or neither.
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError>;
 
+    /// Stores entries as completed where there is none, and the audit event of all of them: either all or
+    /// nothing. Slices hold at most [`ROWS_MAX`] rows, sorted by key, each key once.
+    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError>;
+
+    /// How many audit events have a request id that begins with this.
+    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError>;
+
     /// The audit event of a request.
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
 
@@ -321,6 +330,12 @@ pub trait Session: Send {
 
     /// Puts retentions in force; a window floor never falls.
     async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError>;
+}
+
+/// The number of a state: that of `EntryState`.
+#[must_use]
+pub fn state_number(state: State) -> i16 {
+    row::state_numbers(state).0
 }
 
 /// The highest reading of clock + offset that this process has seen, shared by its sessions.

@@ -218,7 +218,7 @@ impl Row {
 }
 
 /// The numbers of `EntryState` and `ParkCause`.
-fn state_numbers(state: State) -> (i16, i16) {
+pub(super) fn state_numbers(state: State) -> (i16, i16) {
     match state {
         State::Received => (1, 0),
         State::InProgress => (2, 0),

@@ -16,6 +16,7 @@ mod harness;
 mod admin;
 mod architecture;
 mod batches;
+mod bulk;
 mod cancel;
 mod claim_table;
 mod claims;

@@ -9,7 +9,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::rt::wander;
 use super::tally::Tally;
-use crate::domain::{ClosedBy, Entry, Key, KeyHash, State, StoreTime};
+use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
     PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, Write,
@@ -241,6 +241,14 @@ impl Session for DiskSession {
 
     async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {
         Ok(Outcome::Lost)
+    }
+
+    async fn import(&mut self, _: &[Arrival], _: &AuditEvent) -> Result<Outcome, StoreError> {
+        Ok(Outcome::Lost)
+    }
+
+    async fn audited_under(&mut self, _: &str) -> Result<i64, StoreError> {
+        Ok(0)
     }
 
     async fn audited(&mut self, _: &str) -> Result<Option<AuditEvent>, StoreError> {

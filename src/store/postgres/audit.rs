@@ -1,10 +1,10 @@
 //! Operators' changes, each in one transaction with its audit event.
 
-use sqlx::Executor as _;
+use sqlx::{Executor as _, Row as _};
 
 use super::errors::of_sqlx;
 use super::{PgSession, sql};
-use crate::domain::StoreTime;
+use crate::domain::{Arrival, Entry, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow};
 use crate::store::{
     AuditEvent, AuditListing, Outcome, PolicyVersion, Remembered, Session as _, StoreError, Write,
@@ -60,6 +60,7 @@ impl PgSession {
         }
         let written = match write {
             Write::Replace(entry) => self.replace(std::slice::from_ref(entry)).await? == [true],
+            Write::Nothing => true,
             Write::Delete(key, version) => self.purge(&[(*key, *version)]).await? == 1,
             Write::Insert(entry) => {
                 // The insert knows only first grants; the rest of the row follows.
@@ -76,6 +77,47 @@ impl PgSession {
             }
         };
         Ok(if written { Outcome::Done } else { Outcome::Lost })
+    }
+
+    pub(super) async fn import_in_one(
+        &mut self,
+        arrivals: &[Arrival],
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        let fresh: Vec<Entry> = arrivals.iter().map(|arrival| arrival.entry().clone()).collect();
+        self.learn_names(&fresh).await?;
+        self.plain("BEGIN").await?;
+        let outcome = self.import_within_transaction(arrivals, &fresh, event).await;
+        self.end(outcome).await
+    }
+
+    async fn import_within_transaction(
+        &mut self,
+        arrivals: &[Arrival],
+        fresh: &[Entry],
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(Outcome::Repeated);
+        }
+        // The insert knows only first grants; the rest of the rows follows.
+        let inserted = self.insert(fresh, StoreTime::MAX).await?;
+        let mut entries = Vec::with_capacity(arrivals.len());
+        for (arrival, token) in arrivals.iter().zip(inserted.tokens) {
+            let Some(token) = token else { return Ok(Outcome::Lost) };
+            let token_clock = token.saturating_sub(arrival.entry().token);
+            let mut entry = arrival.clone().stamped(inserted.reading.now, token_clock);
+            entry.version += 1;
+            entries.push(entry);
+        }
+        let replaced = self.replace(&entries).await?;
+        Ok(if replaced.iter().all(|done| *done) { Outcome::Done } else { Outcome::Lost })
+    }
+
+    pub(super) async fn count_audited(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        let query = self.query(sql::AUDITED_UNDER).bind(prefix.to_owned());
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        row.try_get(0).map_err(of_sqlx)
     }
 
     pub(super) async fn add_policy_in_one(

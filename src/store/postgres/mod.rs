@@ -23,7 +23,7 @@ use super::{
     PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
     in_order,
 };
-use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
+use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
 use statements as sql;
 
@@ -311,6 +311,14 @@ impl Session for PgSession {
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
         self.change_in_one(write, event).await
+    }
+
+    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
+        self.import_in_one(arrivals, event).await
+    }
+
+    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        self.count_audited(prefix).await
     }
 
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {

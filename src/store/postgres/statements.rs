@@ -35,6 +35,7 @@ pub const ALL: &[&str] = &[
     REMEMBER,
     AUDIT_ADD,
     AUDITED,
+    AUDITED_UNDER,
     AUDIT,
     POLICY_ADD,
     POLICIES,
@@ -221,6 +222,11 @@ pub(super) const AUDITED: &str = "\
 -- ledger.audited
 SELECT request_id, at, actor, action, consumer, key, reason, before, after
 FROM ledger.audit WHERE request_id = $1";
+
+/// What follows the prefix in the ids of an operation's entries are digits and letters: all below the tilde.
+pub(super) const AUDITED_UNDER: &str = "\
+-- ledger.audited_under
+SELECT count(*) FROM ledger.audit WHERE request_id > $1 AND request_id < $1 || '~'";
 
 pub(super) const AUDIT: &str = "\
 -- ledger.audit

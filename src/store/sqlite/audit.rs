@@ -1,10 +1,10 @@
 //! Operators' changes, each in one transaction with its audit event.
 
-use sqlx::SqliteConnection;
+use sqlx::{Row as _, SqliteConnection};
 
 use super::errors::of_sqlx;
 use super::{insert, number, remember, replace, sql};
-use crate::domain::StoreTime;
+use crate::domain::{Arrival, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
 use crate::store::{
     AuditEvent, AuditListing, Outcome, PolicyVersion, Reading, Remembered, StoreError, Write,
@@ -22,6 +22,7 @@ pub(super) async fn change(
     }
     let written = match write {
         Write::Replace(entry) => replace(connection, &Row::from(entry.as_ref())).await?,
+        Write::Nothing => true,
         Write::Delete(key, version) => {
             let query = sqlx::query(sql::PURGE).bind(*key).bind(*version).bind(reading.token_clock());
             let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
@@ -40,6 +41,41 @@ pub(super) async fn change(
     }
     add_event(connection, event).await?;
     Ok(Outcome::Done)
+}
+
+/// What is not written whole is not written at all: nothing is done before every key is known to be absent.
+pub(super) async fn import(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    arrivals: Vec<Arrival>,
+    event: AuditEvent,
+) -> Result<Outcome, StoreError> {
+    if audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(Outcome::Repeated);
+    }
+    for arrival in &arrivals {
+        let query = sqlx::query(sql::LOAD).bind(arrival.entry().key.hash());
+        if query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?.is_some() {
+            return Ok(Outcome::Lost);
+        }
+    }
+    for arrival in arrivals {
+        // The insert knows only first grants; the rest of the row follows.
+        let mut entry = arrival.stamped(reading.now, reading.token_clock());
+        insert(connection, &Row::from(&entry)).await?;
+        entry.version += 1;
+        replace(connection, &Row::from(&entry)).await?;
+    }
+    add_event(connection, event).await?;
+    Ok(Outcome::Done)
+}
+
+pub(super) async fn count_audited(
+    connection: &mut SqliteConnection,
+    prefix: String,
+) -> Result<i64, StoreError> {
+    let query = sqlx::query(sql::AUDITED_UNDER).bind(prefix);
+    Ok(query.fetch_one(connection).await.map_err(|error| of_sqlx(&error))?.get(0))
 }
 
 async fn add_event(connection: &mut SqliteConnection, event: AuditEvent) -> Result<(), StoreError> {

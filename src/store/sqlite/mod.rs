@@ -25,7 +25,7 @@ use super::{
     Outcome, PolicyVersion, Reading, Remembered, Session, Store, StoreError, Summary, UNREADABLE_AGAIN,
     Write,
 };
-use crate::domain::{Entry, Key, KeyHash, Span, StoreTime};
+use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
 use errors::{of_commit, of_sqlx};
 use statements as sql;
 
@@ -320,6 +320,26 @@ impl Session for SqliteSession {
                 audit::change(connection, reading, &write, event).await
             })
         });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
+        let (arrivals, event) = (arrivals.to_vec(), event.clone());
+        let work: Work<Outcome> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                if reading.behind() {
+                    return Err(StoreError::NotApplied(Fault::ClockBehind));
+                }
+                audit::import(connection, reading, arrivals, event).await
+            })
+        });
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        let prefix = prefix.to_owned();
+        let work: Work<i64> =
+            Box::new(move |connection, _| Box::pin(audit::count_audited(connection, prefix)));
         Ok(self.transaction(work).await?.1)
     }
 

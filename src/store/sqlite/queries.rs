@@ -75,9 +75,10 @@ pub(super) async fn list(
     reading: Reading,
     listing: Listing,
 ) -> Result<Listed, StoreError> {
-    let open: Vec<Option<i16>> = match listing.filter.by_attention() {
-        true => listing.filter.states.iter().copied().map(Some).collect(),
-        false => vec![None],
+    let open: Vec<Option<i16>> = if listing.filter.by_attention() {
+        listing.filter.states.iter().copied().map(Some).collect()
+    } else {
+        vec![None]
     };
     let mut scanned: Vec<(StoreTime, KeyHash, bool)> = Vec::new();
     for state in open {

@@ -31,6 +31,7 @@ pub const ALL: &[&str] = &[
     REMEMBER,
     AUDIT_ADD,
     AUDITED,
+    AUDITED_UNDER,
     AUDIT,
     POLICY_ADD,
     POLICIES,
@@ -144,6 +145,11 @@ pub(super) const AUDITED: &str = "\
 -- ledger.audited
 SELECT request_id, at, actor, action, consumer, key, reason, before, after
 FROM audit WHERE request_id = ?1";
+
+/// What follows the prefix in the ids of an operation's entries are digits and letters: all below the tilde.
+pub(super) const AUDITED_UNDER: &str = "\
+-- ledger.audited_under
+SELECT count(*) FROM audit WHERE request_id > ?1 AND request_id < ?1 || '~'";
 
 pub(super) const AUDIT: &str = "\
 -- ledger.audit

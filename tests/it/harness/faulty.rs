@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use idempotency_ledger::domain::{Entry, Key, KeyHash, StoreTime};
+use idempotency_ledger::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
     AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, Outcome, PolicyVersion,
     Reading, Remembered, Session, Store, StoreError, Summary, Write,
@@ -218,6 +218,14 @@ impl Session for FaultySession {
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
         carried_out!(self.plan, false, self.inner.change(write, event))
+    }
+
+    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
+        carried_out!(self.plan, false, self.inner.import(arrivals, event))
+    }
+
+    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        self.inner.audited_under(prefix).await
     }
 
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {

@@ -1,0 +1,288 @@
+//! Redriving all that fits a filter: page by page, entry by entry, each with its own audit event, no faster
+//! than was asked for, for as long as somebody listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::operator::{Begin, Order};
+use super::rt::{Instant, sleep, spawn};
+use super::{Ages, Counted, Ledger};
+use crate::domain::{Action, Change, Context, Entry, Key, Reason, Rejection, State, StoreTime, operate};
+use crate::store::{EntryFilter, Listing, Reading};
+
+/// How many entries one look brings.
+const PAGE: usize = 100;
+/// How often the listener hears of it at least.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How many tidings may wait for the listener.
+const TOLD_MAX: usize = 2;
+/// How often an entry is tried again while the operators' queue is full.
+const TRIES_MAX: usize = 20;
+const TRY_AFTER: Duration = Duration::from_millis(100);
+
+/// An operator's request.
+#[derive(Clone, Debug)]
+pub struct RedriveOrder {
+    /// Which entries.
+    pub filter: EntryFilter,
+    /// And of what age.
+    pub ages: Ages,
+    /// The filter as it was asked for, to tell whether a repeat is one.
+    pub asked: String,
+    /// The operator's id of the operation.
+    pub operation_id: String,
+    /// Who, as authenticated.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// Change nothing.
+    pub dry_run: bool,
+    /// Entries a second, at the most.
+    pub rate: u32,
+    /// Entries, at the most, over all calls of the operation.
+    pub maximum: i64,
+    /// The next claims may bring other payloads.
+    pub drop_fingerprint: bool,
+}
+
+/// What became of one entry.
+#[derive(Clone, Debug)]
+pub struct RedriveOutcome {
+    /// The key.
+    pub key: Key,
+    /// The state that it was in.
+    pub state: State,
+    /// Why it was not redriven; none: it was.
+    pub rejected: Option<Rejection>,
+}
+
+/// How far the operation is.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// What became of the entries since it was last told.
+    pub outcomes: Vec<RedriveOutcome>,
+    /// How many were redriven by the operation, by earlier calls too.
+    pub redriven: i64,
+    /// How many were refused in this call.
+    pub refused: i64,
+    /// How many can still be redriven, at the most.
+    pub at_most_left: i64,
+    /// There is nothing more to do.
+    pub finished: bool,
+    /// Since the maximum is reached.
+    pub maximum_reached: bool,
+}
+
+/// What the listener hears.
+pub type Told = Result<Progress, Rejection>;
+
+impl Ledger {
+    /// Redrives all that fits, and tells how far it is; ends when the receiver is dropped.
+    ///
+    /// # Errors
+    /// An operation id that was used for something else, too many operations at once, and those of the store.
+    pub async fn redrive_all(&self, order: RedriveOrder) -> Result<mpsc::Receiver<Told>, Rejection> {
+        let permit = self.bulk_permit()?;
+        let began = if order.dry_run {
+            None
+        } else {
+            let begin = Begin {
+                operation_id: order.operation_id.clone(),
+                actor: order.actor.clone(),
+                reason: order.reason.clone(),
+                consumer: order.filter.consumer.clone(),
+                asked: order.asked.clone(),
+            };
+            Some(self.inner.operator.begin(begin).await?)
+        };
+        let (_, summary) = self.count(Counted::One(order.filter.consumer.clone())).await?;
+        let fits = |state: State| {
+            let number = crate::store::state_number(state);
+            order.filter.states.contains(&number)
+        };
+        let standing = summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum();
+        let (tell, told) = mpsc::channel(TOLD_MAX);
+        let redriven = began.as_ref().map_or(0, |began| began.done);
+        let run = Run {
+            ledger: self.clone(),
+            began: began.map(|began| began.at),
+            standing,
+            progress: Progress { redriven, ..Progress::default() },
+            told_at: Instant::now(),
+            next_at: Instant::now(),
+            tell,
+            order,
+        };
+        let draining = self.inner.draining.clone();
+        spawn(&self.inner.tasks, async move {
+            let tell = run.tell.clone();
+            let failed = tokio::select! {
+                biased;
+                () = draining.cancelled() => Some(Rejection::new(
+                    Reason::Draining,
+                    "this server is shutting down: repeat the same request, and another one goes on from here",
+                )),
+                ended = run.run(permit) => ended.err(),
+            };
+            if let Some(rejection) = failed {
+                let _gone = tell.send(Err(rejection)).await;
+            }
+        });
+        Ok(told)
+    }
+
+    /// The right to one of the few long operations at once.
+    ///
+    /// # Errors
+    /// `OVERLOADED`, `DRAINING`.
+    pub fn bulk_permit(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+        if self.inner.draining.is_cancelled() {
+            return Err(Rejection::new(
+                Reason::Draining,
+                "this server is shutting down: try again, another one answers",
+            ));
+        }
+        Arc::clone(&self.inner.bulk).try_acquire_owned().map_err(|_| {
+            Rejection::new(
+                Reason::Overloaded,
+                format!(
+                    "{} imports and bulk redrives are under way on this server already: try again later",
+                    super::BULK_MAX
+                ),
+            )
+        })
+    }
+}
+
+/// The listener is gone.
+struct Gone;
+
+struct Run {
+    ledger: Ledger,
+    order: RedriveOrder,
+    /// When the operation began; none: it is a dry run.
+    began: Option<StoreTime>,
+    /// How many entries stand in the states of the filter.
+    standing: i64,
+    progress: Progress,
+    told_at: Instant,
+    next_at: Instant,
+    tell: mpsc::Sender<Told>,
+}
+
+impl Run {
+    async fn run(mut self, _permit: OwnedSemaphorePermit) -> Result<(), Rejection> {
+        let mut ages = self.order.ages;
+        let filter = self.order.filter.clone();
+        let mut listing = Listing { filter, newest_first: false, after: None, limit: PAGE };
+        loop {
+            let (carried_out, listed) = self.ledger.list(listing, ages).await?;
+            // From here on the ages are instants.
+            ages = Ages::default();
+            listing = Listing { after: listed.next, ..carried_out };
+            for entry in &listed.entries {
+                if self.began.is_some_and(|began| entry.updated_at > began) {
+                    continue;
+                }
+                if self.progress.redriven >= self.order.maximum {
+                    self.progress.maximum_reached = true;
+                    return self.end().await;
+                }
+                let rejected = self.one(entry, &listed.reading).await?.err();
+                if self.note(entry, rejected).await.is_err() {
+                    return Ok(());
+                }
+            }
+            if listing.after.is_none() {
+                return self.end().await;
+            }
+        }
+    }
+
+    /// One entry; the outer error ends the operation.
+    async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<(), Rejection>, Rejection> {
+        let change = Change {
+            expected_version: entry.version,
+            action: Action::Redrive { drop_fingerprint: self.order.drop_fingerprint, admit: false },
+            force: false,
+        };
+        if self.began.is_none() {
+            let policy = self.ledger.policies_here().of(entry.key.consumer());
+            let context = Context {
+                policy: &policy,
+                now: reading.now,
+                token_offset: reading.token_offset,
+                position: 1,
+                clock_behind: reading.behind(),
+            };
+            return Ok(operate(&entry.key, Some(entry), &change, &context).map(drop));
+        }
+        sleep(self.next_at.saturating_duration_since(Instant::now())).await;
+        self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
+        let order = Order {
+            request_id: format!("{}/{}", self.order.operation_id, entry.key.hash().simple()),
+            actor: self.order.actor.clone(),
+            reason: self.order.reason.clone(),
+            evidence: String::new(),
+            key: entry.key.clone(),
+            change,
+        };
+        for _ in 0..TRIES_MAX {
+            match self.ledger.operate(order.clone()).await {
+                Ok(_) => return Ok(Ok(())),
+                Err(rejection) if rejection.reason == Reason::Overloaded => sleep(TRY_AFTER).await,
+                Err(rejection) if of_the_entry(rejection.reason) => return Ok(Err(rejection)),
+                Err(rejection) => return Err(rejection),
+            }
+        }
+        Err(Rejection::new(
+            Reason::Overloaded,
+            "too many operators' requests wait already: repeat the same request later, and it goes on from here",
+        ))
+    }
+
+    async fn note(&mut self, entry: &Entry, rejected: Option<Rejection>) -> Result<(), Gone> {
+        if rejected.is_none() {
+            self.progress.redriven += 1;
+        } else {
+            self.progress.refused += 1;
+        }
+        self.standing = (self.standing - 1).max(0);
+        self.progress.outcomes.push(RedriveOutcome { key: entry.key.clone(), state: entry.state, rejected });
+        if self.progress.outcomes.len() >= PAGE || self.told_at.elapsed() >= TELL_EVERY {
+            self.tell().await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self) -> Result<(), Gone> {
+        let allowed = (self.order.maximum - self.progress.redriven).max(0);
+        let progress = Progress {
+            outcomes: std::mem::take(&mut self.progress.outcomes),
+            at_most_left: if self.progress.finished { 0 } else { self.standing.min(allowed) },
+            ..self.progress
+        };
+        self.told_at = Instant::now();
+        self.tell.send(Ok(progress)).await.map_err(|_| Gone)
+    }
+
+    async fn end(&mut self) -> Result<(), Rejection> {
+        self.progress.finished = true;
+        let _gone = self.tell().await;
+        Ok(())
+    }
+}
+
+/// Whether a refusal is of this entry alone, so that the operation goes on with the next.
+fn of_the_entry(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::StateNotAllowed
+            | Reason::VersionMismatch
+            | Reason::EntryNotFound
+            | Reason::KeyCollision
+            | Reason::EntryUnreadable
+    )
+}

@@ -1,0 +1,160 @@
+//! An import's messages: what is absent is stored as COMPLETED, with one audit event for all of them.
+
+use uuid::Uuid;
+
+use super::policies::Live;
+use crate::crash;
+use crate::domain::{Arrival, Context, Import, Imported, Key, Reason, Rejection, import};
+use crate::store::{AuditEvent, Fault, Found, Outcome, Reading, Session, StoreError};
+
+/// How often an import may lose against claims before it is refused.
+const ROUNDS_MAX: usize = 8;
+
+/// A part of an import.
+#[derive(Clone, Debug)]
+pub struct ImportOrder {
+    /// The operator's id of the import.
+    pub operation_id: String,
+    /// Who, as authenticated.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// The messages, each key once; at most [`crate::store::ROWS_MAX`].
+    pub rows: Vec<(Key, Import)>,
+}
+
+/// What became of one message of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is stored.
+    Stored,
+    /// It was there already.
+    AlreadyCompleted,
+    /// It would be forgotten at once.
+    RetentionOver,
+}
+
+/// The fate of each message, in their order.
+pub type Fates = Vec<Result<Fate, Rejection>>;
+
+/// Looks, decides and writes, until nobody came in between.
+pub(super) async fn carry_out(
+    session: &mut dyn Session,
+    policies: &Live,
+    order: &ImportOrder,
+) -> Result<Result<Fates, Rejection>, StoreError> {
+    let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
+    for _ in 0..ROUNDS_MAX {
+        let loaded = session.load(&keys).await?;
+        let mut arrivals = Vec::new();
+        let fates: Fates = order
+            .rows
+            .iter()
+            .zip(loaded.found)
+            .map(|((key, row), found)| {
+                let position = i64::try_from(arrivals.len()).unwrap_or(0) + 1;
+                let imported = decide(policies, &loaded.reading, position, key, row, found)?;
+                Ok(match imported {
+                    Imported::Stored(arrival) => {
+                        arrivals.push(*arrival);
+                        Fate::Stored
+                    }
+                    Imported::AlreadyCompleted => Fate::AlreadyCompleted,
+                    Imported::RetentionOver => Fate::RetentionOver,
+                })
+            })
+            .collect();
+        if arrivals.is_empty() {
+            return Ok(Ok(fates));
+        }
+        // By key, as every statement that writes.
+        arrivals.sort_by_key(|arrival| arrival.entry().key.hash());
+        let event = event(order, &loaded.reading, &arrivals);
+        match crash::around(session.import(&arrivals, &event)).await {
+            Ok(Outcome::Done) => {
+                tracing::info!(
+                    stored = arrivals.len(),
+                    request_id = event.request_id,
+                    actor = event.actor,
+                    "entries were imported"
+                );
+                return Ok(Ok(fates));
+            }
+            // Somebody claimed one of them in between: look again.
+            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
+            Err(StoreError::NotApplied(Fault::ClockBehind)) => {
+                return Ok(Err(Rejection::new(
+                    Reason::StoreClockBehind,
+                    "the store's clock runs behind what it showed before; nothing was stored: wait until it has \
+                     caught up",
+                )));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Err(Rejection::new(
+        Reason::Overloaded,
+        "too many callers claim what is imported; nothing was stored: try again later",
+    )))
+}
+
+fn decide(
+    policies: &Live,
+    reading: &Reading,
+    position: i64,
+    key: &Key,
+    row: &Import,
+    found: Found,
+) -> Result<Imported, Rejection> {
+    let entry = match found {
+        Found::Absent => None,
+        Found::Entry(entry) => Some(entry),
+        Found::Collision => {
+            return Err(Rejection::new(Reason::KeyCollision, "another key has the same 128-bit hash"));
+        }
+        Found::Unreadable(problem) => {
+            tracing::error!(problem, "an entry can not be read");
+            return Err(Rejection::new(
+                Reason::EntryUnreadable,
+                "the stored entry of this key can not be read",
+            ));
+        }
+    };
+    let policy = policies.of(key.consumer());
+    let context = Context {
+        policy: &policy,
+        now: reading.now,
+        token_offset: reading.token_offset,
+        position,
+        clock_behind: reading.behind(),
+    };
+    import(key, entry.as_deref(), row, &context)
+}
+
+/// One event for all that one message of an import stores. Its id tells them apart: what is repeated stores
+/// nothing, and needs no event.
+fn event(order: &ImportOrder, reading: &Reading, arrivals: &[Arrival]) -> AuditEvent {
+    let mut hashes = Vec::with_capacity(16 * arrivals.len());
+    for arrival in arrivals {
+        hashes.extend_from_slice(arrival.entry().key.hash().as_bytes());
+    }
+    let rows = Uuid::new_v5(&Uuid::NAMESPACE_OID, &hashes);
+    let first = arrivals.first().map_or("", |arrival| arrival.entry().key.consumer());
+    let one = arrivals.iter().all(|arrival| arrival.entry().key.consumer() == first);
+    let after = serde_json::json!({
+        "state": "COMPLETED",
+        "operation_id": order.operation_id,
+        "stored": arrivals.len(),
+    });
+    AuditEvent {
+        request_id: format!("{}/{:x}-{}", order.operation_id, reading.now.micros(), rows.simple()),
+        at: reading.now,
+        actor: order.actor.clone(),
+        action: "IMPORT_ENTRIES".to_owned(),
+        consumer: if one { first.to_owned() } else { String::new() },
+        key: None,
+        reason: order.reason.clone(),
+        before: None,
+        after: Some(after.to_string()),
+    }
+}

@@ -1,0 +1,245 @@
+//! Operations on many entries: streams of messages to orders, and back.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::stream::{Stream, unfold};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
+use tonic::{Status, Streaming};
+
+use super::admin::refuse;
+use super::convert;
+use super::edge;
+use super::entries;
+use super::errors::{self, During};
+use super::fields::{Fields, Limits};
+use super::proto;
+use crate::domain::{Import, Key, Reason, Rejection};
+use crate::ledger::{Fate, ImportOrder, Ledger, Progress, RedriveOrder, Told};
+
+const OPERATION_ID_MAX: usize = 64;
+const REASON_MAX: usize = 1_024;
+const RATE_DEFAULT: u32 = 100;
+const RATE_MAX: u32 = 1_000;
+const MAXIMUM_DEFAULT: i32 = 10_000;
+const MAXIMUM_MAX: i32 = 1_000_000;
+/// How long an import waits for its next message.
+const NEXT_WITHIN: Duration = Duration::from_mins(1);
+
+/// A stream of answers.
+pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+pub(super) fn redrive(
+    request: &proto::RedriveEntriesRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<RedriveOrder, Rejection> {
+    let mut fields = Fields::new(limits, "");
+    let (filter, ages) = entries::filter(&mut fields, request.filter.as_ref(), limits);
+    let given = request.filter.as_ref().map_or(&[][..], |filter| filter.states.as_slice());
+    if given.is_empty() {
+        fields.wrong("filter.states", "is empty: name the states that shall be redriven, such as PARKED");
+    } else if given.contains(&proto::EntryState::Completed.into()) {
+        fields.wrong(
+            "filter.states",
+            "names COMPLETED, which needs `force`: redrive such entries one by one, with RedriveEntry",
+        );
+    }
+    fields.name("operation_id", &request.operation_id, OPERATION_ID_MAX);
+    fields.name("reason", &request.reason, REASON_MAX);
+    let rate = match u32::try_from(request.rate) {
+        Ok(0) => RATE_DEFAULT,
+        Ok(rate) if rate <= RATE_MAX => rate,
+        Ok(_) | Err(_) => {
+            let text = format!("is {}, must be 1 to {RATE_MAX}, or 0 for {RATE_DEFAULT}", request.rate);
+            fields.wrong("rate", text);
+            RATE_DEFAULT
+        }
+    };
+    let maximum = match request.maximum {
+        0 => MAXIMUM_DEFAULT,
+        maximum @ 1..=MAXIMUM_MAX => maximum,
+        other => {
+            let text = format!("is {other}, must be 1 to {MAXIMUM_MAX}, or 0 for {MAXIMUM_DEFAULT}");
+            fields.wrong("maximum", text);
+            MAXIMUM_DEFAULT
+        }
+    };
+    let asked = serde_json::json!({
+        "source": filter.source,
+        "id_prefix": filter.id_prefix,
+        "states": filter.states,
+        "causes": filter.causes,
+        "expired": filter.expired,
+        "min_age_us": ages.min,
+        "max_age_us": ages.max,
+        "drop_fingerprint": request.drop_fingerprint,
+    });
+    fields.finish(|| RedriveOrder {
+        filter,
+        ages,
+        asked: asked.to_string(),
+        operation_id: request.operation_id.clone(),
+        actor: actor.to_owned(),
+        reason: request.reason.clone(),
+        dry_run: request.dry_run,
+        rate,
+        maximum: maximum.into(),
+        drop_fingerprint: request.drop_fingerprint,
+    })
+}
+
+/// What is told, as messages.
+pub(super) fn told(told: mpsc::Receiver<Told>) -> Answers<proto::RedriveEntriesResponse> {
+    Box::pin(unfold(told, |mut told| async {
+        let next = told.recv().await?;
+        Some((next.map(progress).map_err(|rejection| refuse(&rejection)), told))
+    }))
+}
+
+fn progress(progress: Progress) -> proto::RedriveEntriesResponse {
+    let outcomes = progress.outcomes.into_iter().map(|outcome| proto::RedriveOutcome {
+        key: Some(convert::key(&outcome.key)),
+        state: convert::state(outcome.state).into(),
+        cause: convert::cause(outcome.state).into(),
+        redriven: outcome.rejected.is_none(),
+        rejected: outcome.rejected.map(|rejection| errors::rejected(&rejection, During::Other)),
+    });
+    proto::RedriveEntriesResponse {
+        outcomes: outcomes.collect(),
+        redriven: progress.redriven,
+        refused: progress.refused,
+        at_most_left: progress.at_most_left,
+        finished: progress.finished,
+        maximum_reached: progress.maximum_reached,
+    }
+}
+
+/// An import under way.
+pub(super) struct Intake {
+    pub(super) ledger: Ledger,
+    pub(super) limits: Limits,
+    pub(super) actor: String,
+    pub(super) incoming: Streaming<proto::ImportEntriesRequest>,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl Intake {
+    /// One answer for each message, in their order; the first that fails is the last.
+    pub(super) fn answers(self) -> Answers<proto::ImportEntriesResponse> {
+        Box::pin(unfold(Some(self), |intake| async {
+            let mut intake = intake?;
+            let answer = match intake.next().await {
+                Ok(None) => return None,
+                Ok(Some(request)) => intake.take(request).await,
+                Err(rejection) => Err(rejection),
+            };
+            match answer {
+                Ok(response) => Some((Ok(response), Some(intake))),
+                Err(rejection) => Some((Err(refuse(&rejection)), None)),
+            }
+        }))
+    }
+
+    async fn next(&mut self) -> Result<Option<proto::ImportEntriesRequest>, Rejection> {
+        let ledger = self.ledger.clone();
+        let next = tokio::select! {
+            biased;
+            () = ledger.draining() => return Err(Rejection::new(
+                Reason::Draining,
+                "this server is shutting down: go on with the first message that was not answered; another one takes it",
+            )),
+            next = timeout(NEXT_WITHIN, self.incoming.message()) => next,
+        };
+        match next {
+            Ok(Ok(message)) => Ok(message),
+            Ok(Err(status)) => Err(edge::rejection(&status, self.limits.batch_bytes).unwrap_or_else(|| {
+                Rejection::new(Reason::Cancelled, "the stream broke; whatever was answered is stored")
+            })),
+            Err(_) => Err(Rejection::new(
+                Reason::DeadlineExceeded,
+                "no message came for a minute; whatever was answered is stored: go on with the next",
+            )),
+        }
+    }
+
+    async fn take(
+        &self,
+        request: proto::ImportEntriesRequest,
+    ) -> Result<proto::ImportEntriesResponse, Rejection> {
+        let mut fields = Fields::new(&self.limits, "");
+        fields.name("operation_id", &request.operation_id, OPERATION_ID_MAX);
+        fields.name("reason", &request.reason, REASON_MAX);
+        fields.finish(|| ())?;
+        if request.entries.len() > self.limits.batch_items {
+            return Err(Rejection::new(
+                Reason::TooManyItems,
+                format!(
+                    "entries: has {} items, must have at most {}; nothing of it was stored",
+                    request.entries.len(),
+                    self.limits.batch_items
+                ),
+            ));
+        }
+        let mut response = proto::ImportEntriesResponse::default();
+        let (mut rows, mut places) = (Vec::new(), Vec::new());
+        let mut seen = std::collections::HashSet::new();
+        for (index, entry) in request.entries.iter().enumerate() {
+            let row = row(entry, index, &self.limits).and_then(|(key, row)| {
+                if seen.insert(key.hash()) { Ok((key, row)) } else { Err(twice(index)) }
+            });
+            match row {
+                Ok(row) => {
+                    rows.push(row);
+                    places.push(index);
+                }
+                Err(rejection) => response.rejections.push(rejected(index, &rejection)),
+            }
+        }
+        let order = ImportOrder {
+            operation_id: request.operation_id,
+            actor: self.actor.clone(),
+            reason: request.reason,
+            rows,
+        };
+        let fates = self.ledger.import(order).await?;
+        for (fate, index) in fates.into_iter().zip(places) {
+            match fate {
+                Ok(Fate::Stored) => response.stored += 1,
+                Ok(Fate::AlreadyCompleted) => response.already_completed += 1,
+                Ok(Fate::RetentionOver) => response.retention_over += 1,
+                Err(rejection) => response.rejections.push(rejected(index, &rejection)),
+            }
+        }
+        response.rejections.sort_by_key(|rejection| rejection.index);
+        Ok(response)
+    }
+}
+
+fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(Key, Import), Rejection> {
+    let prefix = format!("entries[{index}].");
+    let mut fields = Fields::new(limits, &prefix);
+    let key = fields.key(entry.key.as_ref());
+    let completed_at = fields.instant("completed_at", entry.completed_at.as_ref());
+    fields.bytes("result", &entry.result, limits.result);
+    fields.bytes("fingerprint", &entry.fingerprint, limits.fingerprint);
+    let import =
+        Import { completed_at, result: entry.result.clone(), fingerprint: entry.fingerprint.clone() };
+    // Without a key there is a violation, so that the placeholder is never used.
+    fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), import))
+}
+
+fn twice(index: usize) -> Rejection {
+    Rejection::invalid(vec![crate::domain::Violation {
+        field: format!("entries[{index}].key"),
+        description: "stands in this message before: each key once".into(),
+    }])
+}
+
+fn rejected(index: usize, rejection: &Rejection) -> proto::ImportRejection {
+    proto::ImportRejection {
+        index: i32::try_from(index).unwrap_or(i32::MAX),
+        rejected: Some(errors::rejected(rejection, During::Other)),
+    }
+}

@@ -1,0 +1,484 @@
+//! Operations on many entries: each is carried out once, whatever is broken off and repeated; what is
+//! refused is said; nothing that exists is overwritten.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use idempotency_ledger::domain::{Key, Policy, Span};
+use idempotency_ledger::rpc::proto::{
+    self, EntryFilter, EntryState, FailureKind, ImportEntriesRequest, ImportEntriesResponse, ImportedEntry,
+    RedriveEntriesRequest, RedriveEntriesResponse,
+};
+use tonic::Status;
+
+use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, START, Setup, TestServer, TestStore};
+
+on_both_stores!(
+    what_fits_is_redriven_once_with_an_event_each,
+    a_dry_run_changes_nothing,
+    a_maximum_holds_over_all_calls_of_an_operation,
+    an_operation_takes_only_what_stood_there_when_it_began,
+    an_operation_that_breaks_off_goes_on,
+    an_operation_ends_when_the_server_drains,
+    malformed_redrives_are_refused_by_field,
+    what_was_processed_is_imported_as_completed,
+    an_import_changes_nothing_that_exists,
+    an_import_may_be_repeated,
+    malformed_rows_are_refused_alone,
+    malformed_imports_are_refused,
+    few_long_operations_at_once,
+);
+
+/// `n` messages that wait for a person.
+async fn park(server: &mut TestServer, ids: impl IntoIterator<Item = String>) {
+    for id in ids {
+        let held = acquired(&server.client.claim(claim("c", &id)).await.unwrap().into_inner());
+        let fail = proto::FailRequest {
+            key: key("c", &id),
+            token: held.token,
+            kind: FailureKind::Park.into(),
+            error: "poison".into(),
+            ..Default::default()
+        };
+        server.client.fail(fail).await.unwrap();
+    }
+}
+
+fn numbered(range: std::ops::Range<i32>) -> impl Iterator<Item = String> {
+    range.map(|number| format!("m{number:03}"))
+}
+
+fn redrive(operation: &str) -> RedriveEntriesRequest {
+    RedriveEntriesRequest {
+        filter: Some(EntryFilter {
+            consumer: "c".into(),
+            states: vec![EntryState::Parked.into()],
+            ..Default::default()
+        }),
+        operation_id: operation.into(),
+        reason: "the provider is back".into(),
+        rate: 1_000,
+        ..Default::default()
+    }
+}
+
+async fn told(
+    server: &mut TestServer,
+    request: RedriveEntriesRequest,
+) -> Vec<Result<RedriveEntriesResponse, Status>> {
+    server.admin.redrive_entries(request).await.unwrap().into_inner().collect().await
+}
+
+/// All that an operation tells, which ends well.
+async fn whole(server: &mut TestServer, request: RedriveEntriesRequest) -> RedriveEntriesResponse {
+    let told = told(server, request).await;
+    let mut last = RedriveEntriesResponse::default();
+    for one in told {
+        let one = one.unwrap();
+        assert!(!last.finished && one.redriven >= last.redriven && one.outcomes.len() <= 1_000);
+        let outcomes = last.outcomes;
+        last = RedriveEntriesResponse { outcomes: [outcomes, one.outcomes.clone()].concat(), ..one };
+    }
+    assert!(last.finished && last.at_most_left == 0, "{last:?}");
+    last
+}
+
+async fn states(server: &mut TestServer) -> Vec<(i32, i64)> {
+    let request = proto::SummarizeEntriesRequest { consumer: "c".into(), ..Default::default() };
+    let summary = server.admin.summarize_entries(request).await.unwrap().into_inner();
+    summary.consumers[0].states.iter().map(|state| (state.state, state.count)).collect()
+}
+
+async fn audit(server: &mut TestServer, action: &str) -> Vec<proto::AuditEvent> {
+    let request = proto::ListAuditEventsRequest { page_size: 1_000, ..Default::default() };
+    let events = server.admin.list_audit_events(request).await.unwrap().into_inner().events;
+    events.into_iter().filter(|event| event.action == action).collect()
+}
+
+async fn what_fits_is_redriven_once_with_an_event_each(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..230)).await;
+    // Held once more and parked by its operator: its holder may be at work, so that it needs force.
+    let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner());
+    let version = {
+        let request = proto::GetEntryRequest { key: key("c", "held") };
+        server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap().version
+    };
+    let request = proto::ParkEntryRequest {
+        key: key("c", "held"),
+        request_id: "park".into(),
+        expected_version: version,
+        reason: "looks wrong".into(),
+    };
+    server.admin.park_entry(request).await.unwrap();
+    let ended = whole(&mut server, redrive("op-1")).await;
+    assert_eq!((ended.redriven, ended.refused, ended.maximum_reached), (230, 1, false));
+    assert_eq!(ended.outcomes.len(), 231);
+    let refused: Vec<_> = ended.outcomes.iter().filter(|outcome| !outcome.redriven).collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].key.as_ref().unwrap().id, "held");
+    let rejected = refused[0].rejected.as_ref().unwrap();
+    assert_eq!(rejected.reason(), proto::ErrorReason::StateNotAllowed);
+    assert!(rejected.message.contains("force"));
+    assert_eq!(states(&mut server).await, [(1, 230), (6, 1)]);
+    assert_eq!(
+        (audit(&mut server, "REDRIVE").await.len(), audit(&mut server, "REDRIVE_ENTRIES").await.len()),
+        (230, 1)
+    );
+    // Each may be claimed again.
+    let again = acquired(&server.client.claim(claim("c", "m007")).await.unwrap().into_inner());
+    assert!(again.attempt == 1 && again.token > held.token - 1_000_000);
+    // The same again finds nothing more to do.
+    let repeat = whole(&mut server, redrive("op-1")).await;
+    assert_eq!((repeat.redriven, repeat.outcomes.len()), (230, 1), "what was refused is looked at again");
+    assert_eq!(audit(&mut server, "REDRIVE").await.len(), 230);
+    server.stop().await;
+}
+
+async fn a_dry_run_changes_nothing(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..12)).await;
+    let ended = whole(&mut server, RedriveEntriesRequest { dry_run: true, ..redrive("op-1") }).await;
+    assert_eq!((ended.redriven, ended.outcomes.len()), (12, 12));
+    assert!(
+        ended
+            .outcomes
+            .iter()
+            .all(|outcome| outcome.redriven && outcome.cause() == proto::ParkCause::Consumer)
+    );
+    assert_eq!(states(&mut server).await, [(6, 12)]);
+    assert!(
+        audit(&mut server, "REDRIVE").await.is_empty()
+            && audit(&mut server, "REDRIVE_ENTRIES").await.is_empty()
+    );
+    let few = RedriveEntriesRequest { dry_run: true, maximum: 5, ..redrive("op-1") };
+    let ended = whole(&mut server, few).await;
+    assert_eq!((ended.redriven, ended.maximum_reached), (5, true));
+    server.stop().await;
+}
+
+async fn a_maximum_holds_over_all_calls_of_an_operation(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..10)).await;
+    let request = RedriveEntriesRequest { maximum: 4, ..redrive("op-1") };
+    for (maximum, redriven, reached) in [(4, 4, true), (4, 4, true), (6, 6, true), (100, 10, false)] {
+        let ended = whole(&mut server, RedriveEntriesRequest { maximum, ..request.clone() }).await;
+        assert_eq!((ended.redriven, ended.maximum_reached), (redriven, reached), "{maximum}");
+        assert_eq!(audit(&mut server, "REDRIVE").await.len(), usize::try_from(redriven).unwrap());
+    }
+    server.stop().await;
+}
+
+async fn an_operation_takes_only_what_stood_there_when_it_began(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..3)).await;
+    server.advance(Span::from_secs(1)).await;
+    let ended = whole(&mut server, redrive("op-1")).await;
+    assert_eq!(ended.redriven, 3);
+    server.advance(Span::from_secs(1)).await;
+    // One is parked anew, and others for the first time.
+    park(&mut server, numbered(0..1)).await;
+    park(&mut server, numbered(5..8)).await;
+    let ended = whole(&mut server, redrive("op-1")).await;
+    assert_eq!((ended.redriven, ended.outcomes.len()), (3, 0), "they are left for another operation");
+    let ended = whole(&mut server, redrive("op-2")).await;
+    assert_eq!(ended.redriven, 4);
+    server.stop().await;
+}
+
+async fn an_operation_that_breaks_off_goes_on(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let mut server = TestServer::on(at, Setup::default()).await;
+    park(&mut server, numbered(0..10)).await;
+    // The operation's own event; the first entry; the answer of the second is lost.
+    for (fault, done) in [(Inject::LostAnswer, 1_usize), (Inject::LostRequest, 1)] {
+        let mut stream = server
+            .admin
+            .redrive_entries(RedriveEntriesRequest { rate: 1, maximum: 1, ..redrive(&format!("{fault:?}")) })
+            .await
+            .unwrap()
+            .into_inner();
+        while stream.next().await.is_some() {}
+        assert_eq!(audit(&mut server, "REDRIVE").await.len() % 2, done % 2);
+        plan.next([fault]);
+        let request = RedriveEntriesRequest { maximum: 2, ..redrive(&format!("{fault:?}")) };
+        let told = told(&mut server, request.clone()).await;
+        let refused = refusal(told.last().unwrap().as_ref().unwrap_err());
+        assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
+        let ended = whole(&mut server, request).await;
+        assert_eq!((ended.redriven, ended.maximum_reached), (2, true), "{fault:?}");
+        assert_eq!(audit(&mut server, "REDRIVE").await.len() % 2, 0);
+    }
+    // A listener that goes away ends it; the repeat does the rest.
+    let mut stream = server
+        .admin
+        .redrive_entries(RedriveEntriesRequest { rate: 2, ..redrive("slow") })
+        .await
+        .unwrap()
+        .into_inner();
+    let first = stream.next().await.unwrap().unwrap();
+    assert!(!first.finished && first.at_most_left > 0, "{first:?}");
+    drop(stream);
+    let ended = whole(&mut server, redrive("slow")).await;
+    assert_eq!(ended.redriven, 6);
+    assert_eq!(audit(&mut server, "REDRIVE").await.len(), 10, "each of them once");
+    server.stop().await;
+}
+
+async fn an_operation_ends_when_the_server_drains(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..5)).await;
+    let mut stream = server
+        .admin
+        .redrive_entries(RedriveEntriesRequest { rate: 1, ..redrive("slow") })
+        .await
+        .unwrap()
+        .into_inner();
+    let import = stream::iter([part("i", vec![])]).chain(stream::pending());
+    let mut answers = server.admin.import_entries(import).await.unwrap().into_inner();
+    answers.next().await.unwrap().unwrap();
+    let stopped = tokio::spawn(server.stop());
+    let mut last = None;
+    while let Some(told) = stream.next().await {
+        last = Some(told);
+    }
+    assert_eq!(refusal(&last.unwrap().unwrap_err()).reason, "DRAINING");
+    assert_eq!(refusal(&answers.next().await.unwrap().unwrap_err()).reason, "DRAINING");
+    stopped.await.unwrap();
+}
+
+async fn malformed_redrives_are_refused_by_field(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let refused = server.admin.redrive_entries(RedriveEntriesRequest::default()).await.unwrap_err();
+    assert_eq!(fields(&refused), ["filter.consumer", "filter.states", "operation_id", "reason"]);
+    let wrong = RedriveEntriesRequest {
+        filter: Some(EntryFilter {
+            consumer: "c".into(),
+            states: vec![EntryState::Completed.into()],
+            ..Default::default()
+        }),
+        operation_id: "o".repeat(65),
+        reason: "r".repeat(1_025),
+        rate: 1_001,
+        maximum: -1,
+        ..Default::default()
+    };
+    let refused = server.admin.redrive_entries(wrong).await.unwrap_err();
+    assert_eq!(fields(&refused), ["filter.states", "operation_id", "reason", "rate", "maximum"]);
+    // An id that was used: for another filter, for another kind of change.
+    park(&mut server, numbered(0..2)).await;
+    whole(&mut server, redrive("op")).await;
+    let other = RedriveEntriesRequest { drop_fingerprint: true, ..redrive("op") };
+    assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
+    let mut other = redrive("op");
+    other.filter.as_mut().unwrap().id_prefix = "m".into();
+    assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
+    server.stop().await;
+}
+
+fn row(id: &str) -> ImportedEntry {
+    ImportedEntry { key: key("c", id), ..Default::default() }
+}
+
+fn part(operation: &str, entries: Vec<ImportedEntry>) -> ImportEntriesRequest {
+    ImportEntriesRequest { operation_id: operation.into(), reason: "adoption".into(), entries }
+}
+
+async fn import(
+    server: &mut TestServer,
+    parts: Vec<ImportEntriesRequest>,
+) -> Vec<Result<ImportEntriesResponse, Status>> {
+    server.admin.import_entries(stream::iter(parts)).await.unwrap().into_inner().collect().await
+}
+
+async fn imported(server: &mut TestServer, part: ImportEntriesRequest) -> ImportEntriesResponse {
+    import(server, vec![part]).await.remove(0).unwrap()
+}
+
+fn instant(at: idempotency_ledger::domain::StoreTime) -> Option<prost_types::Timestamp> {
+    Some(prost_types::Timestamp { seconds: at.micros() / 1_000_000, nanos: 0 })
+}
+
+async fn what_was_processed_is_imported_as_completed(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let (day, week) = (Span::from_days(1), Policy::default().retention);
+    let rows = vec![
+        ImportedEntry {
+            completed_at: instant(START - day),
+            result: Bytes::from_static(b"paid"),
+            fingerprint: Bytes::from_static(b"print"),
+            ..row("old")
+        },
+        row("now"),
+        ImportedEntry { completed_at: instant(START + day), ..row("later") },
+        ImportedEntry { completed_at: instant(START - week), ..row("forgotten") },
+    ];
+    let answer = imported(&mut server, part("i", rows)).await;
+    assert_eq!((answer.stored, answer.retention_over, answer.rejections.len()), (3, 1, 0));
+    let request = proto::ClaimRequest { fingerprint: Bytes::from_static(b"print"), ..claim("c", "old") };
+    let found = completed(&server.client.claim(request).await.unwrap().into_inner());
+    assert_eq!((&found.result[..], found.attempt, found.by_this_claim), (&b"paid"[..], 0, false));
+    assert_eq!(found.completed_at, instant(START - day));
+    let other = proto::ClaimRequest { fingerprint: Bytes::from_static(b"other"), ..claim("c", "old") };
+    let asked = server.client.claim(other).await.unwrap().into_inner();
+    assert!(
+        matches!(asked.verdict, Some(proto::claim_response::Verdict::FingerprintMismatch(_))),
+        "{asked:?}"
+    );
+    for id in ["now", "later"] {
+        let found = completed(&server.client.claim(claim("c", id)).await.unwrap().into_inner());
+        assert_eq!(found.completed_at, instant(START), "{id}");
+    }
+    acquired(&server.client.claim(claim("c", "forgotten")).await.unwrap().into_inner());
+    // Kept for as long as their policy says, from their completion, and then forgotten.
+    let entry = server.entry(&Key::new("c", "tests", "old")).await.unwrap();
+    assert_eq!(entry.retain_until, Some(START - day + week));
+    assert_eq!((entry.attempts, entry.claimant.is_none()), (0, true));
+    let events = audit(&mut server, "IMPORT_ENTRIES").await;
+    assert_eq!((events.len(), events[0].consumer.as_str()), (1, "c"));
+    assert!(events[0].after_json.contains("\"stored\":3") && events[0].request_id.starts_with("i/"));
+    server.stop().await;
+}
+
+async fn an_import_changes_nothing_that_exists(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, ["parked".to_owned()]).await;
+    let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner());
+    let done = acquired(&server.client.claim(claim("c", "done")).await.unwrap().into_inner());
+    let complete =
+        proto::CompleteRequest { key: key("c", "done"), token: done.token, result: Bytes::from_static(b"1") };
+    server.client.complete(complete).await.unwrap();
+    let keys: Vec<Key> = ["parked", "held", "done"].map(|id| Key::new("c", "tests", id)).to_vec();
+    let before = server.entries(&keys).await;
+    let rows = ["new", "parked", "held", "done"]
+        .map(|id| ImportedEntry { result: Bytes::from_static(b"other"), ..row(id) });
+    let answer = imported(&mut server, part("i", rows.to_vec())).await;
+    assert_eq!((answer.stored, answer.already_completed), (1, 1));
+    let refused: Vec<(i32, EntryState)> = answer
+        .rejections
+        .iter()
+        .map(|one| {
+            let rejected = one.rejected.as_ref().unwrap();
+            assert_eq!(rejected.reason(), proto::ErrorReason::StateNotAllowed);
+            (one.index, rejected.current_state())
+        })
+        .collect();
+    assert_eq!(refused, [(1, EntryState::Parked), (2, EntryState::InProgress)]);
+    assert_eq!(server.entries(&keys).await, before);
+    let complete = proto::CompleteRequest { key: key("c", "held"), token: held.token, ..Default::default() };
+    server.client.complete(complete).await.unwrap();
+    server.stop().await;
+}
+
+async fn an_import_may_be_repeated(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let mut server = TestServer::on(at, Setup::default()).await;
+    let rows = |range| numbered(range).map(|id| row(&id)).collect::<Vec<_>>();
+    let parts = vec![part("i", rows(0..300)), part("i", rows(300..500)), part("i", rows(500..501))];
+    let answers = import(&mut server, parts.clone()).await;
+    let stored: Vec<i64> = answers.into_iter().map(|answer| answer.unwrap().stored).collect();
+    assert_eq!(stored, [300, 200, 1]);
+    for answer in import(&mut server, parts).await {
+        let answer = answer.unwrap();
+        assert_eq!((answer.stored, answer.rejections.len()), (0, 0));
+    }
+    assert_eq!(audit(&mut server, "IMPORT_ENTRIES").await.len(), 3, "a repeat stores nothing");
+    // An answer that is lost on the way: the same part again, cut otherwise.
+    plan.next([Inject::LostAnswer]);
+    let refused = import(&mut server, vec![part("j", rows(500..520)), part("j", rows(520..530))]).await;
+    assert_eq!(refused.len(), 1, "the first that fails is the last");
+    assert_eq!(refusal(refused[0].as_ref().unwrap_err()).reason, "OUTCOME_UNKNOWN");
+    let again = imported(&mut server, part("j", rows(510..530))).await;
+    assert_eq!((again.stored, again.already_completed), (10, 10));
+    plan.next([Inject::LostRequest]);
+    let refused = import(&mut server, vec![part("j", rows(530..540))]).await;
+    assert_eq!(refusal(refused[0].as_ref().unwrap_err()).reason, "OUTCOME_UNKNOWN");
+    assert_eq!(imported(&mut server, part("j", rows(530..540))).await.stored, 10);
+    assert_eq!(audit(&mut server, "IMPORT_ENTRIES").await.len(), 6);
+    server.stop().await;
+}
+
+async fn malformed_rows_are_refused_alone(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let rows = vec![
+        row("good"),
+        ImportedEntry::default(),
+        ImportedEntry { result: vec![0; 16_385].into(), ..row("large") },
+        row("good"),
+        ImportedEntry {
+            completed_at: Some(prost_types::Timestamp { seconds: 0, nanos: -1 }),
+            fingerprint: vec![0; 65].into(),
+            ..row("wrong")
+        },
+        row("good too"),
+    ];
+    let answer = imported(&mut server, part("i", rows)).await;
+    assert_eq!(answer.stored, 2);
+    let refused: Vec<(i32, Vec<String>)> = answer
+        .rejections
+        .into_iter()
+        .map(|one| {
+            let violations = one.rejected.unwrap().field_violations;
+            (one.index, violations.into_iter().map(|violation| violation.field).collect())
+        })
+        .collect();
+    let expected = [
+        (1, vec!["entries[1].key"]),
+        (2, vec!["entries[2].result"]),
+        (3, vec!["entries[3].key"]),
+        (4, vec!["entries[4].completed_at", "entries[4].fingerprint"]),
+    ];
+    assert_eq!(refused.len(), 4);
+    for (refused, expected) in refused.iter().zip(expected) {
+        assert_eq!((refused.0, refused.1.iter().map(String::as_str).collect::<Vec<_>>()), expected);
+    }
+    server.stop().await;
+}
+
+async fn malformed_imports_are_refused(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let refused = import(&mut server, vec![ImportEntriesRequest::default()]).await.remove(0).unwrap_err();
+    assert_eq!(fields(&refused), ["operation_id", "reason"]);
+    let many = part("i", numbered(0..1_001).map(|id| row(&id)).collect());
+    let refused = import(&mut server, vec![many]).await.remove(0).unwrap_err();
+    assert_eq!(refusal(&refused).reason, "TOO_MANY_ITEMS");
+    let large =
+        (0..300).map(|number| ImportedEntry { result: vec![0; 16_000].into(), ..row(&number.to_string()) });
+    let refused = import(&mut server, vec![part("i", large.collect())]).await.remove(0).unwrap_err();
+    assert_eq!(refusal(&refused).reason, "TOO_LARGE");
+    assert!(import(&mut server, vec![]).await.is_empty());
+    assert!(audit(&mut server, "IMPORT_ENTRIES").await.is_empty());
+    server.stop().await;
+}
+
+async fn few_long_operations_at_once(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let parts = stream::pending().take_until(ended);
+        open.push((end, server.admin.import_entries(parts).await.unwrap().into_inner()));
+    }
+    let refused = server.admin.import_entries(stream::pending()).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "OVERLOADED");
+    let refused = server.admin.redrive_entries(redrive("op")).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "OVERLOADED");
+    drop(open);
+    // Their place is free once the server has seen that they are gone.
+    loop {
+        match server.admin.redrive_entries(redrive("op")).await {
+            Ok(_) => break,
+            Err(refused) => assert_eq!(refusal(&refused).reason, "OVERLOADED"),
+        }
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+}
