@@ -254,7 +254,8 @@ async fn reload(session: &mut dyn Session, policies: &Live) -> Result<(), StoreE
 async fn begin(session: &mut dyn Session, order: &Begin) -> Result<Result<Began, Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(event) = session.audited(&order.operation_id).await? {
-            if event.action != REDRIVE_ENTRIES || event.after.as_deref() != Some(&order.asked) {
+            let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
+            if event.action != REDRIVE_ENTRIES || !same {
                 return Ok(Err(used_before("operation_id")));
             }
             let done = session.audited_under(&format!("{}/", order.operation_id)).await?;
