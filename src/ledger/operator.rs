@@ -425,7 +425,8 @@ fn summary(entry: &Entry, order: Option<&Order>) -> String {
     let mut summary = serde_json::json!({
         "state": state,
         "cause": cause,
-        "version": entry.version,
+        // A new entry gets its version with its insert, after its event.
+        "version": (entry.version > 0).then_some(entry.version),
         "attempts": entry.attempts,
         "effect_started": entry.effect_started,
         "prior_effect_started": entry.prior_effect_started,
