@@ -4,7 +4,7 @@
 use super::Event;
 
 /// Within this a change is in force on every replica; on the one that was asked with the answer.
-const EVERYWHERE: i64 = 5_000_000;
+pub(crate) const EVERYWHERE: i64 = 5_000_000;
 
 /// The rules of one consumer. Nobody holds a claim for longer than may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,18 +70,20 @@ pub(crate) struct InForce {
     pub(crate) changes: Vec<Change>,
     /// A replica has shown that it goes by this version: from that instant on by none before it.
     pub(crate) shown: Vec<(usize, i64, usize)>,
+    /// Within this a change is in force on every replica.
+    pub(crate) everywhere: i64,
 }
 
 impl InForce {
     /// Nobody changes them.
     pub(crate) fn always(first: Rules) -> InForce {
-        InForce { first, changes: Vec::new(), shown: Vec::new() }
+        InForce { first, changes: Vec::new(), shown: Vec::new(), everywhere: EVERYWHERE }
     }
 
     /// The versions that may have been in force on a replica between two instants: the first and the last.
     pub(crate) fn versions(&self, replica: usize, from: i64, to: i64) -> (usize, usize) {
         let surely = |change: &Change| {
-            change.returned.saturating_add(EVERYWHERE) <= from
+            change.returned.saturating_add(self.everywhere) <= from
                 || (change.replica == replica && change.returned <= from)
         };
         let begun = |change: &Change| change.invoked <= to;

@@ -53,9 +53,7 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
             run.fail(format!("{} of {}: {problem}", key.id, key.consumer), &[("row", row)]);
         }
     }
-    let counts = world.counts.lock().unwrap();
-    let counts: Vec<String> = counts.iter().map(|(what, times)| format!("{times} {what}")).collect();
-    format!("{events} calls on {} keys, {}", keys.len(), counts.join(", "))
+    format!("{events} calls on {} keys, {}", keys.len(), world.counted())
 }
 
 /// Claims what has no end yet, and completes it.

@@ -2,7 +2,10 @@
 //! something that does harm. In the end every key is brought to its end, and every history judged.
 
 mod audit;
+mod audit_judged;
+mod audit_many;
 mod client;
+mod deaths;
 mod harm;
 mod judge;
 mod operator;

@@ -89,7 +89,7 @@ pub(crate) fn admin(world: &World, replica: usize) -> AdminServiceClient<Channel
     AdminServiceClient::new(channel(world, replica))
 }
 
-struct Tuner {
+pub(crate) struct Tuner {
     world: Arc<World>,
     number: u64,
     random: Random,
@@ -98,8 +98,7 @@ struct Tuner {
 
 /// Changes policies until the world is over.
 pub(crate) async fn work(world: Arc<World>, number: u64) {
-    let random = Random::new(world.seed.wrapping_add((number + 1) << 44));
-    let mut tuner = Tuner { world, number, random, asked: 0 };
+    let mut tuner = Tuner::new(&world, number);
     let mut due = CHANGING.map(|(consumer, every)| (consumer, every, now() + 200_000));
     while !tuner.world.is_over() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -119,8 +118,7 @@ pub(crate) async fn enable(world: &Arc<World>) {
     if world.policies.first.lock().unwrap().is_empty() {
         return;
     }
-    let random = Random::new(world.seed.wrapping_add(1 << 45));
-    let mut tuner = Tuner { world: Arc::clone(world), number: 9, random, asked: 0 };
+    let mut tuner = Tuner::new(world, 9);
     for (consumer, _) in CHANGING {
         let enabled = proto::Policy { disabled: Some(false), ..Default::default() };
         let shown = tuner.look(consumer, 0).await.expect("the policy");
@@ -133,8 +131,13 @@ pub(crate) async fn enable(world: &Arc<World>) {
 }
 
 impl Tuner {
+    pub(crate) fn new(world: &Arc<World>, number: u64) -> Tuner {
+        let random = Random::new(world.seed.wrapping_add((number + 1) << 44));
+        Tuner { world: Arc::clone(world), number, random, asked: 0 }
+    }
+
     /// Looks, changes, looks again; says whether no grants are left.
-    async fn round(&mut self, consumer: &'static str) -> bool {
+    pub(crate) async fn round(&mut self, consumer: &'static str) -> bool {
         let replica = self.asked_replica();
         let Some(shown) = self.look(consumer, replica).await else { return false };
         let expected = match self.random.below(100) {

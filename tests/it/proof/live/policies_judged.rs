@@ -33,6 +33,7 @@ pub(crate) async fn judge(world: &Arc<World>) -> Result<HashMap<&'static str, In
             versions,
             asked: asked.iter().filter(consumers).cloned().collect(),
             seen: seen.into_iter().filter(|one| one.consumer == consumer).collect(),
+            everywhere: world.everywhere,
         };
         let in_force = history.judge(&events).map_err(|problem| format!("{consumer}: {problem}"))?;
         all.insert(consumer, in_force);
@@ -85,6 +86,8 @@ pub(crate) struct History {
     pub(crate) versions: Vec<proto::PolicyVersion>,
     pub(crate) asked: Vec<Asked>,
     pub(crate) seen: Vec<Seen>,
+    /// Within this a change must be in force on every replica.
+    pub(crate) everywhere: i64,
 }
 
 impl History {
@@ -145,7 +148,12 @@ impl History {
             Sight::Policy(shown) => Some((seen.replica, seen.returned, shown.version as usize)),
             Sight::Granted(_) | Sight::Disabled => None,
         });
-        Ok(InForce { first: rules(&self.first), changes, shown: shown.collect() })
+        Ok(InForce {
+            first: rules(&self.first),
+            changes,
+            shown: shown.collect(),
+            everywhere: self.everywhere,
+        })
     }
 
     /// The version is the one before it with what was asked for.

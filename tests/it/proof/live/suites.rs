@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::client::Client;
+use super::deaths::Deaths;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
 use super::world::{STEADY, World};
-use super::{audit, harm, judge, operator, pauses, policies};
+use super::{audit, harm, judge, operator, pauses, policies, policies_judged};
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
+use crate::proof::history::EVERYWHERE;
 use crate::proof::run::Run;
 
 const REPLICAS: usize = 3;
@@ -62,7 +64,9 @@ impl Live {
             });
             replicas.push(replica);
         }
-        let world = World::new(run.seed, fronts, consumers);
+        // A replica that is dead, or whose Postgres is, learns of no policy.
+        let everywhere = if clients == 0 { 6 * EVERYWHERE } else { EVERYWHERE };
+        let world = World::new(run.seed, fronts, consumers, everywhere);
         let clients = (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
         Live { run, random, cluster, replicas, world, clients, _folder: folder }
     }
@@ -155,8 +159,15 @@ async fn cut_connections_lose_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_change_has_its_audit_event() {
     let mut live = Live::start("audit", 60, 0).await;
-    let harm =
-        audit::order_amid_deaths(&mut live.run, &mut live.random, &mut live.replicas, &mut live.cluster)
-            .await;
-    live.end(harm).await;
+    let deaths = Deaths::new(&mut live.replicas, &mut live.cluster);
+    let harm = audit::order_amid_deaths(&mut live.run, &mut live.random, deaths, &live.world).await;
+    policies::enable(&live.world).await;
+    let problem = match policies_judged::judge(&live.world).await {
+        Ok(_) => live.world.problems.lock().unwrap().first().cloned(),
+        Err(problem) => Some(problem),
+    };
+    match problem {
+        None => live.run.summary(format!("{harm}; {}", live.world.counted())),
+        Some(problem) => live.run.fail(problem, &[]),
+    }
 }

@@ -106,6 +106,8 @@ pub(crate) struct World {
     pub(crate) counts: Mutex<BTreeMap<String, u64>>,
     /// What no client should ever see.
     pub(crate) problems: Mutex<Vec<String>>,
+    /// Within this a change of a policy must be in force on every replica.
+    pub(crate) everywhere: i64,
     /// What operators did to the policies.
     pub(crate) policies: Record,
 }
@@ -125,6 +127,7 @@ impl World {
         seed: u64,
         replicas: Vec<SocketAddr>,
         consumers: &'static [&'static str],
+        everywhere: i64,
     ) -> Arc<World> {
         let world = World {
             seed,
@@ -138,6 +141,7 @@ impl World {
             retired: Mutex::default(),
             counts: Mutex::default(),
             problems: Mutex::default(),
+            everywhere,
             policies: Record::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
@@ -192,6 +196,13 @@ impl World {
 
     pub(crate) fn count(&self, what: &str) {
         *self.counts.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// All that was counted, for people.
+    pub(crate) fn counted(&self) -> String {
+        let counts = self.counts.lock().unwrap();
+        let counts: Vec<String> = counts.iter().map(|(what, times)| format!("{times} {what}")).collect();
+        counts.join(", ")
     }
 
     pub(crate) fn stop(&self) {
