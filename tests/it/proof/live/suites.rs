@@ -105,6 +105,7 @@ async fn operators_and_consumers_agree() {
         live.clients.push(tokio::spawn(operator::work(Arc::clone(&live.world), number)));
         live.clients.push(tokio::spawn(policies::work(Arc::clone(&live.world), number)));
     }
+    live.clients.push(tokio::spawn(operator::work_on_many(Arc::clone(&live.world))));
     loop {
         let calls = live.world.calls.load(Ordering::Relaxed);
         live.run.progress(calls, "calls of consumers");
@@ -113,7 +114,7 @@ async fn operators_and_consumers_agree() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    live.end("three replicas, two operators of entries, two of policies".into()).await;
+    live.end("three replicas, two operators of entries, one of many, two of policies".into()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -185,6 +185,14 @@ impl World {
         all
     }
 
+    /// The keys of a consumer so far.
+    pub(crate) fn keys_of(&self, consumer: &str) -> Vec<Arc<KeyLog>> {
+        let mut all = self.retired.lock().unwrap().clone();
+        all.extend(self.active.lock().unwrap().iter().cloned());
+        all.retain(|key| key.consumer == consumer);
+        all
+    }
+
     /// A number for a claim.
     pub(crate) fn new_claim(&self) -> u64 {
         self.claims.fetch_add(1, Ordering::Relaxed)
