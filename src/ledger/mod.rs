@@ -14,6 +14,7 @@ mod probe;
 mod queue;
 mod reader;
 mod rt;
+mod rules;
 mod sweeper;
 mod worker;
 

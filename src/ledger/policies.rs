@@ -63,7 +63,7 @@ impl Policies {
     }
 
     /// With what operators have set over it. A policy that can not be read leaves the one below it.
-    fn with(&self, set: &[PolicyVersion]) -> Policies {
+    pub(super) fn with(&self, set: &[PolicyVersion]) -> Policies {
         let mut all = self.clone();
         for one in set {
             all.set.insert(one.consumer.clone(), one.version);

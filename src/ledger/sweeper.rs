@@ -1,15 +1,15 @@
 //! The purge: forgets entries whose retention is over, in bounded batches, throttled, on a
 //! connection of its own. Several replicas may sweep at once: each deletion repeats its condition.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::rt::{Instant, sleep, timeout};
-use crate::domain::{Policy, Span, Sweep, sweep};
-use crate::store::{Remembered, Session, StoreError};
+use super::rules::Rules;
+use crate::domain::{Sweep, sweep};
+use crate::store::{Session, StoreError};
 
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ const MARKS_AT_ONCE: usize = 5_000;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
-    let mut session: Option<Box<dyn Session>> = None;
+    let mut open: Option<Open> = None;
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
@@ -42,7 +42,7 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
             () = sleep(rest) => {}
         }
         let started = Instant::now();
-        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut session, options.batch)).await;
+        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, options.batch)).await;
         rest = match done {
             Ok(Ok(looked_at)) if looked_at >= options.batch => started.elapsed() * options.rest_factor,
             Ok(Ok(_)) => options.every,
@@ -50,30 +50,42 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
                 if let Ok(Err(error)) = failed {
                     tracing::warn!(%error, "the purge failed; it goes on later");
                 }
-                session = None;
+                open = None;
                 options.every
             }
         };
     }
 }
 
+/// The connection, and the rules that were read by it. They go together: another database may stand behind
+/// the next one, where the same number means something else.
+struct Open {
+    session: Box<dyn Session>,
+    rules: Rules,
+}
+
+impl Open {
+    async fn new(shared: &Shared) -> Result<Open, StoreError> {
+        let mut session = shared.store.open().await?;
+        let rules = Rules::read(&shared.policies.file, &mut *session).await?;
+        Ok(Open { session, rules })
+    }
+}
+
 /// One batch; says how many entries were looked at. Claims that have been open for a minute are put where
 /// operators look for them.
-async fn batch(
-    shared: &Shared,
-    session: &mut Option<Box<dyn Session>>,
-    limit: usize,
-) -> Result<usize, StoreError> {
-    if session.is_none() {
-        *session = Some(shared.store.open().await?);
+async fn batch(shared: &Shared, open: &mut Option<Open>, limit: usize) -> Result<usize, StoreError> {
+    if open.is_none() {
+        *open = Some(Open::new(shared).await?);
     }
-    let Some(session) = session else { return Ok(0) };
-    let (_, remembered) = session.remembered().await?;
-    let in_force = InForce::of(&remembered);
+    let Some(Open { session, rules }) = open else { return Ok(0) };
+    if session.rules().await? != rules.number {
+        *rules = Rules::read(&shared.policies.file, &mut **session).await?;
+    }
     let (reading, entries) = session.due(limit).await?;
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
-        let policy = in_force.longer(entry.key.consumer(), &shared.policies.of(entry.key.consumer()));
+        let policy = rules.of(entry.key.consumer());
         match sweep(entry, &policy, reading.now, reading.token_clock()) {
             Sweep::Purge => over.push((entry.key.hash(), entry.version)),
             Sweep::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
@@ -85,27 +97,10 @@ async fn batch(
         session.look_again(&later).await?;
     }
     if !over.is_empty() && !reading.behind() {
-        let purged = session.purge(&over).await?;
+        let purged = session.purge(&over, rules.number).await?;
         tracing::info!(purged, "entries forgotten after their retention");
     }
     let marked = session.mark_open(MARKS_AT_ONCE).await?;
     // There may be more of either.
     Ok(if marked >= MARKS_AT_ONCE { limit } else { entries.len() })
-}
-
-/// The retentions that the store has written down. Another replica may have put longer ones in force:
-/// what it still answers for is not to be forgotten by this one.
-struct InForce<'a>(HashMap<&'a str, Span>);
-
-impl InForce<'_> {
-    fn of(remembered: &[Remembered]) -> InForce<'_> {
-        let known = remembered.iter().filter_map(|one| Some((one.consumer.as_str(), one.retention?)));
-        InForce(known.collect())
-    }
-
-    fn longer(&self, consumer: &str, policy: &Policy) -> Policy {
-        let written = self.0.get(consumer).or_else(|| self.0.get(""));
-        let retention = written.map_or(policy.retention, |written| policy.retention.max(*written));
-        Policy { retention, ..policy.clone() }
-    }
 }

@@ -285,9 +285,13 @@ pub trait Session: Send {
     /// Sets when the purge looks again, where the version is still the same.
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
 
+    /// Counts the changes of what is in force, by [`Session::add_policy`] and [`Session::remember`].
+    async fn rules(&mut self) -> Result<i64, StoreError>;
+
     /// Deletes entries whose version is still the one that was judged, and is, like the token, a minute
-    /// below clock + offset.
-    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError>;
+    /// below clock + offset. Deletes nothing where `rules` is not what [`Session::rules`] says now: they were
+    /// judged by what is not in force any more.
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError>;
 
     /// Writes an operator's change and its audit event, both or neither.
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError>;

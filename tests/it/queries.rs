@@ -276,7 +276,7 @@ async fn what_stands_still_is_shown_once_amid_changes(kind: Kind) {
                 } else {
                     let redrive = proto::RedriveEntryRequest {
                         key: key("c", id),
-                        request_id: uuid::Uuid::new_v4().to_string(),
+                        request_id: format!("amid pages {states:?} {newest_first} {round}"),
                         expected_version: version,
                         reason: "amid pages".into(),
                         ..Default::default()
@@ -285,7 +285,7 @@ async fn what_stands_still_is_shown_once_amid_changes(kind: Kind) {
                     let held = acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner());
                     (*made, *token) = (Made::Held, held.token);
                 }
-                make(&mut server, "c", &format!("new{}", uuid::Uuid::new_v4()), Made::Done).await;
+                make(&mut server, "c", &format!("new {states:?} {newest_first} {round}"), Made::Done).await;
                 mark(&server).await;
             }
             for (id, what) in &still {

@@ -1,12 +1,14 @@
 //! The purge: at least as long as promised, never what waits for a person, and nothing that was
 //! purged comes back as new inside the window.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span};
 use idempotency_ledger::rpc::proto;
 
 use crate::harness::details::{acquired, claim, key};
+use crate::harness::faulty::{FaultyStore, Plan};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Served, Setup, TestServer};
 
@@ -14,6 +16,7 @@ on_both_stores!(
     each_state_is_kept_for_its_retention,
     a_purged_key_is_granted_again_with_a_higher_token,
     a_replica_with_a_shorter_retention_purges_nothing_that_another_answers_for,
+    a_purge_under_way_takes_nothing_that_a_new_policy_keeps,
     a_row_that_can_not_be_read_does_not_hold_up_the_purge,
 );
 
@@ -143,12 +146,64 @@ async fn a_replica_with_a_shorter_retention_purges_nothing_that_another_answers_
     let policy =
         Policy { retention: month, failed_retention: month, abandoned_retention: month, ..Policy::default() };
     let setup = Setup { default: policy, ..Setup::default() };
-    let long = Served::start(std::sync::Arc::clone(&short.at.store), setup).await;
+    let long = Served::start(Arc::clone(&short.at.store), setup).await;
     short.advance(Span::from_days(9)).await;
     swept(&short).await;
     assert!(there(&short, "c", "1").await, "the other replica still answers for it");
     long.stop().await;
     short.stop().await;
+}
+
+/// Rules may change between the purge's judgement and its deletion, by way of another replica.
+async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
+    let days = |days: i64| Some(prost_types::Duration { seconds: days * 86_400, nanos: 0 });
+    let quarter = |field: &str| match field {
+        "retention" => proto::Policy { retention: days(90), ..Default::default() },
+        "failed_retention" => proto::Policy { failed_retention: days(90), ..Default::default() },
+        _ => proto::Policy { abandoned_retention: days(90), ..Default::default() },
+    };
+    for field in ["retention", "failed_retention", "abandoned_retention"] {
+        let mut server = TestServer::start(kind).await;
+        let token = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner()).token;
+        let key = key("c", "1");
+        match field {
+            "retention" => {
+                let request = proto::CompleteRequest { key, token, ..Default::default() };
+                server.client.complete(request).await.map(drop).unwrap();
+            }
+            "failed_retention" => {
+                let kind = proto::FailureKind::Terminal.into();
+                let request = proto::FailRequest { key, token, kind, ..Default::default() };
+                server.client.fail(request).await.map(drop).unwrap();
+            }
+            _ => {
+                server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap();
+            }
+        }
+        server.advance(Span::from_days(31)).await;
+        let plan = Arc::new(Plan::default());
+        plan.close();
+        let store = FaultyStore { inner: Arc::clone(&server.at.store), plan: Arc::clone(&plan) };
+        let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() };
+        let sweeping = Served::start(Arc::new(store), setup).await;
+        plan.arrived(1).await;
+        let request = proto::SetPolicyRequest {
+            consumer: "c".into(),
+            request_id: "keep it".into(),
+            reason: "an audit is under way".into(),
+            policy: Some(quarter(field)),
+            ..Default::default()
+        };
+        server.admin.set_policy(request).await.unwrap();
+        plan.open();
+        swept(&server).await;
+        assert!(there(&server, "c", "1").await, "{field}");
+        server.advance(Span::from_days(60)).await;
+        swept(&server).await;
+        assert!(!there(&server, "c", "1").await, "{field}: 90 days are over");
+        sweeping.stop().await;
+        server.stop().await;
+    }
 }
 
 async fn a_row_that_can_not_be_read_does_not_hold_up_the_purge(kind: Kind) {

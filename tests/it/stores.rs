@@ -4,7 +4,9 @@ use bytes::Bytes;
 use idempotency_ledger::domain::{
     Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{Completion, Fault, Found, Session, StoreError};
+use idempotency_ledger::store::{
+    AuditEvent, Completion, Fault, Found, Outcome, PolicyVersion, Remembered, Session, StoreError,
+};
 use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
 use crate::harness::on_both_stores;
@@ -20,6 +22,7 @@ on_both_stores!(
     a_guessed_completion_writes_what_the_core_would_decide,
     loads_come_in_the_order_that_was_asked_for,
     a_purge_spares_what_changed_since_it_was_judged,
+    a_purge_by_rules_that_are_not_in_force_takes_nothing,
     a_key_made_anew_is_not_the_row_that_was_read,
     grants_and_purges_stop_while_the_clock_is_behind,
     the_mark_of_the_clock_survives_a_restart,
@@ -234,14 +237,67 @@ async fn a_purge_spares_what_changed_since_it_was_judged(kind: Kind) {
     session.replace(std::slice::from_ref(&reclaimed)).await.unwrap();
     let hash = entry.key.hash();
     assert_eq!(
-        session.purge(&[(hash, reclaimed.version)]).await.unwrap(),
+        session.purge(&[(hash, reclaimed.version)], 0).await.unwrap(),
         0,
         "its token is not a minute below the clock"
     );
     at.set_clock(now + Span::from_secs(61)).await;
-    assert_eq!(session.purge(&[(hash, entry.version)]).await.unwrap(), 0, "claimed a moment before");
-    assert_eq!(session.purge(&[(hash, reclaimed.version)]).await.unwrap(), 1);
+    assert_eq!(session.purge(&[(hash, entry.version)], 0).await.unwrap(), 0, "claimed a moment before");
+    assert_eq!(session.purge(&[(hash, reclaimed.version)], 0).await.unwrap(), 1);
     assert_eq!(load(&mut *session, "1").await, None);
+}
+
+async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let (mut session, mut other) = (at.session().await, at.session().await);
+    insert(&mut *session, &granted("1", START)).await;
+    let version = load(&mut *session, "1").await.unwrap().version;
+    let judged = [(Key::new("stores", "tests", "1").hash(), version)];
+    at.set_clock(START + Span::from_days(100)).await;
+    let mut in_force =
+        Remembered { consumer: "stores".into(), retention: Some(Span::from_days(7)), window_floor: START };
+    for step in ["a retention", "a floor", "a policy", "a policy that is not the next one", "nothing"] {
+        let before = session.rules().await.unwrap();
+        let mut added = None;
+        match step {
+            "a floor" => in_force.window_floor = START + Span(1),
+            "a policy" | "a policy that is not the next one" => {
+                let policy = PolicyVersion {
+                    consumer: "stores".into(),
+                    version: 1,
+                    policy: Some("{}".into()),
+                    created_at: START,
+                    actor: "tests".into(),
+                    reason: "tests".into(),
+                };
+                let event = AuditEvent {
+                    request_id: step.into(),
+                    at: START,
+                    actor: "tests".into(),
+                    action: "SET_POLICY".into(),
+                    consumer: "stores".into(),
+                    key: None,
+                    reason: "tests".into(),
+                    before: None,
+                    after: None,
+                };
+                added = Some(other.add_policy(&policy, &in_force, &event).await.unwrap());
+            }
+            _ => {}
+        }
+        if added.is_none() {
+            other.remember(std::slice::from_ref(&in_force)).await.unwrap();
+        }
+        let changed = !matches!(step, "a policy that is not the next one" | "nothing");
+        assert!(added.is_none_or(|added| (added == Outcome::Done) == changed), "{step}: {added:?}");
+        assert_eq!(session.rules().await.unwrap() > before, changed, "{step}");
+        if changed {
+            assert_eq!(session.purge(&judged, before).await.unwrap(), 0, "{step}");
+        }
+    }
+    let now = session.rules().await.unwrap();
+    assert_eq!(session.purge(&judged, now + 1).await.unwrap(), 0, "rules that nobody has seen yet");
+    assert_eq!(session.purge(&judged, now).await.unwrap(), 1);
 }
 
 /// What was decided or judged before a purge meets a new row of the same key, and leaves it alone.
@@ -254,13 +310,13 @@ async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
     let decided = next(&old, &claim(2), now);
     at.set_clock(now).await;
     let judged = (old.key.hash(), load(&mut *session, "1").await.unwrap().version);
-    assert_eq!(session.purge(&[judged]).await.unwrap(), 1);
+    assert_eq!(session.purge(&[judged], 0).await.unwrap(), 1);
     let fresh = session.insert(&[granted("1", StoreTime(0))], StoreTime::MAX).await.unwrap();
     let after = load(&mut *session, "1").await;
     assert!(fresh.tokens[0] > Some(old.token));
     at.set_clock(now + Span::from_secs(120)).await;
     assert_eq!(session.replace(&[decided]).await.unwrap(), [false]);
-    assert_eq!(session.purge(&[judged]).await.unwrap(), 0);
+    assert_eq!(session.purge(&[judged], 0).await.unwrap(), 0);
     assert_eq!(session.look_again(&[(judged.0, judged.1, now)]).await.unwrap(), 0);
     assert_eq!(load(&mut *session, "1").await, after);
 }
@@ -274,7 +330,7 @@ async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
     let refused = session.insert(&[granted("2", StoreTime(0))], StoreTime::MAX).await;
     assert!(matches!(refused, Err(StoreError::NotApplied(Fault::ClockBehind))), "{refused:?}");
     assert_eq!(load(&mut *session, "2").await, None);
-    assert_eq!(session.purge(&[(entry.key.hash(), entry.version)]).await.unwrap(), 0);
+    assert_eq!(session.purge(&[(entry.key.hash(), entry.version)], 0).await.unwrap(), 0);
     assert!(session.load(&[]).await.unwrap().reading.behind());
 }
 

@@ -235,7 +235,11 @@ impl Session for DiskSession {
         Ok(0)
     }
 
-    async fn purge(&mut self, _: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
+    async fn rules(&mut self) -> Result<i64, StoreError> {
+        Ok(0)
+    }
+
+    async fn purge(&mut self, _: &[(KeyHash, i64)], _: i64) -> Result<usize, StoreError> {
         Ok(0)
     }
 

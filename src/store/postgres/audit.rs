@@ -61,7 +61,7 @@ impl PgSession {
         let written = match write {
             Write::Replace(entry) => self.replace(std::slice::from_ref(entry)).await? == [true],
             Write::Nothing => true,
-            Write::Delete(key, version) => self.purge(&[(*key, *version)]).await? == 1,
+            Write::Delete(key, version) => self.delete(*key, *version).await?,
             Write::Insert(entry) => {
                 // The insert knows only first grants; the rest of the row follows.
                 let inserted = self.insert(std::slice::from_ref(entry), StoreTime::MAX).await?;
@@ -154,6 +154,7 @@ impl PgSession {
             return Ok(Outcome::Lost);
         }
         self.remember(std::slice::from_ref(in_force)).await?;
+        self.rules_changed().await?;
         Ok(Outcome::Done)
     }
 

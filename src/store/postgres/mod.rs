@@ -4,6 +4,7 @@ mod audit;
 mod connect;
 mod errors;
 mod names;
+mod purge;
 mod queries;
 pub(super) mod statements;
 
@@ -299,14 +300,12 @@ impl Session for PgSession {
         Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
     }
 
-    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
-        let query = self
-            .query(sql::PURGE)
-            .bind(column(entries, |one| one.0))
-            .bind(column(entries, |one| one.1))
-            .bind(self.mark.get());
-        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    async fn rules(&mut self) -> Result<i64, StoreError> {
+        self.rules_number().await
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
+        self.purge_by(entries, rules).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {

@@ -2,6 +2,7 @@
 //! `pg_stat_statements` and in logs.
 
 use super::super::row::columns;
+use super::purge::{DELETE, PURGE, RULES, RULES_CHANGED};
 use super::queries;
 
 /// All of them, for the test that prepares every one.
@@ -26,7 +27,10 @@ pub const ALL: &[&str] = &[
     queries::MARKED,
     DUE,
     LOOK_AGAIN,
+    RULES,
+    RULES_CHANGED,
     PURGE,
+    DELETE,
     CONSUMERS_ADD,
     CONSUMERS_FIND,
     SOURCES_ADD,
@@ -169,14 +173,6 @@ UPDATE ledger.entries e SET sweep_at = r.sweep_at
 FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS r(key, version, sweep_at)
 WHERE e.key = r.key AND e.version = r.version";
 
-pub(super) const PURGE: &str = "\
--- ledger.purge
-WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
-DELETE FROM ledger.entries e
-USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
-WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token) + 60000000 < c.token_clock
-  AND c.token_clock >= greatest(c.clock_mark, $3)";
-
 pub(super) const CONSUMERS_ADD: &str = "\
 -- ledger.consumers_add
 INSERT INTO ledger.consumers (no, name)
@@ -208,9 +204,15 @@ WHERE retention IS NOT NULL OR window_floor > 0";
 
 pub(super) const REMEMBER: &str = "\
 -- ledger.remember
-UPDATE ledger.consumers n SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
-FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r(name, retention, window_floor)
-WHERE n.name = r.name";
+WITH changed AS (
+    UPDATE ledger.consumers n
+    SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r(name, retention, window_floor)
+    WHERE n.name = r.name
+      AND (n.retention IS DISTINCT FROM r.retention OR n.window_floor < r.window_floor)
+    RETURNING n.no
+)
+UPDATE ledger.meta SET rules = rules + 1 WHERE EXISTS (SELECT 1 FROM changed)";
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add

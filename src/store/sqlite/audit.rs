@@ -3,7 +3,7 @@
 use sqlx::{Row as _, SqliteConnection};
 
 use super::errors::of_sqlx;
-use super::{insert, number, remember, replace, sql};
+use super::{insert, number, purge, remember, replace, sql};
 use crate::domain::{Arrival, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
 use crate::store::{
@@ -23,11 +23,7 @@ pub(super) async fn change(
     let written = match write {
         Write::Replace(entry) => replace(connection, &Row::from(entry.as_ref())).await?,
         Write::Nothing => true,
-        Write::Delete(key, version) => {
-            let query = sqlx::query(sql::PURGE).bind(*key).bind(*version).bind(reading.token_clock());
-            let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-            done.rows_affected() == 1
-        }
+        Write::Delete(key, version) => purge::delete(connection, reading, *key, *version).await?,
         Write::Insert(entry) => {
             // The insert knows only first grants; the rest of the row follows.
             let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
@@ -116,6 +112,7 @@ pub(super) async fn add_policy(
         return Ok(Outcome::Lost);
     }
     remember(connection, &in_force).await?;
+    purge::rules_changed(connection).await?;
     add_event(connection, event).await?;
     Ok(Outcome::Done)
 }

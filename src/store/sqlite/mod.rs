@@ -7,6 +7,7 @@
 mod audit;
 mod connect;
 mod errors;
+mod purge;
 mod queries;
 pub(super) mod statements;
 
@@ -290,22 +291,15 @@ impl Session for SqliteSession {
         Ok(self.transaction(work).await?.1)
     }
 
-    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
+    async fn rules(&mut self) -> Result<i64, StoreError> {
+        let work: Work<i64> = Box::new(|connection, _| Box::pin(purge::rules(connection)));
+        Ok(self.transaction(work).await?.1)
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
         let entries = entries.to_vec();
-        let work: Work<usize> = Box::new(move |connection, reading| {
-            Box::pin(async move {
-                let mut gone = 0;
-                if reading.behind() {
-                    return Ok(gone);
-                }
-                for (key, version) in entries {
-                    let query = sqlx::query(sql::PURGE).bind(key).bind(version).bind(reading.token_clock());
-                    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                    gone += usize::try_from(done.rows_affected()).unwrap_or(0);
-                }
-                Ok(gone)
-            })
-        });
+        let work: Work<usize> =
+            Box::new(move |connection, reading| Box::pin(purge::purge(connection, reading, entries, rules)));
         Ok(self.transaction(work).await?.1)
     }
 
@@ -425,7 +419,10 @@ async fn remember(connection: &mut SqliteConnection, one: &Remembered) -> Result
         .bind(one.consumer.clone())
         .bind(one.retention.map(Span::micros))
         .bind(one.window_floor.micros());
-    query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    if done.rows_affected() > 0 {
+        purge::rules_changed(connection).await?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Every statement that is sent to `SQLite`.
 
 use super::super::row::columns;
+use super::purge::{DELETE, RULES, RULES_CHANGED};
 use super::queries;
 
 /// All of them, for the test that prepares every one.
@@ -22,7 +23,9 @@ pub const ALL: &[&str] = &[
     queries::SAMPLED,
     DUE,
     LOOK_AGAIN,
-    PURGE,
+    RULES,
+    RULES_CHANGED,
+    DELETE,
     CONSUMER_ADD,
     CONSUMER_FIND,
     SOURCE_ADD,
@@ -107,10 +110,6 @@ pub(super) const LOOK_AGAIN: &str = "\
 -- ledger.look_again
 UPDATE entries SET sweep_at = ?3 WHERE key = ?1 AND version = ?2";
 
-pub(super) const PURGE: &str = "\
--- ledger.purge
-DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + 60000000 < ?3";
-
 pub(super) const CONSUMER_ADD: &str = "\
 -- ledger.consumer_add
 INSERT INTO consumers (name) VALUES (?1) ON CONFLICT DO NOTHING";
@@ -133,7 +132,8 @@ SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL 
 
 pub(super) const REMEMBER: &str = "\
 -- ledger.remember
-UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3) WHERE name = ?1";
+UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3)
+WHERE name = ?1 AND (retention IS NOT ?2 OR window_floor < ?3)";
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add

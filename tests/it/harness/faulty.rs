@@ -212,8 +212,12 @@ impl Session for FaultySession {
         self.inner.look_again(entries).await
     }
 
-    async fn purge(&mut self, entries: &[(KeyHash, i64)]) -> Result<usize, StoreError> {
-        self.inner.purge(entries).await
+    async fn rules(&mut self) -> Result<i64, StoreError> {
+        self.inner.rules().await
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
+        carried_out!(self.plan, false, self.inner.purge(entries, rules))
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {

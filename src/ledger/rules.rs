@@ -1,0 +1,37 @@
+//! The rules that the purge goes by: all policies in force, as they stood at one number of
+//! [`Session::rules`]. The purge takes nothing unless the store still stands at that number.
+
+use std::collections::HashMap;
+
+use super::policies::Policies;
+use crate::domain::{Policy, Span};
+use crate::store::{Session, StoreError};
+
+pub(super) struct Rules {
+    /// At which number of [`Session::rules`] they were read.
+    pub(super) number: i64,
+    policies: Policies,
+    /// The retentions that the store has written down: also those of other replicas' configurations.
+    written: HashMap<String, Span>,
+}
+
+impl Rules {
+    /// Reads them. The number comes first: what changes while the rest is read leaves a number that is too
+    /// old, by which nothing is purged, never one that is too new.
+    pub(super) async fn read(file: &Policies, session: &mut dyn Session) -> Result<Rules, StoreError> {
+        let number = session.rules().await?;
+        let policies = file.with(&session.policies().await?);
+        let (_, remembered) = session.remembered().await?;
+        let written = remembered.into_iter().filter_map(|one| Some((one.consumer, one.retention?)));
+        Ok(Rules { number, policies, written: written.collect() })
+    }
+
+    /// The policy of a consumer. During a rollout another replica may answer for longer than this one's
+    /// configuration says: the longer retention counts.
+    pub(super) fn of(&self, consumer: &str) -> Policy {
+        let policy = self.policies.of(consumer);
+        let written = self.written.get(consumer).or_else(|| self.written.get(""));
+        let retention = written.map_or(policy.retention, |written| policy.retention.max(*written));
+        Policy { retention, ..Policy::clone(&policy) }
+    }
+}
