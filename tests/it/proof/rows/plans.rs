@@ -33,6 +33,8 @@ pub(super) async fn check(run: &Run, cluster: &Cluster, how: &str) -> String {
         let plan = explain(&mut connection, &case).await;
         let buffers = buffers(&plan["Plan"]);
         let whole = reads_all(&plan["Plan"]);
+        let idle = ["purge", "delete"].contains(&case.statement) && deletes(&plan["Plan"]) == 0;
+        assert!(!idle, "{} has deleted nothing: {plan}", case.name);
         if buffers > case.bound || whole {
             let problem = format!(
                 "{how}: {} touches {buffers} buffers, of at most {}{}",
@@ -84,6 +86,9 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         |value: fn(&sqlx::postgres::PgRow) -> String| due.iter().map(value).collect::<Vec<_>>().join(",");
     let (due_keys, due_versions) =
         (of_due(|row| row.get("key")), of_due(|row| row.get::<i64, _>("version").to_string()));
+    let rules: i64 = connection.fetch_one("SELECT rules FROM ledger.meta").await.unwrap().get(0);
+    let one = &due[0];
+    let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
     let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 5000");
     let marked = "NULL, '', '{6}', '{}', false";
@@ -91,17 +96,18 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     vec![
         case("get", "load", format!("'{{{}}}'", keys[500]), 20),
         case("load of 1000", "load", format!("'{{{}}}'", keys.join(",")), 12_000),
-        case("list, oldest", "list_oldest", list(FROM_THE_START, "NULL, '', '{}', '{}', false"), 12_000),
-        case("list, newest", "list_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 12_000),
-        case("parked, oldest", "list_open_oldest", list(FROM_THE_START, marked), 12_000),
-        case("parked, newest", "list_open_newest", list(FROM_THE_END, marked), 12_000),
+        case("oldest page", "list_oldest", list(FROM_THE_START, "NULL, '', '{}', '{}', false"), 12_000),
+        case("newest page", "list_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 12_000),
+        case("oldest parked", "list_open_oldest", list(FROM_THE_START, marked), 12_000),
+        case("newest parked", "list_open_newest", list(FROM_THE_END, marked), 12_000),
         case("expired", "list_open_oldest", list(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 12_000),
         case("summary", "summary", format!("'{{{name}}}', '{{10}}'"), 20_000),
         case("sample", "sampled", format!("4000, '{{{name}}}'"), 12_000),
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
         case("unmarked", "unmarked", "0, 100".to_owned(), 1_000),
         case("due", "due", "9223372036854775807, 500".to_owned(), 5_000),
-        case("purge", "purge", format!("'{{{due_keys}}}', '{{{due_versions}}}', 0"), 5_000),
+        case("purge", "purge", format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {rules}"), 5_000),
+        case("delete", "delete", format!("'{one_key}', {one_version}, 0"), 20),
     ]
 }
 
@@ -132,4 +138,14 @@ fn reads_all(plan: &Value) -> bool {
     let whole = plan["Node Type"] == "Seq Scan" && plan["Relation Name"] == "entries";
     let parts = plan["Plans"].as_array();
     whole || parts.is_some_and(|parts| parts.iter().any(reads_all))
+}
+
+/// How many rows a deletion has found.
+fn deletes(plan: &Value) -> u64 {
+    plan["Plans"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|part| part["Actual Rows"].as_f64().unwrap() as u64)
+        .sum()
 }
