@@ -65,6 +65,8 @@ pub(crate) enum Sight {
     Granted(Box<proto::Entry>),
     /// A claim was refused: no grants.
     Disabled,
+    /// The number that an entry is shown with: 0 is the configuration's.
+    Number(i32),
 }
 
 #[derive(Default)]
@@ -271,8 +273,12 @@ impl Tuner {
         let what = match answer {
             Ok(answer) if matches!(answer.get_ref().verdict, Some(Verdict::Acquired(_))) => {
                 let request = proto::GetEntryRequest { key };
+                let asked = now();
                 let Ok(shown) = AdminServiceClient::new(channel).get_entry(request).await else { return };
-                Sight::Granted(Box::new(shown.into_inner().entry.unwrap()))
+                let shown = shown.into_inner();
+                let what = Sight::Number(shown.policy_version_in_force);
+                self.note(Seen { consumer, replica, invoked: asked, returned: now(), what });
+                Sight::Granted(Box::new(shown.entry.unwrap()))
             }
             Err(status) if word(&status) == "CONSUMER_DISABLED" => Sight::Disabled,
             Err(status) if ["", "STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"].contains(&word(&status).as_str()) => {

@@ -146,7 +146,7 @@ impl History {
         }
         let shown = self.seen.iter().filter_map(|seen| match &seen.what {
             Sight::Policy(shown) => Some((seen.replica, seen.returned, shown.version as usize)),
-            Sight::Granted(_) | Sight::Disabled => None,
+            Sight::Granted(_) | Sight::Disabled | Sight::Number(_) => None,
         });
         Ok(InForce {
             first: rules(&self.first),
@@ -216,6 +216,11 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    /// As entries tell it: 0 is the configuration's.
+    fn number(&self, version: usize) -> i32 {
+        if self.is_set(version) { version as i32 } else { 0 }
     }
 
     fn is_set(&self, version: usize) -> bool {
@@ -292,12 +297,12 @@ impl History {
                     possible.contains(&version) && shown.policy.as_ref() == Some(self.policy(version))
                 }
                 Sight::Disabled => possible.any(|version| self.policy(version).disabled()),
+                Sight::Number(number) => possible.any(|version| self.number(version) == *number),
                 Sight::Granted(entry) => possible.any(|version| {
                     let policy = self.policy(version);
-                    let number = if self.is_set(version) { version as i32 } else { 0 };
                     let lease = instant(entry.lease_until.as_ref()) - instant(entry.granted_at.as_ref());
                     !policy.disabled()
-                        && entry.policy_version == number
+                        && entry.policy_version == self.number(version)
                         && lease == span(policy.lease.as_ref())
                         && entry.retention == policy.retention
                 }),
