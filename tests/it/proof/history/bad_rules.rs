@@ -1,7 +1,9 @@
 //! The same for histories amid changes of the rules: which are sound, and which are not.
 
 use super::bad::{BEGIN, LATE, OK, RULES, at, claim, complete, fail, got, order, release, token};
-use super::{Backoff, Call, Change, Event, Expiry, InForce, Kind, Order, Outcome, Refusal, Rules, check};
+use super::{
+    Backoff, Call, Change, Event, Expiry, InForce, Kind, Order, Outcome, Raise, Refusal, Rules, check,
+};
 
 const GRACEFUL: Rules = Rules { grace: 400_000, ..RULES };
 const DISABLED: Rules = Rules { disabled: true, ..RULES };
@@ -18,6 +20,13 @@ use Outcome::{Backoff as Waits, Completed, Failed, InProgress, Parked, Unknown};
 fn change(first: Rules, rules: Rules, from: i64, to: i64) -> InForce {
     let change = Change { rules, replica: 0, invoked: BEGIN + from * 1_000, returned: BEGIN + to * 1_000 };
     InForce { changes: vec![change], ..InForce::always(first) }
+}
+
+/// The offset of tokens is raised by a minute, between two instants.
+fn raise(from: i64, to: i64) -> InForce {
+    let (invoked, returned) = (BEGIN + from * 1_000, BEGIN + to * 1_000);
+    let raises = vec![Raise { invoked, returned, offset: 60_000_000 }];
+    InForce { raises, ..InForce::always(RULES) }
 }
 
 /// The same call on the other replica, which learns of a change within five seconds.
@@ -53,6 +62,7 @@ fn sound_histories_amid_changes_are_accepted() {
         ("an expired last attempt is parked", always(TWICE), &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, fail(5, Kind::Retryable), OK), at(2, 20, 29, claim(2), got(25)), at(3, 1_200, 1_210, claim(3), Parked), at(2, 1_220, 1_230, complete(25), LATE)]),
         ("a back-off with its jitter", always(SLOW), &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, fails(5), OK), at(2, 100, 109, claim(2), Waits), at(2, 180, 189, claim(2), got(185)), at(2, 190, 199, fails(185), OK), at(3, 380, 389, claim(3), Waits), at(3, 600, 609, claim(3), got(605))]),
         ("a longer lease for whoever is granted after it", change(RULES, LONG, 50, 60), &[at(1, 0, 9, claim(1), got(5)), at(2, 1_200, 1_210, claim(2), got(1_205)), at(3, 3_200, 3_210, claim(3), InProgress), at(3, 3_310, 3_320, claim(3), got(3_315))]),
+        ("tokens before, amid and after a raise of their offset", raise(15, 30), &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 14, release(5), OK), at(2, 16, 20, claim(2), got(60_018)), at(2, 21, 25, release(60_018), OK), at(3, 31, 39, claim(3), got(60_035)), at(4, 1_200, 1_210, claim(4), got(61_205))]),
         ("what is fixed at the grant stays", change(RULES, RECLAIM, 10, 15), &[at(1, 0, 9, claim(1), got(5)), at(1, 20, 29, Call::Renew { token: token(5), started: true }, OK), at(2, 1_300, 1_310, claim(2), Parked)]),
     ];
     for (name, in_force, events) in rows {
@@ -94,6 +104,9 @@ fn each_seeded_fault_amid_changes_is_caught() {
         ("reclaimed by a policy that came after the grant", change(RULES, RECLAIM, 10, 15), &[at(1, 0, 9, claim(1), got(5)), at(1, 20, 29, Call::Renew { token: token(5), started: true }, OK), at(2, 1_300, 1_310, claim(2), got(1_305))]),
         ("parked by a policy that came after the grant", change(RECLAIM, Rules { expiry: Expiry::Park, ..RULES }, 10, 15), &[at(1, 0, 9, claim(1), got(5)), at(2, 1_300, 1_310, claim(2), Parked)]),
         ("a lost grant that no policy allowed", always(DISABLED), &[at(1, 0, 0, claim(1), Unknown), at(2, 20, 29, claim(2), InProgress)]),
+        ("a token without the offset that was raised before", raise(0, 10), &[at(1, 11, 19, claim(1), got(15))]),
+        ("a token with an offset that was not raised yet", raise(20, 30), &[at(1, 11, 19, claim(1), got(60_015))]),
+        ("an early reclaim under a raised offset", raise(0, 10), &[at(1, 11, 19, claim(1), got(60_015)), at(2, 1_050, 1_060, claim(2), got(61_055))]),
         ("closed to somebody else", always(SLOW), &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, fails(5), OK), at(2, 20, 29, claim(2), CLOSED)]),
     ];
     for (name, in_force, events) in rows {

@@ -14,7 +14,7 @@ mod search;
 use std::fmt;
 
 pub(crate) use linear::check_in_real_time;
-pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, InForce, Rules};
+pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Raise, Rules};
 pub(crate) use search::check_linearizable;
 
 /// What a client asked of a key. Claims are told apart by a number for each claim_id.

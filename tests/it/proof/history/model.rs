@@ -1,6 +1,6 @@
 //! One key as a machine that knows times only as intervals: which states an answer can lead to.
 
-use super::{Call, Event, Expiry, Kind, Order, Outcome, Refusal, Rules};
+use super::{Call, Event, Expiry, Facts, Kind, Order, Outcome, Refusal, Rules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -45,6 +45,8 @@ pub(super) struct State {
     lease: (i64, i64),
     /// What was fixed when the claim was granted: how long a lease, how much grace, what then.
     span: i64,
+    /// The offsets of tokens that may have been in force then.
+    offsets: (i64, i64),
     grace: i64,
     expiry: Expiry,
     /// Claimable from an instant within these on, while it waits.
@@ -66,20 +68,21 @@ impl State {
         attempts: 0,
         lease: (0, 0),
         span: 0,
+        offsets: (0, 0),
         grace: 0,
         expiry: Expiry::Reclaim,
         due: (0, 0),
     };
 
     /// Every state in which the key may be once this call has taken effect with this outcome; none:
-    /// it can not have happened now. `rules` are all that may have been in force.
-    pub(super) fn after(&self, event: &Event, rules: &[Rules]) -> Vec<State> {
+    /// it can not have happened now. `facts` are all that may have been in force.
+    pub(super) fn after(&self, event: &Event, facts: &Facts) -> Vec<State> {
         match event.call {
-            Call::Claim { claim } => self.claimed(claim, event, rules),
+            Call::Claim { claim } => self.claimed(claim, event, facts),
             Call::Complete { token }
             | Call::Fail { token, .. }
             | Call::Release { token }
-            | Call::Renew { token, .. } => self.settled(token, event, rules),
+            | Call::Renew { token, .. } => self.settled(token, event, &facts.rules),
             Call::Order { order, force } => match event.outcome {
                 Outcome::Settled { .. } | Outcome::Unknown => {
                     self.ordered(order, force, event).into_iter().collect()
@@ -126,7 +129,8 @@ impl State {
         })
     }
 
-    fn claimed(&self, claim: u64, event: &Event, rules: &[Rules]) -> Vec<State> {
+    fn claimed(&self, claim: u64, event: &Event, facts: &Facts) -> Vec<State> {
+        let rules = &facts.rules;
         let same = self.phase != Phase::Absent && self.claim == claim;
         let refusable = matches!(self.by, By::Release | By::FailRetryable);
         let held = self.phase == Phase::Held;
@@ -155,7 +159,7 @@ impl State {
                 let told = |attempts| attempt == 0 || attempt == attempts;
                 let mut next = Vec::new();
                 if grantable && told(self.attempts + 1) {
-                    next.extend(self.granted(claim, Some(token), event, rules));
+                    next.extend(self.granted(claim, Some(token), event, facts));
                 }
                 if held && same && !self.started && replayed && self.may_be(token) && told(self.attempts) {
                     next.extend(self.repeated(token, event, rules));
@@ -165,7 +169,7 @@ impl State {
             Outcome::Unknown => {
                 let mut next = self.parked(grantable, expired && parks, rules);
                 if grantable {
-                    next.extend(self.granted(claim, None, event, rules));
+                    next.extend(self.granted(claim, None, event, facts));
                 }
                 if held && same && !self.started && over && !self.rearmed {
                     next.extend(rules.iter().map(|rules| self.rearmed(event, rules)));
@@ -215,7 +219,8 @@ impl State {
     }
 
     /// A new grant, under each of the rules that allow it.
-    fn granted(&self, claim: u64, token: Option<i64>, event: &Event, rules: &[Rules]) -> Vec<State> {
+    fn granted(&self, claim: u64, token: Option<i64>, event: &Event, facts: &Facts) -> Vec<State> {
+        let (least, greatest) = facts.offsets;
         let floor = self.floor.max(self.token.unwrap_or(0));
         let mut at = (event.invoked, event.returned);
         match self.phase {
@@ -225,19 +230,20 @@ impl State {
             Phase::Absent | Phase::Completed | Phase::Failed | Phase::Parked => {}
         }
         if let Some(token) = token {
-            // max(old + 1, clock + position): the clock is below it, and not far.
-            let by_clock = token > event.invoked && token <= event.returned.saturating_add(POSITION_MAX);
+            // max(old + 1, clock + offset + position): clock and offset are below it, and not far.
+            let latest = event.returned.saturating_add(greatest + POSITION_MAX);
+            let by_clock = token > event.invoked + least && token <= latest;
             if token <= floor || !(by_clock || succeeds(token, floor)) {
                 return Vec::new();
             }
             if !succeeds(token, floor) {
-                at = (at.0.max(token - POSITION_MAX), at.1.min(token - 1));
+                at = (at.0.max(token - POSITION_MAX - greatest), at.1.min(token - 1 - least));
             }
         }
         if at.0 > at.1 {
             return Vec::new();
         }
-        let grants = rules.iter().filter(|rules| !rules.disabled && !rules.exhausted(self.attempts));
+        let grants = facts.rules.iter().filter(|rules| !rules.disabled && !rules.exhausted(self.attempts));
         let grant = |rules: &Rules| State {
             phase: Phase::Held,
             by: By::Open,
@@ -249,6 +255,7 @@ impl State {
             attempts: self.attempts + 1,
             lease: (at.0 + rules.lease, at.1.saturating_add(rules.lease)),
             span: rules.lease,
+            offsets: facts.offsets,
             grace: rules.grace,
             expiry: rules.expiry,
             due: (0, 0),
@@ -267,8 +274,8 @@ impl State {
         }
         let mut lease = self.lease;
         if !self.rearmed && !succeeds(token, self.floor) {
-            lease.0 = lease.0.max(token - POSITION_MAX + self.span);
-            lease.1 = lease.1.min(token - 1 + self.span);
+            lease.0 = lease.0.max(token - POSITION_MAX - self.offsets.1 + self.span);
+            lease.1 = lease.1.min(token - 1 - self.offsets.0 + self.span);
         }
         State { token: Some(token), lease, ..*self }
     }

@@ -63,6 +63,23 @@ pub(crate) struct Change {
     pub(crate) returned: i64,
 }
 
+/// An operator has raised `token_offset`, between two instants, to this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raise {
+    pub(crate) invoked: i64,
+    pub(crate) returned: i64,
+    pub(crate) offset: i64,
+}
+
+/// What may have been in force while a call took effect.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// Each once.
+    pub(crate) rules: Vec<Rules>,
+    /// The least and the greatest offset of tokens to the clock.
+    pub(crate) offsets: (i64, i64),
+}
+
 /// The rules over time: the first, and each change in the order of the versions.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {
@@ -72,12 +89,13 @@ pub(crate) struct InForce {
     pub(crate) shown: Vec<(usize, i64, usize)>,
     /// Within this a change is in force on every replica.
     pub(crate) everywhere: i64,
+    pub(crate) raises: Vec<Raise>,
 }
 
 impl InForce {
     /// Nobody changes them.
     pub(crate) fn always(first: Rules) -> InForce {
-        InForce { first, changes: Vec::new(), shown: Vec::new(), everywhere: EVERYWHERE }
+        InForce { first, changes: Vec::new(), shown: Vec::new(), everywhere: EVERYWHERE, raises: Vec::new() }
     }
 
     /// The versions that may have been in force on a replica between two instants: the first and the last.
@@ -93,8 +111,8 @@ impl InForce {
         (shown.map(|(.., version)| *version).fold(first, usize::max), last)
     }
 
-    /// What may have been in force where and while the call took effect, each once.
-    pub(crate) fn during(&self, event: &Event) -> Vec<Rules> {
+    /// What may have been in force where and while the call took effect.
+    pub(crate) fn during(&self, event: &Event) -> Facts {
         let (first, last) = self.versions(event.replica, event.invoked, event.returned);
         let mut all = Vec::new();
         for version in first..=last {
@@ -103,6 +121,13 @@ impl InForce {
                 all.push(rules);
             }
         }
-        all
+        let raised = |surely: &dyn Fn(&Raise) -> bool| {
+            self.raises.iter().filter(|raise| surely(raise)).map(|raise| raise.offset).max().unwrap_or(0)
+        };
+        let offsets = (
+            raised(&|raise| raise.returned <= event.invoked),
+            raised(&|raise| raise.invoked <= event.returned),
+        );
+        Facts { rules: all, offsets }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::model::State;
-use super::{Event, InForce, Outcome, Rules};
+use super::{Event, Facts, InForce, Outcome};
 
 /// A history longer than this is a mistake of the suite.
 pub(crate) const EVENTS_MAX: usize = 128;
@@ -14,7 +14,7 @@ const VISITS_MAX: usize = 3_000_000;
 /// `events` are sorted by invocation.
 pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result<(), String> {
     assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
-    let rules: Vec<Vec<Rules>> = events.iter().map(|event| in_force.during(event)).collect();
+    let facts: Vec<Facts> = events.iter().map(|event| in_force.during(event)).collect();
     let known = |index: usize| events[index].outcome != Outcome::Unknown;
     let must: u128 = (0..events.len()).filter(|index| known(*index)).fold(0, |set, index| set | 1 << index);
     let mut visited = HashSet::new();
@@ -39,7 +39,7 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
         // The stack turns it around: known outcomes first, the earliest return before all.
         candidates.sort_by_key(|index| std::cmp::Reverse(events[*index].returned));
         for index in candidates {
-            for next in state.after(&events[index], &rules[index]) {
+            for next in state.after(&events[index], &facts[index]) {
                 let step = (done | 1 << index, next);
                 if visited.insert(step) {
                     stack.push(step);

@@ -8,12 +8,13 @@ use futures_util::StreamExt as _;
 use idempotency_ledger::domain::Key;
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use sqlx::PgConnection;
 use tonic::transport::{Channel, Endpoint};
 
 use super::policies::{CONSUMERS, admin};
 use super::world::{KeyLog, World, now};
 use crate::harness::random::Random;
-use crate::proof::history::{Call, Event, Order, Outcome};
+use crate::proof::history::{Call, Event, Order, Outcome, Raise};
 use crate::proof::{spec, wire};
 
 pub(crate) async fn work(world: Arc<World>, number: u64) {
@@ -30,7 +31,7 @@ pub(crate) async fn work(world: Arc<World>, number: u64) {
             continue;
         }
         let force = random.percent(50);
-        let (order, asked) = match random.below(12) {
+        let (order, asked) = match random.below(14) {
             0..4 => (Order::Redrive, spec::Order::Redrive { force, drop_fingerprint: false, admit: false }),
             4..7 => (Order::Park, spec::Order::Park),
             7 => (Order::Complete, spec::Order::Complete { force, result: Vec::new() }),
@@ -74,6 +75,28 @@ pub(crate) async fn work_on_many(world: Arc<World>) {
         if let Err(problem) = redrive(&world, consumer, replica, &operation).await {
             world.problems.lock().unwrap().push(format!("{operation} of {consumer}: {problem}"));
         }
+    }
+}
+
+/// Raises `token_offset` now and then, by more than a minute: what was handed out before is then old enough for
+/// its entry to be deleted.
+pub(crate) async fn raise_offset(world: Arc<World>, mut connection: PgConnection) {
+    const BY: i64 = 61_000_000;
+    let mut offset = 0;
+    while !world.is_over() {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        offset += BY;
+        let invoked = now();
+        // Known from here on, whoever reads it before this call returns.
+        let place = {
+            let mut raises = world.raises.lock().unwrap();
+            raises.push(Raise { invoked, returned: i64::MAX, offset });
+            raises.len() - 1
+        };
+        let raise = sqlx::query("UPDATE ledger.meta SET token_offset = $1").bind(offset);
+        raise.execute(&mut connection).await.unwrap();
+        world.raises.lock().unwrap()[place].returned = now();
+        world.count("raises of token_offset");
     }
 }
 

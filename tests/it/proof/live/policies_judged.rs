@@ -153,6 +153,7 @@ impl History {
             changes,
             shown: shown.collect(),
             everywhere: self.everywhere,
+            raises: Vec::new(),
         })
     }
 

@@ -106,6 +106,8 @@ async fn operators_and_consumers_agree() {
         live.clients.push(tokio::spawn(policies::work(Arc::clone(&live.world), number)));
     }
     live.clients.push(tokio::spawn(operator::work_on_many(Arc::clone(&live.world))));
+    let connection = live.cluster.connect("postgres").await;
+    live.clients.push(tokio::spawn(operator::raise_offset(Arc::clone(&live.world), connection)));
     loop {
         let calls = live.world.calls.load(Ordering::Relaxed);
         live.run.progress(calls, "calls of consumers");

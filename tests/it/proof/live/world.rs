@@ -10,7 +10,7 @@ use idempotency_ledger::rpc::proto;
 
 use super::policies::Record;
 use crate::harness::random::Random;
-use crate::proof::history::{Event, Outcome, Refusal};
+use crate::proof::history::{Event, Outcome, Raise, Refusal};
 
 /// As it is configured.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -108,6 +108,8 @@ pub(crate) struct World {
     pub(crate) problems: Mutex<Vec<String>>,
     /// Within this a change of a policy must be in force on every replica.
     pub(crate) everywhere: i64,
+    /// How operators have raised `token_offset`.
+    pub(crate) raises: Mutex<Vec<Raise>>,
     /// What operators did to the policies.
     pub(crate) policies: Record,
 }
@@ -142,6 +144,7 @@ impl World {
             counts: Mutex::default(),
             problems: Mutex::default(),
             everywhere,
+            raises: Mutex::default(),
             policies: Record::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
