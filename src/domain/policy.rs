@@ -45,7 +45,7 @@ pub struct Backoff {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// Counts the changes of the policy.
+    /// Counts the changes of the policy by operators; 0: it is of the configuration.
     #[serde(skip)]
     pub version: i32,
     /// The lease of a claim that asks for none.
@@ -94,7 +94,7 @@ const RETENTION_MAX: Span = Span::from_days(400);
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            version: 1,
+            version: 0,
             lease: Span::from_secs(30),
             max_lease: Span::from_secs(15 * 60),
             max_hold: Span::from_days(1),

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, State, StoreTime};
 
 pub use clock::{Clock, SystemClock};
-pub use postgres::statements::ALL as POSTGRES_STATEMENTS;
+pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_SETTINGS};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use purge::{PurgeStatus, PurgeWorker};
 pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};

@@ -206,6 +206,10 @@ async fn a_message_outside_the_window_is_let_in(kind: Kind) {
     assert_eq!(reason(refused.await.unwrap_err()), (Code::NotFound, "ENTRY_NOT_FOUND".into()));
     let admitted = server.admin.redrive_entry(order).await.unwrap().into_inner().entry.unwrap();
     assert_eq!(admitted.state(), proto::EntryState::Received);
+    let events = proto::ListAuditEventsRequest { key: key("c", "1"), ..Default::default() };
+    let events = server.admin.list_audit_events(events).await.unwrap().into_inner().events;
+    assert_eq!((events.len(), events[0].before_json.as_str()), (1, ""));
+    assert!(events[0].after_json.contains(r#""version":null"#), "it tells no version that never was");
     acquired(&server.client.claim(request).await.unwrap().into_inner());
     server.stop().await;
 }

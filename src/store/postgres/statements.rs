@@ -54,7 +54,7 @@ pub const ALL: &[&str] = &[
 
 /// What a fresh connection is told. The plans of the hot statements are pinned: on a table that
 /// was never analysed the planner would otherwise read all of a consumer's rows for one key.
-pub(super) const SETTINGS: &str = "\
+pub const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
 SET enable_mergejoin = off; SET jit = off; SET lock_timeout = '1s'; SET statement_timeout = '10s'; \
 SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
