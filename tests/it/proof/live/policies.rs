@@ -15,6 +15,7 @@ use tonic_types::StatusExt as _;
 
 use super::world::{World, now};
 use crate::harness::random::Random;
+use crate::proof::history::EVERYWHERE;
 use crate::proof::steps::pick;
 
 /// The consumers whose policies change, and about how often each operator does it, in milliseconds: by the
@@ -126,6 +127,15 @@ pub(crate) async fn enable(world: &Arc<World>) {
         let shown = tuner.look(consumer, 0).await.expect("the policy");
         let asked = tuner.asking(consumer, shown.version, Some(enabled), None);
         assert!(tuner.ask(0, &asked).await, "{consumer} can not be enabled");
+    }
+    if world.everywhere == EVERYWHERE {
+        // By now the one that is never asked must go by it too.
+        tokio::time::sleep(Duration::from_micros(EVERYWHERE as u64)).await;
+        for (consumer, _) in CHANGING {
+            tuner.probe(consumer, world.replicas.len() - 1).await;
+        }
+    }
+    for (consumer, _) in CHANGING {
         for replica in 0..world.replicas.len() {
             tuner.look(consumer, replica).await.expect("the policy");
         }
@@ -164,10 +174,8 @@ impl Tuner {
             let other = CHANGING.map(|(name, _)| name).into_iter().find(|name| *name != consumer).unwrap();
             self.ask(replica, &Asked { consumer: other, ..asked }).await;
         }
-        if self.random.percent(30) {
-            let elsewhere = self.random.below(self.world.replicas.len() as u64) as usize;
-            self.probe(consumer, elsewhere).await;
-        }
+        // The one that is never asked has to know as well, if not at once.
+        self.probe(consumer, self.world.replicas.len() - 1).await;
         let elsewhere = self.asked_replica();
         let shown = self.look(consumer, elsewhere).await;
         shown.is_some_and(|shown| shown.policy.unwrap().disabled())
