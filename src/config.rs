@@ -93,6 +93,9 @@ pub struct Settings {
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SWEEP_BATCH", value_name = "N")]
     pub sweep_batch: Option<usize>,
+    /// How long audit events of operators' changes are kept, 1d to 3650d [default: 365d]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_AUDIT_RETENTION", value_name = "DURATION")]
+    pub audit_retention: Option<Human>,
     /// The longest `consumer`, in bytes, at most 1024 [default: 128]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONSUMER_BYTES_MAX", value_name = "N")]
     pub consumer_bytes_max: Option<usize>,
@@ -155,6 +158,7 @@ struct PolicyFile {
     reason: Option<String>,
     fingerprint: Option<FingerprintMode>,
     disabled: Option<bool>,
+    claims_per_second: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -242,7 +246,7 @@ impl Settings {
     fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, database_url, sessions, prepared_statements, startup_wait, queue_max,
-            batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch,
+            batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch, audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }
@@ -314,6 +318,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
     let drain_max = time("drain_max", settings.drain_max, Duration::from_secs(15), zero, minutes);
     let day = Duration::from_hours(24);
     let sweep_every = time("sweep_every", settings.sweep_every, Duration::from_secs(10), tenth, day);
+    let audit_retention = time("audit_retention", settings.audit_retention, day * 365, day, day * 3_650);
     let database = database(settings.database_url.as_deref()).unwrap_or_else(|problem| {
         problems.push(problem);
         Database::Postgres { url: String::new() }
@@ -328,7 +333,12 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
             queue_max,
             batch_max,
             registered_only: settings.require_registration.unwrap_or(false),
-            sweep: SweepOptions { every: sweep_every, batch: sweep_batch, ..SweepOptions::default() },
+            sweep: SweepOptions {
+                every: sweep_every,
+                batch: sweep_batch,
+                audit_retention,
+                ..SweepOptions::default()
+            },
         },
         serve: ServeOptions { limits, connections_max, deadline_max, drain_wait, drain_max },
         policies,
@@ -398,6 +408,7 @@ impl PolicyFile {
             reason: self.reason.or_else(|| lower.reason.clone()),
             fingerprint: self.fingerprint.or(lower.fingerprint),
             disabled: self.disabled.or(lower.disabled),
+            claims_per_second: self.claims_per_second.or(lower.claims_per_second),
         }
     }
 
@@ -432,6 +443,7 @@ impl PolicyFile {
             accepted_risk: self.reason.filter(|reason| accepted && !reason.trim().is_empty()),
             fingerprint: self.fingerprint.unwrap_or(usual.fingerprint),
             disabled: self.disabled.unwrap_or(usual.disabled),
+            claims_per_second: self.claims_per_second.unwrap_or(usual.claims_per_second),
             window_floor: usual.window_floor,
         }
     }

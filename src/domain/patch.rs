@@ -26,6 +26,7 @@ pub struct PolicyPatch {
     pub accepted_risk: Option<Option<String>>,
     pub fingerprint: Option<FingerprintMode>,
     pub disabled: Option<bool>,
+    pub claims_per_second: Option<i32>,
 }
 
 impl PolicyPatch {
@@ -64,6 +65,7 @@ impl PolicyPatch {
             accepted_risk: self.accepted_risk.clone().unwrap_or_else(|| base.accepted_risk.clone()),
             fingerprint: self.fingerprint.unwrap_or(base.fingerprint),
             disabled: self.disabled.unwrap_or(base.disabled),
+            claims_per_second: self.claims_per_second.unwrap_or(base.claims_per_second),
             window_floor: base.window_floor,
         }
     }

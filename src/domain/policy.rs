@@ -45,7 +45,7 @@ pub struct Backoff {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// Counts the changes of the policy.
+    /// Counts the changes of the policy by operators; 0: it is of the configuration.
     #[serde(skip)]
     pub version: i32,
     /// The lease of a claim that asks for none.
@@ -78,6 +78,8 @@ pub struct Policy {
     pub fingerprint: FingerprintMode,
     /// Holds new grants back.
     pub disabled: bool,
+    /// How many claims each server takes a second; 0: no limit.
+    pub claims_per_second: i32,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
@@ -92,7 +94,7 @@ const RETENTION_MAX: Span = Span::from_days(400);
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            version: 1,
+            version: 0,
             lease: Span::from_secs(30),
             max_lease: Span::from_secs(15 * 60),
             max_hold: Span::from_days(1),
@@ -113,6 +115,7 @@ impl Default for Policy {
             accepted_risk: None,
             fingerprint: FingerprintMode::Verify,
             disabled: false,
+            claims_per_second: 0,
             window_floor: StoreTime(0),
         }
     }
@@ -183,6 +186,12 @@ impl Policy {
         }
         if !(0..=1_000_000).contains(&self.max_attempts) {
             wrong("max_attempts", format!("is {}, must be 0 (no limit) to 1000000", self.max_attempts));
+        }
+        if !(0..=1_000_000).contains(&self.claims_per_second) {
+            wrong(
+                "claims_per_second",
+                format!("is {}, must be 0 (no limit) to 1000000", self.claims_per_second),
+            );
         }
         if self.retention < self.max_redelivery_window && self.accepted_risk.is_none() {
             errors.push(PolicyError {

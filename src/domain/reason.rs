@@ -1,6 +1,6 @@
 //! Why something is refused. The words are published API.
 
-use super::{Advice, State};
+use super::{Advice, Span, State};
 
 /// A refusal's reason: the words of `ErrorReason` in the protobuf contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,13 +68,22 @@ pub struct Rejection {
     /// What somebody should be woken for: only a bug, a contradiction or a loss of commits explains
     /// this refusal.
     pub alert: Option<&'static str>,
+    /// When a repeat will help, where that is known; else its reason says it.
+    pub retry_after: Option<Span>,
 }
 
 impl Rejection {
     /// A refusal without an entry.
     #[must_use]
     pub fn new(reason: Reason, message: impl Into<String>) -> Rejection {
-        Rejection { reason, message: message.into(), state: None, violations: Vec::new(), alert: None }
+        Rejection {
+            reason,
+            message: message.into(),
+            state: None,
+            violations: Vec::new(),
+            alert: None,
+            retry_after: None,
+        }
     }
 
     /// A refusal because of the state that the entry is in.

@@ -12,6 +12,7 @@ mod policies;
 mod policy;
 mod probe;
 mod queue;
+mod quota;
 mod reader;
 mod rt;
 mod rules;
@@ -38,6 +39,7 @@ use policies::Live;
 pub use policies::{Policies, adopt};
 pub use policy::PolicyOrder;
 use queue::{Queue, Step, Unit};
+use quota::Quotas;
 pub use reader::{Ages, Counted, Page};
 use rt::{Instant, Mutex};
 pub use sweeper::SweepOptions;
@@ -64,6 +66,7 @@ pub struct Ledger {
 struct Inner {
     queue: Arc<Queue>,
     policies: Arc<Live>,
+    quotas: Quotas,
     registered_only: bool,
     sweep_every: Duration,
     reader: reader::Reader,
@@ -147,6 +150,7 @@ impl Ledger {
         let inner = Inner {
             queue: shared.queue,
             policies: shared.policies,
+            quotas: Quotas::default(),
             registered_only: options.registered_only,
             sweep_every: options.sweep.every,
             reader,
@@ -179,7 +183,7 @@ impl Ledger {
         let mut places = std::collections::HashMap::with_capacity(commands.len());
         let mut waiting = Vec::with_capacity(commands.len());
         for (key, command) in commands {
-            if let Err(rejection) = self.known(&key, &command) {
+            if let Err(rejection) = self.admit(&key, &command) {
                 waiting.push(Err(rejection));
                 continue;
             }
@@ -203,16 +207,18 @@ impl Ledger {
         Ok(answers)
     }
 
-    /// Settlements work without registration too: who was granted a claim may end it.
-    fn known(&self, key: &Key, command: &Command) -> Result<(), Rejection> {
-        let claims = matches!(command, Command::Claim(_));
-        if claims && self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
+    /// Settlements need neither registration nor quota: who was granted a claim may end it.
+    fn admit(&self, key: &Key, command: &Command) -> Result<(), Rejection> {
+        if !matches!(command, Command::Claim(_)) {
+            return Ok(());
+        }
+        if self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
             return Err(Rejection::new(
                 Reason::UnknownConsumer,
                 "this server serves only consumers that have a policy, and this one has none: register it",
             ));
         }
-        Ok(())
+        self.inner.quotas.admit(key.consumer(), &self.inner.policies.of(key.consumer()))
     }
 
     /// One entry.

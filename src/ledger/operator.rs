@@ -266,7 +266,8 @@ async fn reload(session: &mut dyn Session, policies: &Live) -> Result<(), StoreE
 async fn begin(session: &mut dyn Session, order: &Begin) -> Result<Result<Began, Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(event) = session.audited(&order.operation_id).await? {
-            if event.action != REDRIVE_ENTRIES || event.after.as_deref() != Some(&order.asked) {
+            let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
+            if event.action != REDRIVE_ENTRIES || !same {
                 return Ok(Err(used_before("operation_id")));
             }
             let done = session.audited_under(&format!("{}/", order.operation_id)).await?;
@@ -436,7 +437,8 @@ fn summary(entry: &Entry, order: Option<&Order>) -> String {
     let mut summary = serde_json::json!({
         "state": state,
         "cause": cause,
-        "version": entry.version,
+        // A new entry gets its version with its insert, after its event.
+        "version": (entry.version > 0).then_some(entry.version),
         "attempts": entry.attempts,
         "effect_started": entry.effect_started,
         "prior_effect_started": entry.prior_effect_started,

@@ -1,4 +1,4 @@
-//! The purge: forgets entries whose retention is over, in bounded batches, throttled, on a
+//! The purge: forgets entries and audit events whose retention is over, in bounded batches, throttled, on a
 //! connection of its own. Several replicas may sweep at once: each deletion repeats its condition.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::rt::{Instant, sleep, timeout};
 use super::rules::Rules;
 use super::worklog::{Worklog, words};
 use crate::chance;
-use crate::domain::{Sweep, sweep};
+use crate::domain::{Span, Sweep, sweep};
 use crate::store::{Fault, Session, StoreError};
 
 /// How the purge works.
@@ -22,16 +22,25 @@ pub struct SweepOptions {
     pub batch: usize,
     /// After a batch that took t it rests for this many times t.
     pub rest_factor: u32,
+    /// For how long audit events are kept.
+    pub audit_retention: Duration,
 }
 
 impl Default for SweepOptions {
     fn default() -> SweepOptions {
-        SweepOptions { every: Duration::from_secs(10), batch: 500, rest_factor: 3 }
+        SweepOptions {
+            every: Duration::from_secs(10),
+            batch: 500,
+            rest_factor: 3,
+            audit_retention: Duration::from_hours(365 * 24),
+        }
     }
 }
 
 /// How many claims are looked at in one batch, whether they are still open.
 const MARKS_AT_ONCE: usize = 5_000;
+/// How many audit events go with one batch.
+const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
@@ -45,7 +54,7 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
             () = sleep(rest) => {}
         }
         let started = Instant::now();
-        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, &mut log, options.batch)).await;
+        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, &mut log, &options)).await;
         let problem = match done {
             Ok(Ok(Batch::More)) => {
                 rest = started.elapsed() * options.rest_factor;
@@ -94,7 +103,7 @@ async fn batch(
     shared: &Shared,
     open: &mut Option<Open>,
     log: &mut Worklog,
-    limit: usize,
+    options: &SweepOptions,
 ) -> Result<Batch, StoreError> {
     if open.is_none() {
         *open = Some(Open::new(shared).await?);
@@ -103,7 +112,7 @@ async fn batch(
     if session.rules().await? != rules.number {
         *rules = Rules::read(&shared.policies.file, &mut **session).await?;
     }
-    let (reading, entries) = session.due(limit).await?;
+    let (reading, entries) = session.due(options.batch).await?;
     log.waited(entries.first().map(|entry| entry.sweep_at), reading.now);
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
@@ -128,10 +137,21 @@ async fn batch(
         done += purged;
     }
     let marked = session.mark_open(MARKS_AT_ONCE).await?;
+    // No policy speaks of them, and no message comes back for them.
+    let events = if reading.behind() {
+        0
+    } else {
+        let before = reading.now - Span::from_std(options.audit_retention);
+        session.purge_audit(before, AUDIT_BATCH).await?
+    };
+    if events > 0 {
+        tracing::info!(events, "audit events forgotten after their retention");
+    }
     if let Some(report) = log.report(reading.now, Instant::now()) {
         session.report_purge(&report).await?;
     }
     // Where nothing moved the same entries would only come again.
-    let more = entries.len() >= limit && done > 0;
-    Ok(if more || marked >= MARKS_AT_ONCE { Batch::More } else { Batch::Last })
+    let more =
+        (entries.len() >= options.batch && done > 0) || events >= AUDIT_BATCH || marked >= MARKS_AT_ONCE;
+    Ok(if more { Batch::More } else { Batch::Last })
 }

@@ -87,8 +87,8 @@ fn code(reason: Reason, during: During) -> Code {
 }
 
 /// How long to wait, where a retry of the same call helps.
-fn retry_after(reason: Reason) -> Option<Span> {
-    match reason {
+fn retry_after(rejection: &Rejection) -> Option<Span> {
+    rejection.retry_after.or(match rejection.reason {
         Reason::OutcomeUnknown | Reason::DeadlineExceeded | Reason::Cancelled | Reason::Draining => {
             Some(Span::from_millis(50))
         }
@@ -115,7 +115,7 @@ fn retry_after(reason: Reason) -> Option<Span> {
         | Reason::EntryUnreadable
         | Reason::Internal
         | Reason::Unimplemented => None,
-    }
+    })
 }
 
 /// The bare word of a prefixed enum value.
@@ -138,7 +138,7 @@ pub(super) fn status(rejection: &Rejection, during: During) -> Status {
                 .collect::<Vec<_>>(),
         );
     }
-    if let Some(wait) = retry_after(rejection.reason) {
+    if let Some(wait) = retry_after(rejection) {
         details.set_retry_info(Some(wait.to_std().max(Duration::from_millis(1))));
     }
     Status::with_error_details(code(rejection.reason, during), rejection.message.clone(), details)
@@ -160,7 +160,7 @@ pub(super) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
                 description: one.description.clone(),
             })
             .collect(),
-        retry_after: retry_after(rejection.reason).map(convert::duration),
+        retry_after: retry_after(rejection).map(convert::duration),
         current_state: rejection.state.map_or(proto::EntryState::Unspecified, convert::state).into(),
         advice: convert::advice(rejection.advice()).into(),
     }

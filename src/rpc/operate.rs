@@ -7,7 +7,7 @@ use super::fields::{Fields, Limits};
 use super::proto;
 use crate::domain::{Action, Change, Key, KeyHash, Rejection, Resolution, StoreTime};
 use crate::ledger::Order;
-use crate::store::{AuditEvent, AuditListing};
+use crate::store::{AuditEvent, AuditListing, AuditOf};
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
@@ -137,6 +137,10 @@ pub(super) fn audit(
         None => None,
         Some(key) => fields.key(Some(key)).map(|key| key.hash()),
     };
+    let elsewhere = |key: &proto::EntryKey| !request.consumer.is_empty() && request.consumer != key.consumer;
+    if request.key.as_ref().is_some_and(elsewhere) {
+        fields.wrong("consumer", "is not that of the key: leave it out");
+    }
     let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
     let filter = convert::bound_to(&format!(
         "{}/{}",
@@ -152,8 +156,12 @@ pub(super) fn audit(
         }
         place
     };
-    let consumer = (!request.consumer.is_empty()).then(|| request.consumer.clone());
-    fields.finish(|| AuditQuery { listing: AuditListing { consumer, key, before, limit }, filter })
+    let of = match (key, request.consumer.as_str()) {
+        (Some(key), _) => AuditOf::Entry(key),
+        (None, "") => AuditOf::All,
+        (None, consumer) => AuditOf::Consumer(consumer.to_owned()),
+    };
+    fields.finish(|| AuditQuery { listing: AuditListing { of, before, limit }, filter })
 }
 
 /// The instant in hexadecimal, the filter, and the request id, which may hold anything.

@@ -10,7 +10,7 @@ use crate::ledger::{Policies, PolicyOrder};
 use crate::store::PolicyVersion;
 
 /// The paths that a mask may name.
-const PATHS: [&str; 18] = [
+const PATHS: [&str; 19] = [
     "lease",
     "max_lease",
     "max_hold",
@@ -29,6 +29,7 @@ const PATHS: [&str; 18] = [
     "accepted_risk",
     "fingerprint",
     "disabled",
+    "claims_per_second",
 ];
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
@@ -112,6 +113,7 @@ fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPatch {
         max_redelivery_window: span("max_redelivery_window", &given.max_redelivery_window),
         accepted_risk: (!given.accepted_risk.is_empty()).then(|| Some(given.accepted_risk.clone())),
         disabled: given.disabled,
+        claims_per_second: given.claims_per_second,
         ..PolicyPatch::default()
     };
     fields.text("policy.accepted_risk", &given.accepted_risk, REASON_MAX);
@@ -165,7 +167,7 @@ fn restrict(fields: &mut Fields<'_>, patch: &mut PolicyPatch, mask: &FieldMask) 
         retention: "retention", failed_retention: "failed_retention",
         abandoned_retention: "abandoned_retention", result_retention: "result_retention",
         max_redelivery_window: "max_redelivery_window", accepted_risk: "accepted_risk",
-        fingerprint: "fingerprint", disabled: "disabled");
+        fingerprint: "fingerprint", disabled: "disabled", claims_per_second: "claims_per_second");
     for path in missing {
         fields.wrong(&format!("policy.{path}"), "is named by update_mask and not set");
     }
@@ -226,7 +228,7 @@ fn message(policy: &Policy) -> proto::Policy {
         }
         .into(),
         disabled: Some(policy.disabled),
-        claims_per_second: None,
+        claims_per_second: Some(policy.claims_per_second),
     }
 }
 

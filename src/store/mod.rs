@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, State, StoreTime};
 
 pub use clock::{Clock, SystemClock};
-pub use postgres::statements::ALL as POSTGRES_STATEMENTS;
+pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_SETTINGS};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use purge::{PurgeStatus, PurgeWorker};
 pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};
@@ -213,13 +213,23 @@ pub enum Outcome {
     Repeated,
 }
 
+/// Whose audit events.
+#[derive(Clone, Debug, Default)]
+pub enum AuditOf {
+    /// Everybody's.
+    #[default]
+    All,
+    /// Those that concern this consumer.
+    Consumer(String),
+    /// Those that concern this entry.
+    Entry(KeyHash),
+}
+
 /// A page of audit events, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct AuditListing {
-    /// Only those that concern this consumer.
-    pub consumer: Option<String>,
-    /// Only those that concern this entry.
-    pub key: Option<KeyHash>,
+    /// Whose.
+    pub of: AuditOf,
     /// Only those before this place.
     pub before: Option<(StoreTime, String)>,
     /// How many.
@@ -317,6 +327,9 @@ pub trait Session: Send {
 
     /// Lists audit events.
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError>;
+
+    /// Forgets audit events from before an instant, the oldest first, up to `limit`.
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError>;
 
     /// Adds a version of a policy, where it is the next one; puts the retention in force that comes with
     /// it, and writes its audit event: all or nothing.

@@ -279,6 +279,9 @@ async fn malformed_redrives_are_refused_by_field(kind: Kind) {
     let mut other = redrive("op");
     other.filter.as_mut().unwrap().id_prefix = "m".into();
     assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
+    let mut other = redrive("op");
+    other.filter.as_mut().unwrap().consumer = "another".into();
+    assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
     server.stop().await;
 }
 

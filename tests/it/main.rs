@@ -29,6 +29,8 @@ mod policies;
 mod process;
 mod proof;
 mod queries;
+mod quota;
+mod redelivery;
 mod retention;
 mod settle_table;
 mod stores;

@@ -206,6 +206,10 @@ async fn a_message_outside_the_window_is_let_in(kind: Kind) {
     assert_eq!(reason(refused.await.unwrap_err()), (Code::NotFound, "ENTRY_NOT_FOUND".into()));
     let admitted = server.admin.redrive_entry(order).await.unwrap().into_inner().entry.unwrap();
     assert_eq!(admitted.state(), proto::EntryState::Received);
+    let events = proto::ListAuditEventsRequest { key: key("c", "1"), ..Default::default() };
+    let events = server.admin.list_audit_events(events).await.unwrap().into_inner().events;
+    assert_eq!((events.len(), events[0].before_json.as_str()), (1, ""));
+    assert!(events[0].after_json.contains(r#""version":null"#), "it tells no version that never was");
     acquired(&server.client.claim(request).await.unwrap().into_inner());
     server.stop().await;
 }
@@ -354,9 +358,14 @@ async fn the_audit_is_paged_newest_first(kind: Kind) {
         (proto::ListAuditEventsRequest { consumer: "c".into(), ..Default::default() }, 7),
         (proto::ListAuditEventsRequest { consumer: "d".into(), ..Default::default() }, 0),
         (proto::ListAuditEventsRequest { key: key("c", "4"), ..Default::default() }, 1),
+        (proto::ListAuditEventsRequest { key: key("c", "8"), ..Default::default() }, 0),
+        (proto::ListAuditEventsRequest { consumer: "c".into(), key: key("c", "4"), ..Default::default() }, 1),
     ] {
         let page = server.admin.list_audit_events(filter.clone()).await.unwrap().into_inner();
         assert_eq!(page.events.len(), found, "{filter:?}");
     }
+    let nobodys =
+        proto::ListAuditEventsRequest { consumer: "d".into(), key: key("c", "4"), ..Default::default() };
+    assert_eq!(fields(&server.admin.list_audit_events(nobodys).await.unwrap_err()), ["consumer"]);
     server.stop().await;
 }

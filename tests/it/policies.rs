@@ -21,6 +21,7 @@ on_both_stores!(
     a_deleted_policy_gives_way_to_the_configuration_and_keeps_its_history,
     a_longer_retention_raises_the_floor_and_deletion_does_not_lower_it,
     the_hold_switch_stops_grants_only,
+    an_entry_tells_by_which_version_it_was_granted,
     setting_a_policy_registers_a_consumer,
     policies_are_listed_by_name,
 );
@@ -232,6 +233,27 @@ async fn the_hold_switch_stops_grants_only(kind: Kind) {
     server.client.complete(done).await.unwrap();
     put(&mut server, set("c", 1, proto::Policy { disabled: Some(false), ..Default::default() })).await;
     acquired(&server.client.claim(claim("c", "2")).await.unwrap().into_inner());
+    server.stop().await;
+}
+
+async fn an_entry_tells_by_which_version_it_was_granted(kind: Kind) {
+    let mut server = TestServer::start_with(kind, Setup::default().with("c", Policy::default())).await;
+    let mut versions = Vec::new();
+    for number in 0..3 {
+        let id = number.to_string();
+        acquired(&server.client.claim(claim("c", &id)).await.unwrap().into_inner());
+        let request = proto::GetEntryRequest { key: key("c", &id) };
+        let entry = server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap();
+        versions.push(entry.policy_version);
+        match number {
+            0 => {
+                let policy = proto::Policy { lease: seconds(60), ..Default::default() };
+                put(&mut server, set("c", 0, policy)).await;
+            }
+            _ => drop(server.admin.delete_policy(delete("c", 1)).await),
+        }
+    }
+    assert_eq!(versions, [0, 1, 0], "0 is the configuration's");
     server.stop().await;
 }
 

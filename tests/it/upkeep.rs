@@ -17,6 +17,7 @@ on_both_stores!(
     what_waits_is_counted,
     what_a_server_forgot_is_told_until_a_day_after_its_end,
     what_went_wrong_is_told_in_our_words,
+    audit_events_go_after_their_retention,
 );
 
 const HOUR: i64 = 3_600;
@@ -114,5 +115,41 @@ async fn what_went_wrong_is_told_in_our_words(kind: Kind) {
     assert_eq!(worker.last_error_at.as_ref().unwrap().seconds / 60, told.as_of.unwrap().seconds / 60);
     assert_eq!(told.due, 0, "it went on");
     other.stop().await;
+    server.stop().await;
+}
+
+async fn audit_events_go_after_their_retention(kind: Kind) {
+    let month = Duration::from_secs(30 * 86_400);
+    let setup = Setup { audit_retention: month, ..sweeping(Duration::from_millis(20)) };
+    let mut server = TestServer::start_with(kind, setup).await;
+    for version in 0..4 {
+        let request = proto::SetPolicyRequest {
+            consumer: "c".into(),
+            request_id: version.to_string(),
+            expected_version: version,
+            reason: "tuned".into(),
+            policy: Some(proto::Policy { max_attempts: Some(version + 1), ..Default::default() }),
+            update_mask: None,
+        };
+        server.admin.set_policy(request).await.unwrap();
+        server.advance(Span::from_days(10)).await;
+    }
+    // Now they are 40, 30, 20 and 10 days old; one is as old as it may be.
+    let mut left = Vec::new();
+    for _ in 0..1_000 {
+        let request = proto::ListAuditEventsRequest::default();
+        let page = server.admin.list_audit_events(request).await.unwrap().into_inner();
+        left = page.events.into_iter().map(|event| event.request_id).collect();
+        if left.len() <= 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(left, ["3", "2", "1"]);
+    let now = server.at.now();
+    let mut session = server.at.session().await;
+    assert_eq!(session.purge_audit(now, 2).await.unwrap(), 2, "no more than asked for");
+    let page = server.admin.list_audit_events(proto::ListAuditEventsRequest::default()).await.unwrap();
+    assert_eq!(page.into_inner().events[0].request_id, "3", "the oldest first");
     server.stop().await;
 }

@@ -99,6 +99,16 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
         (SETTLE, "    next.not_before = context.now + delay;\n", "    next.not_before = context.now + delay;\n    next.effect_unknown = false;\n"),
     ]),
+    Mutant("16", "a policy is not in force on the replica that was asked", "proof::live::suites::operators", [
+        ("src/ledger/policy.rs", "live.replace(now.map_err(|error| StoreError::Unknown(error.to_string()))?);",
+         "now.map_err(|error| StoreError::Unknown(error.to_string()))?;"),
+    ]),
+    Mutant("17", "the other replicas do not look for new policies", "proof::live::suites::operators", [
+        ("src/ledger/operator.rs", "const RELOAD_EVERY: Duration = Duration::from_secs(2);", "const RELOAD_EVERY: Duration = Duration::from_secs(60);"),
+    ]),
+    Mutant("18", "a change that lost its race leaves its audit event", "proof::live::suites::operators", [
+        ("src/store/postgres/audit.rs", 'self.plain("ROLLBACK").await?;', 'self.plain("COMMIT").await?;'),
+    ]),
     Mutant("15b", "the window floor is ignored", "claims::", [
         (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
     ]),

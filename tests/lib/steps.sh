@@ -12,6 +12,7 @@ STEPS=(
     "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres"
+    "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
@@ -19,7 +20,7 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc git python3 venv postgres nats-server
+    need cc git python3 venv postgres nats-server jq
     need_venv
     need_cargo_deny
     cargo --version
@@ -71,6 +72,12 @@ step_mutants() {
 }
 
 step_wire() { on_both_stores tests/python/wire.py; }
+
+step_operators() {
+    need jq
+    on_both_stores tests/python/first_day.py
+    on_both_stores tests/python/recipes.py
+}
 
 step_redelivery() {
     need nats-server

@@ -271,6 +271,10 @@ impl Session for DiskSession {
         Ok(Vec::new())
     }
 
+    async fn purge_audit(&mut self, _: StoreTime, _: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
     async fn add_policy(
         &mut self,
         _: &PolicyVersion,

@@ -7,7 +7,7 @@ use super::{PgSession, sql};
 use crate::domain::{Arrival, Entry, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow};
 use crate::store::{
-    AuditEvent, AuditListing, Outcome, PolicyVersion, Remembered, Session as _, StoreError, Write,
+    AuditEvent, AuditListing, AuditOf, Outcome, PolicyVersion, Remembered, Session as _, StoreError, Write,
 };
 
 impl PgSession {
@@ -191,15 +191,34 @@ impl PgSession {
     }
 
     pub(super) async fn list_audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
-        let (at, request_id) = listing.before.clone().unzip();
-        let query = sqlx::query_as::<_, AuditRow>(sql::AUDIT)
+        let (at, request_id) = listing.before.clone().unwrap_or((StoreTime::MAX, String::new()));
+        let statement = match &listing.of {
+            AuditOf::All => sql::AUDIT,
+            AuditOf::Consumer(_) => sql::AUDIT_OF_CONSUMER,
+            AuditOf::Entry(_) => sql::AUDIT_OF_ENTRY,
+        };
+        let query = sqlx::query_as::<_, AuditRow>(statement)
             .persistent(self.persistent)
-            .bind(listing.consumer.clone())
-            .bind(listing.key)
-            .bind(at.map(StoreTime::micros))
+            .bind(at.micros())
             .bind(request_id)
             .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+        let query = match &listing.of {
+            AuditOf::All => query,
+            AuditOf::Consumer(consumer) => query.bind(consumer.clone()),
+            AuditOf::Entry(key) => query.bind(*key),
+        };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(rows.into_iter().map(AuditEvent::from).collect())
+    }
+
+    pub(super) async fn forget_audit(
+        &mut self,
+        before: StoreTime,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        let query =
+            self.query(sql::AUDIT_PURGE).bind(before.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
     }
 }

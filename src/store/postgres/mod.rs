@@ -336,6 +336,10 @@ impl Session for PgSession {
         self.list_audit(listing).await
     }
 
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
+        self.forget_audit(before, limit).await
+    }
+
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,

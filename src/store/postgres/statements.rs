@@ -44,6 +44,9 @@ pub const ALL: &[&str] = &[
     AUDITED,
     AUDITED_UNDER,
     AUDIT,
+    AUDIT_OF_CONSUMER,
+    AUDIT_OF_ENTRY,
+    AUDIT_PURGE,
     POLICY_ADD,
     POLICIES,
     POLICY_VERSIONS,
@@ -51,7 +54,7 @@ pub const ALL: &[&str] = &[
 
 /// What a fresh connection is told. The plans of the hot statements are pinned: on a table that
 /// was never analysed the planner would otherwise read all of a consumer's rows for one key.
-pub(super) const SETTINGS: &str = "\
+pub const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
 SET enable_mergejoin = off; SET jit = off; SET lock_timeout = '1s'; SET statement_timeout = '10s'; \
 SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
@@ -236,10 +239,26 @@ SELECT count(*) FROM ledger.audit WHERE request_id > $1 AND request_id < $1 || '
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
 SELECT request_id, at, actor, action, consumer, key, reason, before, after
-FROM ledger.audit
-WHERE ($1::text IS NULL OR consumer = $1) AND ($2::uuid IS NULL OR key = $2)
-  AND ($3::bigint IS NULL OR (at, request_id) < ($3, $4))
-ORDER BY at DESC, request_id DESC LIMIT $5";
+FROM ledger.audit WHERE (at, request_id) < ($1, $2)
+ORDER BY at DESC, request_id DESC LIMIT $3";
+
+pub(super) const AUDIT_OF_CONSUMER: &str = "\
+-- ledger.audit_of_consumer
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM ledger.audit WHERE consumer = $4 AND (at, request_id) < ($1, $2)
+ORDER BY at DESC, request_id DESC LIMIT $3";
+
+pub(super) const AUDIT_OF_ENTRY: &str = "\
+-- ledger.audit_of_entry
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM ledger.audit WHERE key = $4 AND (at, request_id) < ($1, $2)
+ORDER BY at DESC, request_id DESC LIMIT $3";
+
+/// An event never changes: what is found old is old.
+pub(super) const AUDIT_PURGE: &str = "\
+-- ledger.audit_purge
+DELETE FROM ledger.audit
+WHERE request_id IN (SELECT a.request_id FROM ledger.audit a WHERE a.at < $1 ORDER BY a.at, a.request_id LIMIT $2)";
 
 pub(super) const POLICY_ADD: &str = "\
 -- ledger.policy_add

@@ -1,14 +1,14 @@
 //! Operators' changes, each in one transaction with its audit event.
 
-use sqlx::{Row as _, SqliteConnection};
-
 use super::errors::of_sqlx;
 use super::{insert, number, purge, remember, replace, sql};
-use crate::domain::{Arrival, StoreTime};
+use crate::domain::{Arrival, Span, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
 use crate::store::{
-    AuditEvent, AuditListing, Outcome, PolicyVersion, Reading, Remembered, StoreError, Write,
+    AuditEvent, AuditListing, AuditOf, Outcome, PolicyVersion, Reading, Remembered, StoreError, Write,
 };
+use sqlx::Row as _;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 /// Nobody else writes meanwhile: what is found stays so until the end.
 pub(super) async fn change(
@@ -117,6 +117,16 @@ pub(super) async fn add_policy(
     Ok(Outcome::Done)
 }
 
+pub(super) async fn remembered(connection: &mut SqliteConnection) -> Result<Vec<Remembered>, StoreError> {
+    let rows = sqlx::query(sql::REMEMBERED).fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    let one = |row: &SqliteRow| Remembered {
+        consumer: row.get("name"),
+        retention: row.get::<Option<i64>, _>("retention").map(Span),
+        window_floor: StoreTime(row.get("window_floor")),
+    };
+    Ok(rows.iter().map(one).collect())
+}
+
 pub(super) async fn policies(connection: &mut SqliteConnection) -> Result<Vec<PolicyVersion>, StoreError> {
     let query = sqlx::query_as::<_, PolicyRow>(sql::POLICIES);
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
@@ -150,13 +160,32 @@ pub(super) async fn list(
     connection: &mut SqliteConnection,
     listing: AuditListing,
 ) -> Result<Vec<AuditEvent>, StoreError> {
-    let (at, request_id) = listing.before.unzip();
-    let query = sqlx::query_as::<_, AuditRow>(sql::AUDIT)
-        .bind(listing.consumer)
-        .bind(listing.key)
-        .bind(at.map(StoreTime::micros))
+    let (at, request_id) = listing.before.unwrap_or((StoreTime::MAX, String::new()));
+    let statement = match &listing.of {
+        AuditOf::All => sql::AUDIT,
+        AuditOf::Consumer(_) => sql::AUDIT_OF_CONSUMER,
+        AuditOf::Entry(_) => sql::AUDIT_OF_ENTRY,
+    };
+    let query = sqlx::query_as::<_, AuditRow>(statement)
+        .bind(at.micros())
         .bind(request_id)
         .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+    let query = match listing.of {
+        AuditOf::All => query,
+        AuditOf::Consumer(consumer) => query.bind(consumer),
+        AuditOf::Entry(key) => query.bind(key),
+    };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(rows.into_iter().map(AuditEvent::from).collect())
+}
+
+pub(super) async fn forget(
+    connection: &mut SqliteConnection,
+    before: StoreTime,
+    limit: usize,
+) -> Result<usize, StoreError> {
+    let query =
+        sqlx::query(sql::AUDIT_PURGE).bind(before.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }

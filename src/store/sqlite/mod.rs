@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, Row as _};
 use tokio::sync::Mutex;
 
@@ -364,6 +364,12 @@ impl Session for SqliteSession {
         Ok(self.transaction(work).await?.1)
     }
 
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
+        let work: Work<usize> =
+            Box::new(move |connection, _| Box::pin(audit::forget(connection, before, limit)));
+        Ok(self.transaction(work).await?.1)
+    }
+
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,
@@ -396,18 +402,7 @@ impl Session for SqliteSession {
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
-        let work: Work<Vec<Remembered>> = Box::new(|connection, _| {
-            Box::pin(async move {
-                let query = sqlx::query(sql::REMEMBERED);
-                let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
-                let one = |row: &SqliteRow| Remembered {
-                    consumer: row.get("name"),
-                    retention: row.get::<Option<i64>, _>("retention").map(Span),
-                    window_floor: StoreTime(row.get("window_floor")),
-                };
-                Ok(rows.iter().map(one).collect())
-            })
-        });
+        let work: Work<Vec<Remembered>> = Box::new(|connection, _| Box::pin(audit::remembered(connection)));
         self.transaction(work).await
     }
 

@@ -40,6 +40,9 @@ pub const ALL: &[&str] = &[
     AUDITED,
     AUDITED_UNDER,
     AUDIT,
+    AUDIT_OF_CONSUMER,
+    AUDIT_OF_ENTRY,
+    AUDIT_PURGE,
     POLICY_ADD,
     POLICIES,
     POLICY_VERSIONS,
@@ -158,10 +161,25 @@ SELECT count(*) FROM audit WHERE request_id > ?1 AND request_id < ?1 || '~'";
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
 SELECT request_id, at, actor, action, consumer, key, reason, before, after
-FROM audit
-WHERE (?1 IS NULL OR consumer = ?1) AND (?2 IS NULL OR key = ?2)
-  AND (?3 IS NULL OR (at, request_id) < (?3, ?4))
-ORDER BY at DESC, request_id DESC LIMIT ?5";
+FROM audit WHERE (at, request_id) < (?1, ?2)
+ORDER BY at DESC, request_id DESC LIMIT ?3";
+
+pub(super) const AUDIT_OF_CONSUMER: &str = "\
+-- ledger.audit_of_consumer
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)
+ORDER BY at DESC, request_id DESC LIMIT ?3";
+
+pub(super) const AUDIT_OF_ENTRY: &str = "\
+-- ledger.audit_of_entry
+SELECT request_id, at, actor, action, consumer, key, reason, before, after
+FROM audit WHERE key = ?4 AND (at, request_id) < (?1, ?2)
+ORDER BY at DESC, request_id DESC LIMIT ?3";
+
+pub(super) const AUDIT_PURGE: &str = "\
+-- ledger.audit_purge
+DELETE FROM audit
+WHERE request_id IN (SELECT request_id FROM audit WHERE at < ?1 ORDER BY at, request_id LIMIT ?2)";
 
 pub(super) const POLICY_ADD: &str = "\
 -- ledger.policy_add

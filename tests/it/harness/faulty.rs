@@ -252,6 +252,10 @@ impl Session for FaultySession {
         self.inner.audit(listing).await
     }
 
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
+        self.inner.purge_audit(before, limit).await
+    }
+
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,

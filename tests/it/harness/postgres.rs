@@ -143,7 +143,7 @@ impl Cluster {
     /// Starts the server, and waits until it answers.
     pub(crate) fn run(&mut self) {
         let script = format!(
-            "'{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server; wait $server{2}",
+            "'{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server 2>/dev/null; wait $server{2}",
             self.bin.display(),
             self.data().display(),
             self.last

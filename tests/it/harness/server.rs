@@ -161,6 +161,7 @@ pub(crate) struct Setup {
     pub(crate) registered_only: bool,
     pub(crate) limits: Limits,
     pub(crate) sweep_every: Duration,
+    pub(crate) audit_retention: Duration,
     pub(crate) queue_max: usize,
     pub(crate) connections_max: usize,
 }
@@ -173,6 +174,7 @@ impl Default for Setup {
             registered_only: false,
             limits: Limits::default(),
             sweep_every: Duration::from_secs(86_400),
+            audit_retention: SweepOptions::default().audit_retention,
             queue_max: 8_192,
             connections_max: 10_000,
         }
@@ -198,7 +200,12 @@ impl Served {
             queue_max: setup.queue_max,
             batch_max: 1_000,
             registered_only: setup.registered_only,
-            sweep: SweepOptions { every: setup.sweep_every, batch: 500, rest_factor: 1 },
+            sweep: SweepOptions {
+                every: setup.sweep_every,
+                rest_factor: 1,
+                audit_retention: setup.audit_retention,
+                ..SweepOptions::default()
+            },
         };
         let ledger = Ledger::start(store, policies, in_force, options);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

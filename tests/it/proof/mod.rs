@@ -8,6 +8,7 @@ mod live;
 mod lockstep;
 mod model;
 mod poison;
+mod rows;
 pub(crate) mod run;
 mod spec;
 mod steps;

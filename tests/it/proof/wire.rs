@@ -124,10 +124,22 @@ pub(crate) async fn order(
     order: &Order,
     request_id: &str,
 ) -> (i64, Result<Option<i64>, String>) {
-    let key = Some(key.clone());
-    let seen = admin.get_entry(proto::GetEntryRequest { key: key.clone() }).await;
+    let seen = admin.get_entry(proto::GetEntryRequest { key: Some(key.clone()) }).await;
     let absent = i64::from(!matches!(order, Order::Redrive { admit: true, .. }));
     let expected_version = seen.map_or(absent, |seen| seen.into_inner().entry.unwrap().version);
+    let done = order_of(admin, key, order, request_id, expected_version).await;
+    (expected_version, done.map(|entry| entry.map(|entry| entry.version)))
+}
+
+/// An operator's change of a version of an entry: the entry then, or why it was refused.
+pub(crate) async fn order_of(
+    admin: &mut AdminServiceClient<Channel>,
+    key: &proto::EntryKey,
+    order: &Order,
+    request_id: &str,
+    expected_version: i64,
+) -> Result<Option<proto::Entry>, String> {
+    let key = Some(key.clone());
     let (request_id, reason) = (request_id.to_owned(), "a test".to_owned());
     let resolve =
         |force, state: proto::EntryState, result: &[u8], evidence: &str| proto::ResolveEntryRequest {
@@ -140,7 +152,6 @@ pub(crate) async fn order(
             result: result.to_vec().into(),
             evidence: evidence.to_owned(),
         };
-    let version = |entry: Option<proto::Entry>| entry.map(|entry| entry.version);
     let done = match order.clone() {
         Order::Redrive { force, drop_fingerprint, admit } => {
             let request = proto::RedriveEntryRequest {
@@ -152,7 +163,7 @@ pub(crate) async fn order(
                 drop_fingerprint,
                 admit,
             };
-            admin.redrive_entry(request).await.map(|it| version(it.into_inner().entry))
+            admin.redrive_entry(request).await.map(|it| it.into_inner().entry)
         }
         Order::Park => {
             let request = proto::ParkEntryRequest {
@@ -161,19 +172,19 @@ pub(crate) async fn order(
                 expected_version,
                 reason: reason.clone(),
             };
-            admin.park_entry(request).await.map(|it| version(it.into_inner().entry))
+            admin.park_entry(request).await.map(|it| it.into_inner().entry)
         }
         Order::Complete { force, result } => {
             let request = resolve(force, proto::EntryState::Completed, &result, "");
-            admin.resolve_entry(request).await.map(|it| version(it.into_inner().entry))
+            admin.resolve_entry(request).await.map(|it| it.into_inner().entry)
         }
         Order::FailTerminal { force, error } => {
             let request = resolve(force, proto::EntryState::FailedTerminal, b"", &error);
-            admin.resolve_entry(request).await.map(|it| version(it.into_inner().entry))
+            admin.resolve_entry(request).await.map(|it| it.into_inner().entry)
         }
         Order::NotDone { force } => {
             let request = resolve(force, proto::EntryState::Received, b"", "looked");
-            admin.resolve_entry(request).await.map(|it| version(it.into_inner().entry))
+            admin.resolve_entry(request).await.map(|it| it.into_inner().entry)
         }
         Order::Delete { force } => {
             let request = proto::DeleteEntryRequest {
@@ -191,7 +202,7 @@ pub(crate) async fn order(
         let details = status.get_error_details();
         details.error_info().map(|info| info.reason.clone()).unwrap_or_default()
     };
-    (expected_version, done.map_err(refused))
+    done.map_err(refused)
 }
 
 /// One batch for several operations, all claims or all settlements.

@@ -1,44 +1,51 @@
 //! The checker, checked: histories that it must accept, and histories with one fault each that it
 //! must not.
 
-use super::{Call, Event, Kind, Order, Outcome, Refusal, Rules, check};
+use super::{Backoff, Call, Event, Expiry, InForce, Kind, Order, Outcome, Refusal, Rules, check};
 
-const RULES: Rules = Rules { lease: 1_000_000, grace: 100_000, park_if_started: true };
+pub(super) const RULES: Rules = Rules {
+    lease: 1_000_000,
+    grace: 100_000,
+    expiry: Expiry::ParkIfStarted,
+    max_attempts: 0,
+    backoff: Backoff::NONE,
+    disabled: false,
+};
 /// When every history begins.
-const BEGIN: i64 = 1_780_000_000_000_000;
+pub(super) const BEGIN: i64 = 1_780_000_000_000_000;
 
 /// A call by client 1, 2, …, invoked and returned so many milliseconds after the beginning.
-fn at(client: u64, from: i64, to: i64, call: Call, outcome: Outcome) -> Event {
+pub(super) fn at(client: u64, from: i64, to: i64, call: Call, outcome: Outcome) -> Event {
     let returned = if outcome == Outcome::Unknown { i64::MAX } else { BEGIN + to * 1_000 };
-    Event { client, call, outcome, invoked: BEGIN + from * 1_000, returned }
+    Event { client, replica: 0, call, outcome, invoked: BEGIN + from * 1_000, returned }
 }
 
-fn claim(claim: u64) -> Call {
+pub(super) fn claim(claim: u64) -> Call {
     Call::Claim { claim }
 }
 
 /// The token of a grant so many milliseconds after the beginning, first in its batch.
-fn token(at: i64) -> i64 {
+pub(super) fn token(at: i64) -> i64 {
     BEGIN + at * 1_000 + 1
 }
 
-fn got(at: i64) -> Outcome {
-    Outcome::Acquired { token: token(at), replayed: false }
+pub(super) fn got(at: i64) -> Outcome {
+    Outcome::Acquired { token: token(at), replayed: false, attempt: 0 }
 }
 
 fn again(at: i64) -> Outcome {
-    Outcome::Acquired { token: token(at), replayed: true }
+    Outcome::Acquired { token: token(at), replayed: true, attempt: 0 }
 }
 
-fn complete(at: i64) -> Call {
+pub(super) fn complete(at: i64) -> Call {
     Call::Complete { token: token(at) }
 }
 
-fn fail(at: i64, kind: Kind) -> Call {
-    Call::Fail { token: token(at), kind }
+pub(super) fn fail(at: i64, kind: Kind) -> Call {
+    Call::Fail { token: token(at), kind, at_once: true }
 }
 
-fn release(at: i64) -> Call {
+pub(super) fn release(at: i64) -> Call {
     Call::Release { token: token(at) }
 }
 
@@ -46,12 +53,12 @@ fn renew(at: i64, started: bool) -> Call {
     Call::Renew { token: token(at), started }
 }
 
-fn order(order: Order, force: bool) -> Call {
+pub(super) fn order(order: Order, force: bool) -> Call {
     Call::Order { order, force }
 }
 
-const OK: Outcome = Outcome::Settled { replayed: false, late: false };
-const LATE: Outcome = Outcome::Settled { replayed: false, late: true };
+pub(super) const OK: Outcome = Outcome::Settled { replayed: false, late: false };
+pub(super) const LATE: Outcome = Outcome::Settled { replayed: false, late: true };
 const REPLAYED: Outcome = Outcome::Settled { replayed: true, late: false };
 const LOST: Outcome = Outcome::Refused(Refusal::LeaseLost);
 const CLOSED: Outcome = Outcome::Refused(Refusal::ClaimClosed);
@@ -79,10 +86,10 @@ fn sound_histories_are_accepted() {
         ("parked by an operator, completed by its holder", &[at(1, 0, 9, claim(1), got(5)), at(9, 10, 19, order(Order::Park, false), OK), at(2, 20, 29, claim(2), Parked), at(1, 30, 39, complete(5), LATE)]),
         ("completed, redriven by force, granted again", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, complete(5), OK), at(9, 20, 29, order(Order::Redrive, true), OK), at(2, 30, 39, claim(2), got(35)), at(1, 40, 49, complete(5), LOST)]),
         ("deleted, granted anew with a higher token", &[at(1, 0, 9, claim(1), got(5)), at(9, 20, 29, order(Order::Delete, true), OK), at(2, 30, 39, claim(2), got(35))]),
-        ("two tokens in one millisecond", &[at(1, 0, 9, claim(1), got(5)), at(1, 5, 9, release(5), OK), at(2, 5, 9, claim(2), Outcome::Acquired { token: token(5) + 1, replayed: false })]),
+        ("two tokens in one millisecond", &[at(1, 0, 9, claim(1), got(5)), at(1, 5, 9, release(5), OK), at(2, 5, 9, claim(2), Outcome::Acquired { token: token(5) + 1, replayed: false, attempt: 0 })]),
     ];
     for (name, events) in rows {
-        if let Err(problem) = check(events, &RULES) {
+        if let Err(problem) = check(events, &InForce::always(RULES)) {
             panic!("{name}: {problem}");
         }
     }
@@ -98,7 +105,7 @@ fn each_seeded_fault_is_caught() {
         ("a reclaim of a renewed lease", &[at(1, 0, 9, claim(1), got(5)), at(1, 900, 909, renew(5, false), OK), at(2, 1_200, 1_210, claim(2), got(1_205))]),
         ("the same token for two claims", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, release(5), OK), at(2, 20, 29, claim(2), got(5))]),
         ("a token that shrinks", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, release(5), OK), at(2, 20, 29, claim(2), got(3))]),
-        ("a token that restarts from one", &[at(1, 0, 9, claim(1), Outcome::Acquired { token: 1, replayed: false })]),
+        ("a token that restarts from one", &[at(1, 0, 9, claim(1), Outcome::Acquired { token: 1, replayed: false, attempt: 0 })]),
         ("acquired after a returned complete", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, complete(5), OK), at(2, 5_000, 5_010, claim(2), got(5_005))]),
         ("completed without a complete", &[at(1, 0, 9, claim(1), got(5)), at(2, 20, 29, claim(2), Completed)]),
         ("completed, though the complete was refused", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, fail(5, Kind::Terminal), OK), at(1, 20, 29, complete(5), CLOSED), at(2, 30, 39, claim(2), Completed)]),
@@ -127,6 +134,6 @@ fn each_seeded_fault_is_caught() {
         ("a lost complete seen, then unseen", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 0, complete(5), Unknown), at(2, 20, 29, claim(2), Completed), at(3, 30, 39, claim(3), InProgress)]),
     ];
     for (name, events) in rows {
-        assert!(check(events, &RULES).is_err(), "{name} was not caught");
+        assert!(check(events, &InForce::always(RULES)).is_err(), "{name} was not caught");
     }
 }

@@ -5,13 +5,16 @@
 //! from outside. All intervals are closed; what is unknown is wide.
 
 mod bad;
+mod bad_rules;
 mod linear;
 mod model;
+mod rules;
 mod search;
 
 use std::fmt;
 
 pub(crate) use linear::check_in_real_time;
+pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Raise, Rules};
 pub(crate) use search::check_linearizable;
 
 /// What a client asked of a key. Claims are told apart by a number for each claim_id.
@@ -26,6 +29,8 @@ pub(crate) enum Call {
     Fail {
         token: i64,
         kind: Kind,
+        /// With a `retry_after` of zero; else the policy's back-off counts.
+        at_once: bool,
     },
     Release {
         token: i64,
@@ -64,11 +69,14 @@ pub(crate) enum Outcome {
     Acquired {
         token: i64,
         replayed: bool,
+        /// Zero where nobody looked.
+        attempt: i32,
     },
     Completed,
     InProgress,
     Failed,
     Parked,
+    Backoff,
     /// A settlement or an order was accepted; `late`: after the lease (for Renew: `revived`).
     Settled {
         replayed: bool,
@@ -86,12 +94,15 @@ pub(crate) enum Refusal {
     LeaseLost,
     TokenFromFuture,
     NotFound,
+    Disabled,
 }
 
 /// One call. Calls that were certainly not applied are in no history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) client: u64,
+    /// Which server was asked.
+    pub(crate) replica: usize,
     pub(crate) call: Call,
     pub(crate) outcome: Outcome,
     /// Microseconds of the store's clock.
@@ -104,26 +115,19 @@ impl fmt::Display for Event {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let took =
             if self.returned == i64::MAX { "-".into() } else { (self.returned - self.invoked).to_string() };
-        write!(to, "{} +{took} client {}: {:?} -> {:?}", self.invoked, self.client, self.call, self.outcome)
+        write!(
+            to,
+            "{} +{took} client {} on {}: {:?} -> {:?}",
+            self.invoked, self.client, self.replica, self.call, self.outcome
+        )
     }
 }
 
-/// The rules that the histories were made under. Everything that failed or was released is due at
-/// once, attempts are not limited, and nobody holds a claim for longer than may be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    /// Of every grant and renewal, microseconds.
-    pub(crate) lease: i64,
-    pub(crate) grace: i64,
-    /// What has started is parked when it expires.
-    pub(crate) park_if_started: bool,
-}
-
 /// Everything that is wrong with a key's history; `events` in any order.
-pub(crate) fn check(events: &[Event], rules: &Rules) -> Result<(), String> {
+pub(crate) fn check(events: &[Event], in_force: &InForce) -> Result<(), String> {
     let mut events = events.to_vec();
     events.sort_by_key(|event| event.invoked);
-    let explained = check_in_real_time(&events).and_then(|()| check_linearizable(&events, rules));
+    let explained = check_in_real_time(&events).and_then(|()| check_linearizable(&events, in_force));
     explained.map_err(|problem| {
         let lines: Vec<String> = events.iter().map(ToString::to_string).collect();
         format!("{problem}\n{}", lines.join("\n"))

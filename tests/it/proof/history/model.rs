@@ -1,11 +1,11 @@
 //! One key as a machine that knows times only as intervals: which states an answer can lead to.
 
-use super::{Call, Event, Kind, Order, Outcome, Refusal, Rules};
+use super::{Call, Event, Expiry, Facts, Kind, Order, Outcome, Refusal, Rules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Absent,
-    /// RECEIVED or FAILED_RETRYABLE, due.
+    /// RECEIVED or FAILED_RETRYABLE.
     Waiting,
     Held,
     Completed,
@@ -40,8 +40,17 @@ pub(super) struct State {
     claim: u64,
     started: bool,
     rearmed: bool,
+    attempts: i32,
     /// The lease ends within these.
     lease: (i64, i64),
+    /// What was fixed when the claim was granted: how long a lease, how much grace, what then.
+    span: i64,
+    /// The offsets of tokens that may have been in force then.
+    offsets: (i64, i64),
+    grace: i64,
+    expiry: Expiry,
+    /// Claimable from an instant within these on, while it waits.
+    due: (i64, i64),
 }
 
 /// A position in a batch is added to the clock: at most this.
@@ -56,21 +65,27 @@ impl State {
         claim: 0,
         started: false,
         rearmed: false,
+        attempts: 0,
         lease: (0, 0),
+        span: 0,
+        offsets: (0, 0),
+        grace: 0,
+        expiry: Expiry::Reclaim,
+        due: (0, 0),
     };
 
     /// Every state in which the key may be once this call has taken effect with this outcome; none:
-    /// it can not have happened now.
-    pub(super) fn after(&self, event: &Event, rules: &Rules) -> Vec<State> {
+    /// it can not have happened now. `facts` are all that may have been in force.
+    pub(super) fn after(&self, event: &Event, facts: &Facts) -> Vec<State> {
         match event.call {
-            Call::Claim { claim } => self.claimed(claim, event, rules),
+            Call::Claim { claim } => self.claimed(claim, event, facts),
             Call::Complete { token }
             | Call::Fail { token, .. }
             | Call::Release { token }
-            | Call::Renew { token, .. } => self.settled(token, event, rules),
+            | Call::Renew { token, .. } => self.settled(token, event, &facts.rules),
             Call::Order { order, force } => match event.outcome {
                 Outcome::Settled { .. } | Outcome::Unknown => {
-                    self.ordered(order, force, event, rules).into_iter().collect()
+                    self.ordered(order, force, event).into_iter().collect()
                 }
                 _ => Vec::new(),
             },
@@ -78,13 +93,13 @@ impl State {
     }
 
     /// What an operator's change makes of the key; none: it was not allowed.
-    fn ordered(&self, order: Order, force: bool, event: &Event, rules: &Rules) -> Option<State> {
+    fn ordered(&self, order: Order, force: bool, event: &Event) -> Option<State> {
         if self.phase == Phase::Absent {
             return None;
         }
         let open = self.by == By::Open;
         let unsettled = open || self.by == By::Expiry;
-        let rested = event.returned >= self.lease.0.saturating_add(rules.grace);
+        let rested = event.returned >= self.lease.0.saturating_add(self.grace);
         let floor = self.floor.max(self.token.unwrap_or(0));
         let forgotten = |phase| State {
             phase,
@@ -94,6 +109,7 @@ impl State {
             claim: 0,
             started: false,
             rearmed: false,
+            due: (event.invoked, event.returned),
             ..*self
         };
         let danger = self.phase == Phase::Completed || (unsettled && !rested);
@@ -105,7 +121,7 @@ impl State {
         allowed.then(|| match order {
             Order::Park if open => State { phase: Phase::Parked, by: By::Expiry, ..*self },
             Order::Park => State { phase: Phase::Parked, ..*self },
-            Order::Redrive | Order::NotDone => forgotten(Phase::Waiting),
+            Order::Redrive | Order::NotDone => State { attempts: 0, ..forgotten(Phase::Waiting) },
             Order::Complete => forgotten(Phase::Completed),
             Order::FailTerminal => forgotten(Phase::Failed),
             // What was granted before is still higher than nothing.
@@ -113,98 +129,122 @@ impl State {
         })
     }
 
-    fn claimed(&self, claim: u64, event: &Event, rules: &Rules) -> Vec<State> {
+    fn claimed(&self, claim: u64, event: &Event, facts: &Facts) -> Vec<State> {
+        let rules = &facts.rules;
         let same = self.phase != Phase::Absent && self.claim == claim;
         let refusable = matches!(self.by, By::Release | By::FailRetryable);
         let held = self.phase == Phase::Held;
+        let waits = self.phase == Phase::Waiting && !(same && refusable);
         // The lease may have been over by then.
         let over = event.returned >= self.lease.0;
-        let expired = held && !same && event.returned >= self.lease.0 + rules.grace;
-        let parks = rules.park_if_started && self.started;
+        let expired = held && !same && event.returned >= self.lease.0.saturating_add(self.grace);
+        let parks = match self.expiry {
+            Expiry::Reclaim => false,
+            Expiry::Park => true,
+            Expiry::ParkIfStarted => self.started,
+        };
         let grantable = match self.phase {
             Phase::Absent => true,
-            Phase::Waiting => !(same && refusable),
+            Phase::Waiting => waits && event.returned >= self.due.0,
             Phase::Held => expired && !parks,
             Phase::Completed | Phase::Failed | Phase::Parked => false,
         };
-        let parked = State { phase: Phase::Parked, by: By::Expiry, ..*self };
-        let mut next = Vec::new();
+        let closed = match self.phase {
+            Phase::Waiting => refusable,
+            Phase::Held => self.started || (over && self.rearmed),
+            Phase::Absent | Phase::Completed | Phase::Failed | Phase::Parked => false,
+        };
         match event.outcome {
-            Outcome::Acquired { token, replayed } => {
-                if grantable {
-                    next.extend(self.granted(claim, Some(token), event, rules));
+            Outcome::Acquired { token, replayed, attempt } => {
+                let told = |attempts| attempt == 0 || attempt == attempts;
+                let mut next = Vec::new();
+                if grantable && told(self.attempts + 1) {
+                    next.extend(self.granted(claim, Some(token), event, facts));
                 }
-                if held && same && !self.started && replayed && self.may_be(token) {
-                    let bound = self.bound(token, rules);
-                    if event.invoked < bound.lease.1 {
-                        next.push(bound);
-                    }
-                    if event.returned >= bound.lease.0 && !bound.rearmed {
-                        next.push(bound.rearmed(event, rules));
-                    }
+                if held && same && !self.started && replayed && self.may_be(token) && told(self.attempts) {
+                    next.extend(self.repeated(token, event, rules));
                 }
+                next
             }
             Outcome::Unknown => {
+                let mut next = self.parked(grantable, expired && parks, rules);
                 if grantable {
-                    next.extend(self.granted(claim, None, event, rules));
+                    next.extend(self.granted(claim, None, event, facts));
                 }
                 if held && same && !self.started && over && !self.rearmed {
-                    next.push(self.rearmed(event, rules));
+                    next.extend(rules.iter().map(|rules| self.rearmed(event, rules)));
                 }
-                if expired && parks {
-                    next.push(parked);
-                }
+                next
             }
-            Outcome::Completed if self.phase == Phase::Completed => next.push(*self),
-            Outcome::Failed if self.phase == Phase::Failed => next.push(*self),
-            Outcome::Parked if self.phase == Phase::Parked => next.push(*self),
-            Outcome::Parked if expired && parks => next.push(parked),
-            Outcome::InProgress
-                if held && !same && event.invoked < self.lease.1.saturating_add(rules.grace) =>
-            {
-                next.push(*self);
+            Outcome::Parked if self.phase == Phase::Parked => vec![*self],
+            Outcome::Parked => self.parked(grantable, expired && parks, rules),
+            Outcome::Completed => self.only(self.phase == Phase::Completed),
+            Outcome::Failed => self.only(self.phase == Phase::Failed),
+            Outcome::Backoff => self.only(waits && event.invoked < self.due.1),
+            Outcome::InProgress => {
+                self.only(held && !same && event.invoked < self.lease.1.saturating_add(self.grace))
             }
-            Outcome::Refused(Refusal::ClaimClosed) if same => {
-                let closed = match self.phase {
-                    Phase::Waiting => refusable,
-                    Phase::Held => self.started || (over && self.rearmed),
-                    _ => false,
-                };
-                if closed {
-                    next.push(*self);
-                }
+            Outcome::Refused(Refusal::ClaimClosed) => self.only(same && closed),
+            Outcome::Refused(Refusal::Disabled) => {
+                self.only((grantable || (expired && parks)) && rules.iter().any(|rules| rules.disabled))
             }
-            Outcome::Completed
-            | Outcome::Failed
-            | Outcome::Parked
-            | Outcome::InProgress
-            | Outcome::Settled { .. }
-            | Outcome::Refused(_) => {}
+            Outcome::Settled { .. } | Outcome::Refused(_) => Vec::new(),
+        }
+    }
+
+    /// What a claim may leave behind that grants nothing: the expired is parked, and what has used up
+    /// its attempts.
+    fn parked(&self, grantable: bool, expires: bool, rules: &[Rules]) -> Vec<State> {
+        let mut enabled = rules.iter().filter(|rules| !rules.disabled);
+        let possible = if expires {
+            enabled.next().is_some()
+        } else {
+            grantable && enabled.any(|rules| rules.exhausted(self.attempts))
+        };
+        let by = if self.phase == Phase::Held { By::Expiry } else { self.by };
+        if possible { vec![State { phase: Phase::Parked, by, ..*self }] } else { Vec::new() }
+    }
+
+    /// The very same claim again: the same token, and once, after its lease, a new lease.
+    fn repeated(&self, token: i64, event: &Event, rules: &[Rules]) -> Vec<State> {
+        let bound = self.bound(token);
+        let mut next = Vec::new();
+        if event.invoked < bound.lease.1 {
+            next.push(bound);
+        }
+        if event.returned >= bound.lease.0 && !bound.rearmed {
+            next.extend(rules.iter().map(|rules| bound.rearmed(event, rules)));
         }
         next
     }
 
-    fn granted(&self, claim: u64, token: Option<i64>, event: &Event, rules: &Rules) -> Option<State> {
+    /// A new grant, under each of the rules that allow it.
+    fn granted(&self, claim: u64, token: Option<i64>, event: &Event, facts: &Facts) -> Vec<State> {
+        let (least, greatest) = facts.offsets;
         let floor = self.floor.max(self.token.unwrap_or(0));
         let mut at = (event.invoked, event.returned);
-        if self.phase == Phase::Held {
+        match self.phase {
             // A reclaim: not before lease and grace were over.
-            at.0 = at.0.max(self.lease.0 + rules.grace);
+            Phase::Held => at.0 = at.0.max(self.lease.0.saturating_add(self.grace)),
+            Phase::Waiting => at.0 = at.0.max(self.due.0),
+            Phase::Absent | Phase::Completed | Phase::Failed | Phase::Parked => {}
         }
         if let Some(token) = token {
-            // max(old + 1, clock + position): the clock is below it, and not far.
-            let by_clock = token > event.invoked && token <= event.returned.saturating_add(POSITION_MAX);
+            // max(old + 1, clock + offset + position): clock and offset are below it, and not far.
+            let latest = event.returned.saturating_add(greatest + POSITION_MAX);
+            let by_clock = token > event.invoked + least && token <= latest;
             if token <= floor || !(by_clock || succeeds(token, floor)) {
-                return None;
+                return Vec::new();
             }
             if !succeeds(token, floor) {
-                at = (at.0.max(token - POSITION_MAX), at.1.min(token - 1));
+                at = (at.0.max(token - POSITION_MAX - greatest), at.1.min(token - 1 - least));
             }
         }
         if at.0 > at.1 {
-            return None;
+            return Vec::new();
         }
-        Some(State {
+        let grants = facts.rules.iter().filter(|rules| !rules.disabled && !rules.exhausted(self.attempts));
+        let grant = |rules: &Rules| State {
             phase: Phase::Held,
             by: By::Open,
             token,
@@ -212,8 +252,15 @@ impl State {
             claim,
             started: false,
             rearmed: false,
+            attempts: self.attempts + 1,
             lease: (at.0 + rules.lease, at.1.saturating_add(rules.lease)),
-        })
+            span: rules.lease,
+            offsets: facts.offsets,
+            grace: rules.grace,
+            expiry: rules.expiry,
+            due: (0, 0),
+        };
+        grants.map(grant).collect()
     }
 
     fn may_be(&self, token: i64) -> bool {
@@ -221,14 +268,14 @@ impl State {
     }
 
     /// The claim has learnt its token, and with it when it was granted.
-    fn bound(&self, token: i64, rules: &Rules) -> State {
+    fn bound(&self, token: i64) -> State {
         if self.token.is_some() {
             return *self;
         }
         let mut lease = self.lease;
         if !self.rearmed && !succeeds(token, self.floor) {
-            lease.0 = lease.0.max(token - POSITION_MAX + rules.lease);
-            lease.1 = lease.1.min(token - 1 + rules.lease);
+            lease.0 = lease.0.max(token - POSITION_MAX - self.offsets.1 + self.span);
+            lease.1 = lease.1.min(token - 1 - self.offsets.0 + self.span);
         }
         State { token: Some(token), lease, ..*self }
     }
@@ -242,7 +289,7 @@ impl State {
         }
     }
 
-    fn settled(&self, token: i64, event: &Event, rules: &Rules) -> Vec<State> {
+    fn settled(&self, token: i64, event: &Event, rules: &[Rules]) -> Vec<State> {
         if self.phase == Phase::Absent {
             return self.only(event.outcome == Outcome::Refused(Refusal::NotFound));
         }
@@ -264,7 +311,7 @@ impl State {
         };
         let mut next = Vec::new();
         // The server may have had to repeat the statement: then even the first answer is a replay.
-        if let Some(state) = self.applied(event, rules) {
+        for state in self.applied(event, rules) {
             let open = self.by == By::Open;
             let timely = open && event.invoked < self.lease.1;
             let overdue = !open || event.returned >= self.lease.0;
@@ -282,31 +329,54 @@ impl State {
         if possible { vec![*self] } else { Vec::new() }
     }
 
-    /// The state once a settlement with the latest token takes effect; none: it would not.
-    fn applied(&self, event: &Event, rules: &Rules) -> Option<State> {
-        let ended = |phase, by| Some(State { phase, by, ..*self });
+    /// The states once a settlement with the latest token takes effect; none: it would not.
+    fn applied(&self, event: &Event, rules: &[Rules]) -> Vec<State> {
+        let ended = |phase, by| vec![State { phase, by, ..*self }];
         match event.call {
-            Call::Claim { .. } | Call::Order { .. } => None,
+            Call::Claim { .. } | Call::Order { .. } => Vec::new(),
             Call::Complete { .. } => match self.by {
-                By::Complete | By::FailTerminal | By::Operator => None,
+                By::Complete | By::FailTerminal | By::Operator => Vec::new(),
                 By::Open | By::Release | By::FailRetryable | By::FailPark | By::Expiry => {
                     ended(Phase::Completed, By::Complete)
                 }
             },
-            _ if self.by != By::Open => None,
-            Call::Fail { kind: Kind::Retryable, .. } => ended(Phase::Waiting, By::FailRetryable),
+            _ if self.by != By::Open => Vec::new(),
+            Call::Fail { kind: Kind::Retryable, at_once, .. } => {
+                rules.iter().map(|rules| self.failed(at_once, event, rules)).collect()
+            }
             Call::Fail { kind: Kind::Terminal, .. } => ended(Phase::Failed, By::FailTerminal),
             Call::Fail { kind: Kind::Park, .. } => ended(Phase::Parked, By::FailPark),
-            Call::Release { .. } if self.started => None,
-            Call::Release { .. } => ended(Phase::Waiting, By::Release),
-            Call::Renew { started, .. } => Some(State {
-                started: self.started || started,
-                lease: (
-                    self.lease.0.max(event.invoked + rules.lease),
-                    self.lease.1.max(event.returned.saturating_add(rules.lease)),
-                ),
-                ..*self
-            }),
+            Call::Release { .. } if self.started => Vec::new(),
+            Call::Release { .. } => {
+                let due = (event.invoked, event.returned);
+                let attempts = self.attempts - 1;
+                vec![State { phase: Phase::Waiting, by: By::Release, due, attempts, ..*self }]
+            }
+            Call::Renew { started, .. } => {
+                rules.iter().map(|rules| self.renewed(started, event, rules)).collect()
+            }
+        }
+    }
+
+    /// Failed as retryable: it waits for its back-off, or for a person.
+    fn failed(&self, at_once: bool, event: &Event, rules: &Rules) -> State {
+        let by = By::FailRetryable;
+        if rules.exhausted(self.attempts) {
+            return State { phase: Phase::Parked, by, ..*self };
+        }
+        let wait = if at_once { (0, 0) } else { rules.backoff.after(self.attempts) };
+        let due = (event.invoked + wait.0, event.returned.saturating_add(wait.1));
+        State { phase: Phase::Waiting, by, due, ..*self }
+    }
+
+    fn renewed(&self, started: bool, event: &Event, rules: &Rules) -> State {
+        State {
+            started: self.started || started,
+            lease: (
+                self.lease.0.max(event.invoked + rules.lease),
+                self.lease.1.max(event.returned.saturating_add(rules.lease)),
+            ),
+            ..*self
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::model::State;
-use super::{Event, Outcome, Rules};
+use super::{Event, Facts, InForce, Outcome};
 
 /// A history longer than this is a mistake of the suite.
 pub(crate) const EVENTS_MAX: usize = 128;
@@ -12,8 +12,9 @@ pub(crate) const EVENTS_MAX: usize = 128;
 const VISITS_MAX: usize = 3_000_000;
 
 /// `events` are sorted by invocation.
-pub(crate) fn check_linearizable(events: &[Event], rules: &Rules) -> Result<(), String> {
+pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result<(), String> {
     assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
+    let facts: Vec<Facts> = events.iter().map(|event| in_force.during(event)).collect();
     let known = |index: usize| events[index].outcome != Outcome::Unknown;
     let must: u128 = (0..events.len()).filter(|index| known(*index)).fold(0, |set, index| set | 1 << index);
     let mut visited = HashSet::new();
@@ -38,7 +39,7 @@ pub(crate) fn check_linearizable(events: &[Event], rules: &Rules) -> Result<(), 
         // The stack turns it around: known outcomes first, the earliest return before all.
         candidates.sort_by_key(|index| std::cmp::Reverse(events[*index].returned));
         for index in candidates {
-            for next in state.after(&events[index], rules) {
+            for next in state.after(&events[index], &facts[index]) {
                 let step = (done | 1 << index, next);
                 if visited.insert(step) {
                     stack.push(step);

@@ -104,9 +104,10 @@ impl Client {
     fn settlement(&mut self, token: i64) -> Call {
         match self.random.below(100) {
             0..35 => Call::Complete { token },
-            35..60 => Call::Fail { token, kind: Kind::Retryable },
-            60..62 => Call::Fail { token, kind: Kind::Terminal },
-            62..64 => Call::Fail { token, kind: Kind::Park },
+            35..48 => Call::Fail { token, kind: Kind::Retryable, at_once: true },
+            48..60 => Call::Fail { token, kind: Kind::Retryable, at_once: false },
+            60..62 => Call::Fail { token, kind: Kind::Terminal, at_once: false },
+            62..64 => Call::Fail { token, kind: Kind::Park, at_once: false },
             64..90 => Call::Release { token },
             _ => Call::Renew { token, started: false },
         }
@@ -155,10 +156,15 @@ impl Client {
             return None;
         };
         let returned = if outcome == Outcome::Unknown { i64::MAX } else { returned };
-        key.events.lock().unwrap().push(Event { client: self.number, call, outcome, invoked, returned });
+        let event = Event { client: self.number, replica, call, outcome, invoked, returned };
+        key.events.lock().unwrap().push(event);
         key.heed(outcome);
-        if outcome == Outcome::Unknown {
-            self.world.count("outcomes unknown");
+        match outcome {
+            Outcome::Unknown => self.world.count("outcomes unknown"),
+            Outcome::Backoff => self.world.count("told to wait"),
+            Outcome::Refused(Refusal::Disabled) => self.world.count("refused as disabled"),
+            Outcome::Parked => self.world.count("parked"),
+            _ => {}
         }
         Some(outcome)
     }
@@ -179,12 +185,13 @@ impl Client {
                 let request = proto::ClaimRequest { key, claim_id, owner, ..Default::default() };
                 match stub.claim(timely(request)).await?.into_inner().verdict {
                     Some(Verdict::Acquired(it)) => {
-                        Outcome::Acquired { token: it.token, replayed: it.replayed }
+                        Outcome::Acquired { token: it.token, replayed: it.replayed, attempt: it.attempt }
                     }
                     Some(Verdict::Completed(_)) => Outcome::Completed,
                     Some(Verdict::InProgress(_)) => Outcome::InProgress,
                     Some(Verdict::Failed(_)) => Outcome::Failed,
                     Some(Verdict::Parked(_)) => Outcome::Parked,
+                    Some(Verdict::Backoff(_)) => Outcome::Backoff,
                     other => return Err(Status::internal(format!("unexpected: {other:?}"))),
                 }
             }
@@ -193,7 +200,7 @@ impl Client {
                 let it = stub.complete(timely(request)).await?.into_inner();
                 settled(it.replayed, it.late)
             }
-            Call::Fail { token, kind } => {
+            Call::Fail { token, kind, at_once } => {
                 let kind = match kind {
                     Kind::Retryable => proto::FailureKind::Retryable,
                     Kind::Terminal => proto::FailureKind::Terminal,
@@ -203,7 +210,7 @@ impl Client {
                     key,
                     token,
                     kind: kind.into(),
-                    retry_after: zero,
+                    retry_after: zero.filter(|_| at_once),
                     ..Default::default()
                 };
                 settled(stub.fail(timely(request)).await?.into_inner().replayed, false)
@@ -236,6 +243,7 @@ impl Client {
             "LEASE_LOST" => Outcome::Refused(Refusal::LeaseLost),
             "TOKEN_FROM_FUTURE" => Outcome::Refused(Refusal::TokenFromFuture),
             "ENTRY_NOT_FOUND" => Outcome::Refused(Refusal::NotFound),
+            "CONSUMER_DISABLED" => Outcome::Refused(Refusal::Disabled),
             "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Outcome::Unknown,
             "STORE_UNAVAILABLE" | "OVERLOADED" | "DRAINING" => {
                 self.world.count(&format!("refused {}", info.reason));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::Row as _;
 
 use super::client::Client;
+use super::policies_judged::{self, steady};
 use super::world::{GRACE, KeyLog, LEASE, World};
 use crate::harness::postgres::Cluster;
 use crate::proof::history::{self, Call, Outcome};
@@ -37,19 +38,24 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
     if let Some(problem) = world.problems.lock().unwrap().first() {
         run.fail(problem, &[]);
     }
+    let changed = match policies_judged::judge(world).await {
+        Ok(changed) => changed,
+        Err(problem) => run.fail(problem, &[]),
+    };
+    let raises = world.raises.lock().unwrap().clone();
     let mut events = 0;
     for key in &keys {
         let history = key.events.lock().unwrap().clone();
         events += history.len();
-        let explained = history::check(&history, &key.rules()).and_then(|()| effects_are_fenced(key));
+        let mut in_force = changed.get(key.consumer).cloned().unwrap_or_else(|| steady(key.consumer));
+        in_force.raises.clone_from(&raises);
+        let explained = history::check(&history, &in_force).and_then(|()| effects_are_fenced(key));
         if let Err(problem) = explained {
             let row = dump(cluster, key).await;
             run.fail(format!("{} of {}: {problem}", key.id, key.consumer), &[("row", row)]);
         }
     }
-    let counts = world.counts.lock().unwrap();
-    let counts: Vec<String> = counts.iter().map(|(what, times)| format!("{times} {what}")).collect();
-    format!("{events} calls on {} keys, {}", keys.len(), counts.join(", "))
+    format!("{events} calls on {} keys, {}", keys.len(), world.counted())
 }
 
 /// Claims what has no end yet, and completes it.
@@ -67,6 +73,7 @@ async fn finish(mut client: Client, keys: Vec<Arc<KeyLog>>) -> Result<(), String
                     client.surely(&key, Call::Complete { token }).await;
                 }
                 Some(Outcome::InProgress) => tokio::time::sleep(LEASE + GRACE).await,
+                Some(Outcome::Backoff | Outcome::Refused(_)) => tokio::time::sleep(GRACE).await,
                 _ => {}
             }
             claim = client.fresh_claim();

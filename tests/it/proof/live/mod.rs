@@ -2,11 +2,16 @@
 //! something that does harm. In the end every key is brought to its end, and every history judged.
 
 mod audit;
+mod audit_judged;
+mod audit_many;
 mod client;
+mod deaths;
 mod harm;
 mod judge;
 mod operator;
 mod pauses;
+mod policies;
+mod policies_judged;
 mod proxy;
 mod replicas;
 mod suites;

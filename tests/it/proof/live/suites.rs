@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::client::Client;
+use super::deaths::Deaths;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
-use super::world::World;
-use super::{audit, harm, judge, operator, pauses};
+use super::world::{STEADY, World};
+use super::{audit, harm, judge, operator, pauses, policies, policies_judged};
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
+use crate::proof::history::EVERYWHERE;
 use crate::proof::run::Run;
 
 const REPLICAS: usize = 3;
@@ -30,12 +32,17 @@ struct Live {
 
 impl Live {
     async fn start(suite: &'static str, small: u64, clients: u64) -> Live {
-        Live::behind(Run::new(suite, small), clients, None).await
+        Live::behind(Run::new(suite, small), clients, STEADY, None).await
     }
 
     /// With `faults` every connection goes through a proxy: from clients to replicas, from replicas to
     /// Postgres.
-    async fn behind(run: Run, clients: u64, faults: Option<&Arc<Faults>>) -> Live {
+    async fn behind(
+        run: Run,
+        clients: u64,
+        consumers: &'static [&'static str],
+        faults: Option<&Arc<Faults>>,
+    ) -> Live {
         let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
         migrate_postgres(&cluster.url("postgres")).await;
         let mut random = Random::new(run.seed);
@@ -57,7 +64,9 @@ impl Live {
             });
             replicas.push(replica);
         }
-        let world = World::new(run.seed, fronts);
+        // A replica that is dead, or whose Postgres is, learns of no policy.
+        let everywhere = if clients == 0 { 6 * EVERYWHERE } else { EVERYWHERE };
+        let world = World::new(run.seed, fronts, consumers, everywhere);
         let clients = (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
         Live { run, random, cluster, replicas, world, clients, _folder: folder }
     }
@@ -68,6 +77,7 @@ impl Live {
         for client in self.clients {
             client.await.unwrap();
         }
+        policies::enable(&self.world).await;
         let seen = judge::judge(&self.run, &self.world, &self.cluster).await;
         self.run.summary(format!("{harm}; {seen}"));
     }
@@ -89,10 +99,15 @@ async fn histories_are_linearizable() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_and_consumers_agree() {
-    let mut live = Live::start("live-operators", 5_000, 16).await;
+    let run = Run::new("live-operators", 5_000);
+    let mut live = Live::behind(run, 16, policies::CONSUMERS, None).await;
     for number in 0..2 {
         live.clients.push(tokio::spawn(operator::work(Arc::clone(&live.world), number)));
+        live.clients.push(tokio::spawn(policies::work(Arc::clone(&live.world), number)));
     }
+    live.clients.push(tokio::spawn(operator::work_on_many(Arc::clone(&live.world))));
+    let connection = live.cluster.connect("postgres").await;
+    live.clients.push(tokio::spawn(operator::raise_offset(Arc::clone(&live.world), connection)));
     loop {
         let calls = live.world.calls.load(Ordering::Relaxed);
         live.run.progress(calls, "calls of consumers");
@@ -101,7 +116,7 @@ async fn operators_and_consumers_agree() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    live.end("three replicas, two operators".into()).await;
+    live.end("three replicas, two operators of entries, one of many, two of policies".into()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,7 +145,7 @@ async fn cut_connections_lose_nothing() {
     let faults = Arc::new(Faults::default());
     // The replicas must come up: the harm begins after that.
     faults.calm.store(true, Ordering::Relaxed);
-    let mut live = Live::behind(Run::new("cut", 100), 16, Some(&faults)).await;
+    let mut live = Live::behind(Run::new("cut", 100), 16, STEADY, Some(&faults)).await;
     faults.calm.store(false, Ordering::Relaxed);
     loop {
         let cuts = faults.cuts.load(Ordering::Relaxed);
@@ -147,8 +162,15 @@ async fn cut_connections_lose_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_change_has_its_audit_event() {
     let mut live = Live::start("audit", 60, 0).await;
-    let harm =
-        audit::order_amid_deaths(&mut live.run, &mut live.random, &mut live.replicas, &mut live.cluster)
-            .await;
-    live.end(harm).await;
+    let deaths = Deaths::new(&mut live.replicas, &mut live.cluster);
+    let harm = audit::order_amid_deaths(&mut live.run, &mut live.random, deaths, &live.world).await;
+    policies::enable(&live.world).await;
+    let problem = match policies_judged::judge(&live.world).await {
+        Ok(_) => live.world.problems.lock().unwrap().first().cloned(),
+        Err(problem) => Some(problem),
+    };
+    match problem {
+        None => live.run.summary(format!("{harm}; {}", live.world.counted())),
+        Some(problem) => live.run.fail(problem, &[]),
+    }
 }

@@ -8,9 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use idempotency_ledger::rpc::proto;
 
+use super::policies::Record;
 use crate::harness::random::Random;
-use crate::proof::history::{Event, Outcome, Rules};
+use crate::proof::history::{Event, Outcome, Raise, Refusal};
 
+/// As it is configured.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
@@ -21,7 +23,10 @@ const CALLS_PER_KEY: usize = 60;
 /// No call on a key begins after so many: the checker's limit.
 const CALLS_MAX: usize = 96;
 
-/// The policies of the two consumers, as the server reads them.
+/// The consumers of most suites, as often as their keys come.
+pub(crate) const STEADY: &[&str] = &["careful", "plain", "plain", "plain"];
+
+/// The policies of the consumers, as the server reads them.
 pub(crate) const CONFIGURATION: &str = r#"
 [policy]
 lease = "1s"
@@ -30,6 +35,8 @@ max_attempts = 0
 backoff = { initial = "0s", multiplier = 1.0, max = "0s", jitter = 0.0 }
 [consumers.careful]
 on_expiry = "PARK_IF_STARTED"
+[consumers.coral]
+lease = "1500ms"
 "#;
 
 /// One key, and all that is known of it.
@@ -49,10 +56,6 @@ impl KeyLog {
         proto::EntryKey { consumer: self.consumer.into(), source: "live".into(), id: self.id.clone() }
     }
 
-    pub(crate) fn rules(&self) -> Rules {
-        Rules { lease: micros(LEASE), grace: micros(GRACE), park_if_started: self.consumer == "careful" }
-    }
-
     /// Whether another call on this key may begin.
     pub(crate) fn begin(&self) -> bool {
         self.begun.fetch_add(1, Ordering::Relaxed) < CALLS_MAX
@@ -67,7 +70,9 @@ impl KeyLog {
     /// What an answer tells of the calls to come: none for a while, or only a few more at all.
     pub(crate) fn heed(&self, outcome: Outcome) {
         match outcome {
-            Outcome::InProgress => self.quiet_until.store(now() + micros(GRACE), Ordering::Relaxed),
+            Outcome::InProgress | Outcome::Backoff | Outcome::Refused(Refusal::Disabled) => {
+                self.quiet_until.store(now() + micros(GRACE), Ordering::Relaxed);
+            }
             Outcome::Completed | Outcome::Failed | Outcome::Parked => {
                 self.begun.fetch_add(CALLS_PER_KEY / 8, Ordering::Relaxed);
             }
@@ -90,6 +95,8 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     /// Where clients reach the replicas.
     pub(crate) replicas: Vec<SocketAddr>,
+    /// Whose keys come, one after the other.
+    consumers: &'static [&'static str],
     pub(crate) over: AtomicBool,
     pub(crate) calls: AtomicU64,
     claims: AtomicU64,
@@ -99,6 +106,12 @@ pub(crate) struct World {
     pub(crate) counts: Mutex<BTreeMap<String, u64>>,
     /// What no client should ever see.
     pub(crate) problems: Mutex<Vec<String>>,
+    /// Within this a change of a policy must be in force on every replica.
+    pub(crate) everywhere: i64,
+    /// How operators have raised `token_offset`.
+    pub(crate) raises: Mutex<Vec<Raise>>,
+    /// What operators did to the policies.
+    pub(crate) policies: Record,
 }
 
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -112,10 +125,16 @@ pub(crate) fn now() -> i64 {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, replicas: Vec<SocketAddr>) -> Arc<World> {
+    pub(crate) fn new(
+        seed: u64,
+        replicas: Vec<SocketAddr>,
+        consumers: &'static [&'static str],
+        everywhere: i64,
+    ) -> Arc<World> {
         let world = World {
             seed,
             replicas,
+            consumers,
             over: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             claims: AtomicU64::new(1),
@@ -124,6 +143,9 @@ impl World {
             retired: Mutex::default(),
             counts: Mutex::default(),
             problems: Mutex::default(),
+            everywhere,
+            raises: Mutex::default(),
+            policies: Record::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
         *world.active.lock().unwrap() = active;
@@ -133,7 +155,7 @@ impl World {
     fn new_key(&self) -> Arc<KeyLog> {
         let number = self.keys.fetch_add(1, Ordering::Relaxed);
         Arc::new(KeyLog {
-            consumer: if number.is_multiple_of(4) { "careful" } else { "plain" },
+            consumer: self.consumers[number as usize % self.consumers.len()],
             id: format!("{}-{number}", self.seed),
             events: Mutex::default(),
             effects: Mutex::default(),
@@ -166,6 +188,14 @@ impl World {
         all
     }
 
+    /// The keys of a consumer so far.
+    pub(crate) fn keys_of(&self, consumer: &str) -> Vec<Arc<KeyLog>> {
+        let mut all = self.retired.lock().unwrap().clone();
+        all.extend(self.active.lock().unwrap().iter().cloned());
+        all.retain(|key| key.consumer == consumer);
+        all
+    }
+
     /// A number for a claim.
     pub(crate) fn new_claim(&self) -> u64 {
         self.claims.fetch_add(1, Ordering::Relaxed)
@@ -177,6 +207,13 @@ impl World {
 
     pub(crate) fn count(&self, what: &str) {
         *self.counts.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// All that was counted, for people.
+    pub(crate) fn counted(&self) -> String {
+        let counts = self.counts.lock().unwrap();
+        let counts: Vec<String> = counts.iter().map(|(what, times)| format!("{times} {what}")).collect();
+        counts.join(", ")
     }
 
     pub(crate) fn stop(&self) {

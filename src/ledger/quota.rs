@@ -1,0 +1,131 @@
+//! Quotas: how many claims this server takes a second for one consumer. Settlements are never counted, so
+//! that what was granted can always be ended.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::rt::{Instant, Mutex};
+use crate::domain::{Policy, Reason, Rejection, Span};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a consumer has left: as much as a second brings at the most.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// When it is full again. Each claim takes its share of a second.
+    full_at: Instant,
+}
+
+impl Bucket {
+    /// Takes one claim; or says after how long one will be taken.
+    fn take(&mut self, per_second: u32, now: Instant) -> Result<(), Duration> {
+        let next = self.full_at.max(now) + SECOND / per_second;
+        let missing = next.saturating_duration_since(now);
+        if missing > SECOND {
+            return Err(missing.saturating_sub(SECOND));
+        }
+        self.full_at = next;
+        Ok(())
+    }
+}
+
+/// The buckets that are not full: a full one is as good as none, so that there are never many more than
+/// consumers that claimed within the last second.
+#[derive(Debug, Default)]
+struct Buckets {
+    by_consumer: HashMap<String, Bucket>,
+    /// Beyond so many the full ones go.
+    tidy_at: usize,
+}
+
+/// So many are kept without looking.
+const TIDY_MIN: usize = 1_024;
+
+impl Buckets {
+    fn take(&mut self, consumer: &str, per_second: u32, now: Instant) -> Result<(), Duration> {
+        if let Some(bucket) = self.by_consumer.get_mut(consumer) {
+            return bucket.take(per_second, now);
+        }
+        if self.by_consumer.len() >= self.tidy_at.max(TIDY_MIN) {
+            self.by_consumer.retain(|_, bucket| bucket.full_at > now);
+            self.tidy_at = self.by_consumer.len().saturating_mul(2);
+        }
+        self.by_consumer.entry(consumer.to_owned()).or_insert(Bucket { full_at: now }).take(per_second, now)
+    }
+}
+
+/// The quotas of all consumers that have one.
+#[derive(Debug, Default)]
+pub(super) struct Quotas(Mutex<Buckets>);
+
+impl Quotas {
+    /// Lets one claim pass, or refuses it.
+    pub(super) fn admit(&self, consumer: &str, policy: &Policy) -> Result<(), Rejection> {
+        let Some(per_second) = u32::try_from(policy.claims_per_second).ok().filter(|&quota| quota > 0) else {
+            return Ok(());
+        };
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets.take(consumer, per_second, Instant::now()).map_err(|wait| Rejection {
+            retry_after: Some(Span::from_std(wait).max(Span(1))),
+            ..Rejection::new(
+                Reason::QuotaExceeded,
+                format!(
+                    "this server takes {per_second} claims a second for this consumer (claims_per_second); \
+                     nothing was changed: try again later"
+                ),
+            )
+        })
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_brings_as_many_as_the_quota() {
+        for quota in [1, 3, 5, 7, 1_000, 1_000_000] {
+            let now = Instant::now();
+            let mut bucket = Bucket { full_at: now };
+            for number in 0..quota {
+                assert!(bucket.take(quota, now).is_ok(), "{number} of {quota}");
+            }
+            let wait = bucket.take(quota, now).unwrap_err();
+            assert!(wait > Duration::ZERO && wait <= SECOND / quota, "{wait:?}");
+            assert!(bucket.take(quota, now + wait).is_ok(), "as was told");
+            assert!(bucket.take(quota, now + wait).is_err(), "no more than one");
+        }
+    }
+
+    #[test]
+    fn what_is_not_used_is_kept_for_one_second() {
+        let now = Instant::now();
+        let mut bucket = Bucket { full_at: now };
+        let later = now + Duration::from_hours(1);
+        let taken = (0..100).filter(|_| bucket.take(5, later).is_ok()).count();
+        assert_eq!(taken, 5);
+        let taken = (0..100).filter(|_| bucket.take(5, later + Duration::from_millis(400)).is_ok()).count();
+        assert_eq!(taken, 2);
+    }
+
+    #[test]
+    fn a_changed_quota_counts_at_once() {
+        let now = Instant::now();
+        let mut bucket = Bucket { full_at: now };
+        while bucket.take(5, now).is_ok() {}
+        let taken = (0..100).filter(|_| bucket.take(10, now + Duration::from_millis(500)).is_ok()).count();
+        assert_eq!(taken, 5);
+    }
+
+    #[test]
+    fn full_buckets_go() {
+        let mut buckets = Buckets::default();
+        let start = Instant::now();
+        for number in 0..100_000_u32 {
+            let now = start + Duration::from_millis(number.into());
+            buckets.take(&format!("c{number}"), 10, now).unwrap();
+            assert!(buckets.by_consumer.len() <= TIDY_MIN, "{number}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the server's own statements read, in its own kind of session, by `EXPLAIN (ANALYZE, BUFFERS)`.
+
+use idempotency_ledger::domain::Key;
+use idempotency_ledger::store::{POSTGRES_SETTINGS, POSTGRES_STATEMENTS};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Row as _};
+use uuid::Uuid;
+
+use super::load::CONSUMERS;
+use crate::harness::postgres::Cluster;
+use crate::harness::random::Random;
+use crate::proof::run::Run;
+
+const FROM_THE_START: &str = "-9223372036854775808, '00000000-0000-0000-0000-000000000000'";
+const FROM_THE_END: &str = "9223372036854775807, 'ffffffff-ffff-ffff-ffff-ffffffffffff'";
+const EVER: &str = "0, 9223372036854775807";
+
+/// A statement with its arguments, and how many buffers it may touch, whatever the size of the table.
+struct Case {
+    name: &'static str,
+    statement: &'static str,
+    arguments: String,
+    bound: u64,
+}
+
+/// Explains them all; the numbers of buffers.
+pub(super) async fn check(run: &Run, cluster: &Cluster, how: &str) -> String {
+    let mut connection = cluster.connect("postgres").await;
+    connection.execute(POSTGRES_SETTINGS).await.unwrap();
+    let mut random = Random::new(run.seed);
+    let mut told = Vec::new();
+    for case in cases(&mut connection, &mut random).await {
+        let plan = explain(&mut connection, &case).await;
+        let buffers = buffers(&plan["Plan"]);
+        let whole = reads_all(&plan["Plan"]);
+        let idle = ["purge", "delete"].contains(&case.statement) && deletes(&plan["Plan"]) == 0;
+        assert!(!idle, "{} has deleted nothing: {plan}", case.name);
+        if buffers > case.bound || whole {
+            let problem = format!(
+                "{how}: {} touches {buffers} buffers, of at most {}{}",
+                case.name,
+                case.bound,
+                if whole { ", and reads the whole table" } else { "" }
+            );
+            run.fail(problem, &[("plan", serde_json::to_string_pretty(&plan).unwrap())]);
+        }
+        told.push(format!("{} {buffers} of {}", case.name, case.bound));
+    }
+    told.join(", ")
+}
+
+/// Some entry that the purge leaves alone, as the server names it.
+pub(super) async fn some_entry(connection: &mut PgConnection, random: &mut Random) -> Key {
+    let from = Uuid::from_u64_pair(random.next() / 100 * 99, random.next());
+    let statement = format!(
+        "SELECT e.key, n.name AS consumer, s.name AS source, e.id FROM ledger.entries e
+         JOIN ledger.consumers n ON n.no = e.consumer JOIN ledger.sources s ON s.no = e.source
+         WHERE e.key >= '{from}' AND e.sweep_at > ledger.clock() ORDER BY e.key LIMIT 1"
+    );
+    let row = connection.fetch_one(AssertSqlSafe(statement)).await.unwrap();
+    let text = |name| row.get::<String, _>(name);
+    let key = Key::new(&text("consumer"), &text("source"), &text("id"));
+    assert_eq!(key.hash(), row.get::<Uuid, _>("key"), "the table has other hashes than the ledger");
+    key
+}
+
+fn consumer(random: &mut Random) -> String {
+    format!("consumer-{:02}", 1 + random.below(CONSUMERS))
+}
+
+async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> {
+    let mut keys = Vec::new();
+    for _ in 0..1_000 {
+        keys.push(some_entry(connection, random).await.hash());
+    }
+    keys.sort_unstable();
+    let keys: Vec<String> = keys.iter().map(Uuid::to_string).collect();
+    let due = connection
+        .fetch_all(
+            "SELECT key::text, version FROM (SELECT key, version, sweep_at FROM ledger.entries
+             ORDER BY sweep_at LIMIT 500) AS e ORDER BY key",
+        )
+        .await
+        .unwrap();
+    let of_due =
+        |value: fn(&sqlx::postgres::PgRow) -> String| due.iter().map(value).collect::<Vec<_>>().join(",");
+    let (due_keys, due_versions) =
+        (of_due(|row| row.get("key")), of_due(|row| row.get::<i64, _>("version").to_string()));
+    let rules: i64 = connection.fetch_one("SELECT rules FROM ledger.meta").await.unwrap().get(0);
+    let one = &due[0];
+    let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
+    let name = consumer(random);
+    let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 5000");
+    let marked = "NULL, '', '{6}', '{}', false";
+    let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
+    vec![
+        case("get", "load", format!("'{{{}}}'", keys[500]), 20),
+        case("load of 1000", "load", format!("'{{{}}}'", keys.join(",")), 12_000),
+        case("oldest page", "list_oldest", list(FROM_THE_START, "NULL, '', '{}', '{}', false"), 12_000),
+        case("newest page", "list_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 12_000),
+        case("oldest parked", "list_open_oldest", list(FROM_THE_START, marked), 12_000),
+        case("newest parked", "list_open_newest", list(FROM_THE_END, marked), 12_000),
+        case("expired", "list_open_oldest", list(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 12_000),
+        case("summary", "summary", format!("'{{{name}}}', '{{10}}'"), 20_000),
+        case("sample", "sampled", format!("4000, '{{{name}}}'"), 12_000),
+        case("consumers", "consumers", "'', 100".to_owned(), 1_000),
+        case("unmarked", "unmarked", "0, 100".to_owned(), 1_000),
+        case("due", "due", "9223372036854775807, 500".to_owned(), 5_000),
+        case("purge", "purge", format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {rules}"), 5_000),
+        case("delete", "delete", format!("'{one_key}', {one_version}, 0"), 20),
+    ]
+}
+
+async fn explain(connection: &mut PgConnection, case: &Case) -> Value {
+    let head = format!("-- ledger.{}\n", case.statement);
+    let statement = POSTGRES_STATEMENTS.iter().find(|statement| statement.starts_with(&head));
+    let statement = statement.unwrap_or_else(|| panic!("no statement is named {}", case.statement));
+    for plain in ["DEALLOCATE ALL".to_owned(), "BEGIN".to_owned(), format!("PREPARE asked AS {statement}")] {
+        connection.execute(AssertSqlSafe(plain)).await.unwrap();
+    }
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked ({})", case.arguments);
+    let row = connection.fetch_one(AssertSqlSafe(explain)).await;
+    let row = row.unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    let text: String = row.try_get_unchecked(0).unwrap();
+    connection.execute("ROLLBACK").await.unwrap();
+    let mut all: Vec<Value> = serde_json::from_str(&text).unwrap();
+    all.remove(0)
+}
+
+/// Found in memory or not: what was read.
+fn buffers(plan: &Value) -> u64 {
+    let of = |name: &str| plan[name].as_u64().unwrap();
+    of("Shared Hit Blocks") + of("Shared Read Blocks")
+}
+
+/// Somewhere in the plan all of the table is read, or all of an index of it.
+fn reads_all(plan: &Value) -> bool {
+    let whole = plan["Node Type"] == "Seq Scan" && plan["Relation Name"] == "entries";
+    let parts = plan["Plans"].as_array();
+    whole || parts.is_some_and(|parts| parts.iter().any(reads_all))
+}
+
+/// How many rows a deletion has found.
+fn deletes(plan: &Value) -> u64 {
+    plan["Plans"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|part| part["Actual Rows"].as_f64().unwrap() as u64)
+        .sum()
+}
