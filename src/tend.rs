@@ -10,6 +10,7 @@ use crate::config::{Config, Settings};
 
 /// What runs and tends a server.
 #[derive(Subcommand)]
+#[allow(rustdoc::broken_intra_doc_links, reason = "each text is also its command's help")]
 pub enum Tend {
     /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
     Serve(Settled),

@@ -185,10 +185,10 @@ async fn check(kind: Kind, way: Way, when: When, new: i64) {
     };
     // Section 8: a change that lengthens the retention sets the floor.
     let mut floor = i64::MIN;
-    if let Some(changed_at) = changed_at {
-        if new > OLD {
-            floor = changed_at - OLD;
-        }
+    if let Some(changed_at) = changed_at
+        && new > OLD
+    {
+        floor = changed_at - OLD;
     }
     let requests = ids().iter().map(|id| redelivered(id, made(id).map(at))).collect();
     let answered = server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();

@@ -6,12 +6,14 @@ use std::time::Duration;
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::store::{POSTGRES_STATEMENTS, SQLITE_STATEMENTS};
+use sqlx::{Connection as _, Executor as _, Row as _};
 use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};
-use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, Served, Setup, TestServer};
+use crate::harness::server::{Kind, Served, Setup, TestServer, TestStore};
+use crate::harness::{on_both_stores, postgres as pg};
 
 on_both_stores!(
     what_waits_is_counted,
@@ -152,4 +154,49 @@ async fn audit_events_go_after_their_retention(kind: Kind) {
     let page = server.admin.list_audit_events(proto::ListAuditEventsRequest::default()).await.unwrap();
     assert_eq!(page.into_inner().events[0].request_id, "3", "the oldest first");
     server.stop().await;
+}
+
+/// Each statement, what its parameters are in a test, and the index that it must go by.
+const BY_INDEX: [(&str, &str, &str); 6] = [
+    ("-- ledger.audit\n", "9, '', 10", "audit_by_time"),
+    ("-- ledger.audit_of_consumer\n", "9, '', 10, 'c'", "audit_by_consumer"),
+    ("-- ledger.audit_of_entry\n", "9, '', 10, '00000000-0000-0000-0000-000000000000'", "audit_by_key"),
+    ("-- ledger.audit_purge\n", "9, 10", "audit_by_time"),
+    ("-- ledger.backlog\n", "9, 10", "entries_sweep"),
+    ("-- ledger.due\n", "9, 10", "entries_sweep"),
+];
+
+fn named(all: &'static [&'static str], name: &str) -> &'static str {
+    all.iter().find(|statement| statement.starts_with(name)).unwrap()
+}
+
+#[tokio::test]
+async fn what_grows_is_read_by_its_indexes_on_postgres() {
+    let at = TestStore::new(Kind::Postgres).await;
+    let mut connection = pg::shared().connect(at.database.as_ref().unwrap()).await;
+    let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off";
+    connection.execute(settings).await.unwrap();
+    for (number, (name, values, index)) in BY_INDEX.into_iter().enumerate() {
+        let statement = named(POSTGRES_STATEMENTS, name);
+        let prepare = format!("PREPARE s{number} AS {statement}");
+        connection.execute(sqlx::AssertSqlSafe(prepare)).await.unwrap();
+        let explain = format!("EXPLAIN EXECUTE s{number} ({values})");
+        let plan = sqlx::raw_sql(sqlx::AssertSqlSafe(explain)).fetch_all(&mut connection).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains(&format!("using {index}")) && !plan.contains("Sort"), "{name}{plan}");
+    }
+}
+
+#[tokio::test]
+async fn what_grows_is_read_by_its_indexes_on_sqlite() {
+    let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    sqlx::migrate!("migrations/sqlite").run_direct(None, &mut connection, false).await.unwrap();
+    for (name, _, index) in BY_INDEX {
+        let statement = format!("EXPLAIN QUERY PLAN {}", named(SQLITE_STATEMENTS, name));
+        let plan = sqlx::query(sqlx::AssertSqlSafe(statement)).fetch_all(&mut connection).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains(&format!("INDEX {index} ")) && !plan.contains("TEMP B-TREE"), "{name}{plan}");
+    }
 }

@@ -68,7 +68,8 @@ pub(super) async fn run(
             }
             Ok(if tally.refused == 0 { Exit::Done } else { Exit::Partly })
         }
-        Err(problem) if tally.begun && problem.exit != Exit::Done => {
+        // What was refused as a whole, or seen enough of, is not gone on with.
+        Err(problem) if tally.begun && [Exit::Unavailable, Exit::Partly].contains(&problem.exit) => {
             screen.note(&counted);
             Err(problem.next(format!("go on where it was broken off: {resume}")))
         }
@@ -92,14 +93,11 @@ async fn follow(
     tally: &mut Tally,
 ) -> Result<(), Problem> {
     let screen = client.screen;
-    let mut stream =
-        admin.redrive_entries(request).await.map_err(|status| Problem::of(&status))?.into_inner();
     // From here on something may be done.
     tally.begun = true;
+    let mut stream = begin(admin, request).await?;
     loop {
-        let next = timeout(SILENCE_MAX, stream.message()).await.map_err(|_| {
-            Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
-        })?;
+        let next = timeout(SILENCE_MAX, stream.message()).await.map_err(|_| silent())?;
         let told = next.map_err(|status| Problem::of(&status))?;
         let Some(told) = told else {
             return Err(Problem::new(Exit::Unavailable, "the server ended the operation before it was done"));
@@ -139,17 +137,28 @@ fn refusals(client: &Client, outcomes: &[proto::RedriveOutcome]) -> Result<(), P
     Ok(())
 }
 
+async fn begin(
+    admin: &mut Admin,
+    request: proto::RedriveEntriesRequest,
+) -> Result<tonic::Streaming<proto::RedriveEntriesResponse>, Problem> {
+    let begun = timeout(SILENCE_MAX, admin.redrive_entries(request)).await.map_err(|_| silent())?;
+    Ok(begun.map_err(|status| Problem::of(&status))?.into_inner())
+}
+
+fn silent() -> Problem {
+    Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
+}
+
 /// The end of a dry run: how many there are.
 async fn last(
     admin: &mut Admin,
     request: proto::RedriveEntriesRequest,
 ) -> Result<proto::RedriveEntriesResponse, Problem> {
-    let stream = admin.redrive_entries(request).await;
-    let mut stream = stream.map_err(|status| Problem::of(&status))?.into_inner();
+    let mut stream = begin(admin, request).await?;
     let mut last = proto::RedriveEntriesResponse::default();
     loop {
         let next = timeout(SILENCE_MAX, stream.message()).await;
-        match next.map_err(|_| Problem::new(Exit::Unavailable, "the dry run does not go on"))? {
+        match next.map_err(|_| silent())? {
             Ok(Some(told)) => last = told,
             Ok(None) => return Ok(last),
             Err(status) => return Err(Problem::of(&status)),

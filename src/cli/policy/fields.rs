@@ -141,7 +141,6 @@ impl Fields {
     }
 
     /// As the rules have it, to see what a change would lead to.
-    #[allow(clippy::needless_update, reason = "what the rules have beyond this is told separately")]
     pub(super) fn patch(&self) -> PolicyPatch {
         let span = |value: Option<Human>| value.map(|value| Span::from_std(value.into()));
         PolicyPatch {
@@ -163,11 +162,7 @@ impl Fields {
             accepted_risk: self.accepted_risk.clone().map(|why| (!why.is_empty()).then_some(why)),
             fingerprint: self.fingerprint.map(|word| super::whole::fingerprint(word.into())),
             disabled: self.disabled,
-            ..PolicyPatch::default()
+            claims_per_second: self.claims_per_second,
         }
-    }
-
-    pub(super) fn claims_per_second(&self) -> Option<i32> {
-        self.claims_per_second
     }
 }

@@ -56,12 +56,13 @@ pub(super) fn of(policy: &proto::Policy) -> Policy {
         accepted_risk: (!policy.accepted_risk.is_empty()).then(|| policy.accepted_risk.clone()),
         fingerprint: fingerprint(policy.fingerprint()),
         disabled: policy.disabled.unwrap_or(false),
+        claims_per_second: policy.claims_per_second.unwrap_or(0),
         ..Policy::default()
     }
 }
 
 /// A policy as messages have it.
-pub(super) fn message(policy: &Policy, claims_per_second: Option<i32>) -> proto::Policy {
+pub(super) fn message(policy: &Policy) -> proto::Policy {
     let time = |span: Span| Some(crate::cli::text::duration(span.to_std()));
     proto::Policy {
         lease: time(policy.lease),
@@ -94,31 +95,25 @@ pub(super) fn message(policy: &Policy, claims_per_second: Option<i32>) -> proto:
         }
         .into(),
         disabled: Some(policy.disabled),
-        claims_per_second,
+        claims_per_second: Some(policy.claims_per_second),
     }
 }
 
 /// What a policy becomes by what is stated, as the server works it out.
 pub(super) fn changed(old: &proto::Policy, fields: &Fields) -> proto::Policy {
-    let claims = fields.claims_per_second().or(old.claims_per_second);
-    message(&fields.patch().onto(&of(old)), claims)
+    message(&fields.patch().onto(&of(old)))
 }
 
 /// What the server would refuse, each with its field.
 pub(super) fn violations(policy: &proto::Policy) -> Vec<String> {
     let errors = of(policy).validate().err().unwrap_or_default();
-    let mut all: Vec<String> = errors
+    errors
         .iter()
         .map(|error| {
             format!("{}: {}", error.field, error.problem)
                 .replace("set accept_risk and a reason", "say why in accepted_risk")
         })
-        .collect();
-    let claims = policy.claims_per_second.unwrap_or(0);
-    if !(0..=1_000_000).contains(&claims) {
-        all.push(format!("claims_per_second: is {claims}, must be 0 (no limit) to 1000000"));
-    }
-    all
+        .collect()
 }
 
 /// Each field with its value, in the order of the manual.
@@ -179,14 +174,14 @@ mod tests {
 
     #[test]
     fn there_and_back_again_is_the_same_policy() {
-        let default = message(&Policy::default(), Some(5));
-        assert_eq!(message(&of(&default), Some(5)), default);
+        let default = message(&Policy { claims_per_second: 5, ..Policy::default() });
+        assert_eq!(message(&of(&default)), default);
         assert!(difference(&default, &default).is_empty() && violations(&default).is_empty());
     }
 
     #[test]
     fn a_change_tells_what_follows_from_it() {
-        let default = message(&Policy::default(), None);
+        let default = message(&Policy::default());
         let fields: Fields =
             serde_saphyr::from_str("{retention: 60d, backoff: {max: 10m}, claims_per_second: 9}").unwrap();
         let names: Vec<&str> =
@@ -204,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_the_server_would_refuse_is_known_before() {
-        let default = message(&Policy::default(), None);
+        let default = message(&Policy::default());
         let fields: Fields = serde_saphyr::from_str("{lease: 0s, max_redelivery_window: 14d}").unwrap();
         let found = violations(&changed(&default, &fields));
         assert!(found.iter().any(|one| one.starts_with("lease: ")), "{found:?}");

@@ -22,6 +22,7 @@ on_both_stores!(
     a_summary_counts_by_state,
     the_audit_tells_who_did_what,
     an_unknown_outcome_is_found_out,
+    a_person_at_a_terminal_is_asked,
 );
 
 /// What is made later is listed later.
@@ -284,5 +285,34 @@ async fn an_unknown_outcome_is_found_out(kind: Kind) {
             ),
         ],
     );
+    server.stop().await;
+}
+
+async fn a_person_at_a_terminal_is_asked(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    take(&server, "1").await;
+    let address = server.address();
+    // `script` lends a terminal, and types what it is told.
+    let typed = |answer: &'static str| {
+        let line =
+            format!("{} entries redrive c tests 1 --force --reason r --endpoint {address}", super::BINARY);
+        let run = move || {
+            let mut child = std::process::Command::new("script")
+                .args(["-qec", &line, "/dev/null"])
+                .env("TERM", "xterm")
+                .env_remove("NO_COLOR")
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            std::io::Write::write_all(&mut child.stdin.take().unwrap(), answer.as_bytes()).unwrap();
+            super::ended(child.wait_with_output().unwrap())
+        };
+        tokio::task::spawn_blocking(run)
+    };
+    typed("n\n").await.unwrap().says(2, &["by force", "Do it? [y/N] ", "not confirmed; nothing was changed"]);
+    assert_eq!(state(&server, "1").await, EntryState::InProgress);
+    typed("yes\n").await.unwrap().says(0, &["c tests 1 is RECEIVED now"]);
     server.stop().await;
 }

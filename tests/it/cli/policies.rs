@@ -62,9 +62,13 @@ async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
                     result_retention: 7d → 60d\n  disabled: true → false\n";
     assert_eq!(history.out, expected);
     assert_eq!(ask(&server, &["policy", "history", "pay", "--json"]).await.json().len(), 2);
+    let limited = ["policy", "set", "pay", "--claims-per-second", "50", "--reason", "spare the provider"];
+    ask(&server, &limited)
+        .await
+        .says(0, &["  claims_per_second: 0 (no limit) → 50\n", "pay: version 3 in force"]);
     let delete = ["policy", "delete", "pay", "--reason", "back to normal"];
     ask(&server, &delete).await.says(2, &["not confirmed"]);
-    ask(&server, &[&delete[..], &["-y"]].concat()).await.is(0, "pay: version 3 in force, from DEFAULT\n");
+    ask(&server, &[&delete[..], &["-y"]].concat()).await.is(0, "pay: version 4 in force, from DEFAULT\n");
     ask(&server, &[&delete[..], &["-y"]].concat()).await.says(3, &["POLICY_NOT_FOUND"]);
     let never = ["policy", "delete", "never", "-y", "--reason", "r"];
     ask(&server, &never).await.says(3, &["POLICY_NOT_FOUND"]);

@@ -102,6 +102,12 @@ pub(crate) struct Tuner {
 /// Changes policies until the world is over.
 pub(crate) async fn work(world: Arc<World>, number: u64) {
     let mut tuner = Tuner::new(&world, number);
+    // What each began with is known before anything changes.
+    for (consumer, _) in CHANGING {
+        while !tuner.world.is_over() && tuner.look(consumer, 0).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
     let mut due = CHANGING.map(|(consumer, every)| (consumer, every, now() + 200_000));
     while !tuner.world.is_over() {
         tokio::time::sleep(Duration::from_millis(10)).await;
