@@ -57,8 +57,8 @@ pub const ALL: &[&str] = &[
 /// large one start workers for a few rows.
 pub const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
-SET enable_mergejoin = off; SET jit = off; SET max_parallel_workers_per_gather = 0; SET lock_timeout = '1s'; SET statement_timeout = '10s'; \
-SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
+SET enable_mergejoin = off; SET jit = off; SET max_parallel_workers_per_gather = 0; \
+SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
 
 pub(super) const TRUST: &str = "\
 -- ledger.trust
