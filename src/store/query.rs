@@ -48,12 +48,25 @@ impl EntryFilter {
     }
 }
 
+impl Listing {
+    /// How many entries to look at. Where the index finds nothing but what fits, a page's worth is enough.
+    pub(super) fn look_at(&self) -> i64 {
+        let EntryFilter { source, id_prefix, states, causes, expired, .. } = &self.filter;
+        let leaves_out = source.is_some()
+            || !id_prefix.is_empty()
+            || !causes.is_empty()
+            || *expired
+            || !(states.is_empty() || self.filter.by_attention());
+        if leaves_out { LOOKED_AT_MAX } else { i64::try_from(self.limit).unwrap_or(LOOKED_AT_MAX) }
+    }
+}
+
 /// The numbers of `EntryState` that the queries know by name.
 pub(super) const IN_PROGRESS: i16 = 2;
 pub(super) const COMPLETED: i16 = 4;
 
 /// How many entries a statement looks at for one page, where a filter leaves most of them out.
-pub(super) const LOOKED_AT_MAX: i64 = 5_000;
+const LOOKED_AT_MAX: i64 = 5_000;
 /// How many entries, the first by their hash, the estimates are made from.
 pub(super) const SAMPLE: i64 = 4_000;
 
@@ -97,15 +110,15 @@ impl Listed {
     /// Where to go on, from what the statement said: `shown` are the places of the rows of the page, `ended`
     /// the last row that was looked at, if as many were as one statement may.
     pub(super) fn place(
-        limit: usize,
+        listing: &Listing,
         shown: &[(StoreTime, KeyHash)],
         looked_at: i64,
         ended: Option<(StoreTime, KeyHash)>,
     ) -> Option<(StoreTime, KeyHash)> {
-        if shown.len() >= limit {
+        if shown.len() >= listing.limit {
             return shown.last().copied();
         }
-        ended.filter(|_| looked_at >= LOOKED_AT_MAX)
+        ended.filter(|_| looked_at >= listing.look_at())
     }
 }
 

@@ -55,6 +55,9 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         filter: Some(proto::EntryFilter { consumer: GOOD.into(), ..Default::default() }),
         ..Default::default()
     };
+    let many = proto::RedriveEntriesRequest { filter: consumer.filter.clone(), ..Default::default() };
+    let row = proto::ImportedEntry { key: good(), ..Default::default() };
+    let import = proto::ImportEntriesRequest { entries: vec![row], ..Default::default() };
     let mut cut = claim("c", "cut").encode_to_vec();
     cut.pop();
     // A field of a number that nobody knows is no fault; one of a wrong type is.
@@ -85,6 +88,8 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ),
         ("AdminService/GetEntry", spoilt(&proto::GetEntryRequest { key: good() }), "key.id", "DEAD_LETTER"),
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
+        ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),
+        ("AdminService/ImportEntries", spoilt(&import), "entries.key.id", "RETRY_LATER"),
     ];
     for (method, bytes, field, advice) in rows {
         let status = send(&channel, method, bytes).await.unwrap_err();

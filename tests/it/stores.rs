@@ -433,3 +433,42 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
     assert!(session.complete(&completions).await.unwrap().iter().all(Option::is_some));
     assert_eq!(scans(&database).await, before, "a hot statement read the whole table");
 }
+
+/// A completion touches no index: the claims that operators must find enter theirs only when they are old, or
+/// were changed.
+#[tokio::test]
+async fn completions_are_heap_only_updates() {
+    let at = TestStore::new(Kind::Postgres).await;
+    let database = at.database.clone().unwrap();
+    let mut session = at.session().await;
+    for part in 0..10 {
+        let mut rows: Vec<Entry> =
+            (0..500).map(|number| granted(&format!("m{part}-{number}"), START)).collect();
+        rows.sort_by_key(|row| row.key.hash());
+        put_new(&mut *session, START, &rows).await;
+        let completions: Vec<Completion> = rows
+            .iter()
+            .map(|row| Completion {
+                key: row.key.clone(),
+                token: row.token,
+                result: Bytes::from_static(b"done"),
+                retention: Span::from_days(7),
+            })
+            .collect();
+        assert!(session.complete(&completions).await.unwrap().iter().all(Option::is_some));
+    }
+    drop(session);
+    let mut connection = pg::shared().connect(&database).await;
+    let statement = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'entries'";
+    let (updated, heap_only) = loop {
+        // Statistics reach the view when their backend has been idle for a moment, or has gone.
+        let row = sqlx::query(statement).fetch_one(&mut connection).await.unwrap();
+        let (updated, heap_only): (i64, i64) = (row.get(0), row.get(1));
+        if updated >= 5_000 {
+            break (updated, heap_only);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    connection.close().await.unwrap();
+    assert!(heap_only * 100 >= updated * 90, "{heap_only} of {updated}");
+}

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::PgSession;
 use super::errors::of_sqlx;
 use crate::domain::{KeyHash, StoreTime};
-use crate::store::query::{COMPLETED, IN_PROGRESS, LOOKED_AT_MAX, SAMPLE, scaled};
+use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
 use crate::store::row::{columns, readable, state_of};
 use crate::store::{Count, Expired, Listed, Listing, Session as _, StoreError, Summary};
 
@@ -274,7 +274,7 @@ impl PgSession {
             .bind(filter.causes.clone())
             .bind(filter.expired)
             .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX))
-            .bind(LOOKED_AT_MAX);
+            .bind(listing.look_at());
         let mut rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = rows.first().ok_or_else(super::no_meta)?;
         let reading = self.reading(first, mark)?;
@@ -285,7 +285,7 @@ impl PgSession {
         for row in &rows {
             shown.extend(place(row, "created_at", "key")?);
         }
-        let next = Listed::place(listing.limit, &shown, looked_at, ended);
+        let next = Listed::place(listing, &shown, looked_at, ended);
         Ok(Listed { reading, entries: readable(&rows), next })
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::errors::of_sqlx;
 use super::sql;
 use crate::domain::{KeyHash, StoreTime};
-use crate::store::query::{COMPLETED, IN_PROGRESS, LOOKED_AT_MAX, SAMPLE, scaled};
+use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
 use crate::store::row::{readable, state_of};
 use crate::store::{Count, EntryFilter, Expired, Listed, Listing, Reading, StoreError, Summary};
 
@@ -88,7 +88,7 @@ pub(super) async fn list(
     if listing.newest_first {
         scanned.reverse();
     }
-    let most = usize::try_from(LOOKED_AT_MAX).unwrap_or(usize::MAX);
+    let most = usize::try_from(listing.look_at()).unwrap_or(usize::MAX);
     scanned.truncate(most);
     let looked_at = i64::try_from(scanned.len()).unwrap_or(i64::MAX);
     let ended = scanned.last().map(|(at, key, _)| (*at, *key));
@@ -102,7 +102,7 @@ pub(super) async fn list(
         let query = sqlx::query(sql::LOAD).bind(*key);
         rows.extend(query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?);
     }
-    let next = Listed::place(listing.limit, &shown, looked_at, ended);
+    let next = Listed::place(&listing, &shown, looked_at, ended);
     Ok(Listed { reading, entries: readable(&rows), next })
 }
 
@@ -133,7 +133,7 @@ async fn scan(
         .bind(expired)
         .bind(reading.now.micros())
         .bind(created_until.micros())
-        .bind(LOOKED_AT_MAX);
+        .bind(listing.look_at());
     let query = if let Some(state) = state { query.bind(state) } else { query };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let one = |row: &SqliteRow| {

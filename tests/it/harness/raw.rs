@@ -51,5 +51,8 @@ pub(crate) async fn send(channel: &Channel, method: &str, bytes: Vec<u8>) -> Res
     let mut client = tonic::client::Grpc::new(channel.clone());
     client.ready().await.unwrap();
     let path = format!("/idempotency.ledger.v1.{method}").parse().unwrap();
-    client.unary(Request::new(bytes), path, Raw).await.map(drop)
+    // One answer is a stream of one.
+    let mut answers = client.server_streaming(Request::new(bytes), path, Raw).await?.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
 }

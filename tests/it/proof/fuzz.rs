@@ -70,7 +70,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         effect_started: true,
         checkpoint: Some(bytes.clone()),
     };
-    let complete = proto::CompleteRequest { key: key.clone(), token, result: bytes };
+    let complete = proto::CompleteRequest { key: key.clone(), token, result: bytes.clone() };
     let fail =
         proto::FailRequest { key: key.clone(), token, kind: 3, error: "why".into(), retry_after: second };
     let release = proto::ReleaseRequest { key: key.clone(), token, delay: second };
@@ -86,6 +86,43 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         page_size: 3,
         ..Default::default()
     };
+    let audit = proto::ListAuditEventsRequest { consumer: "c".into(), page_size: 2, ..Default::default() };
+    let policy = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "policy".into(),
+        reason: "why".into(),
+        policy: Some(proto::Policy { lease: second, max_attempts: Some(3), ..Default::default() }),
+        ..Default::default()
+    };
+    let single = proto::RedriveEntryRequest {
+        key: key.clone(),
+        request_id: "single".into(),
+        reason: "why".into(),
+        expected_version: 1,
+        ..Default::default()
+    };
+    let parked = proto::EntryFilter {
+        consumer: "c".into(),
+        source: "tests".into(),
+        id_prefix: "1".into(),
+        states: vec![proto::EntryState::Parked.into()],
+        causes: vec![proto::ParkCause::Consumer.into()],
+        min_age: second,
+        ..Default::default()
+    };
+    let many = proto::RedriveEntriesRequest {
+        filter: Some(parked),
+        operation_id: "many".into(),
+        reason: "why".into(),
+        rate: 1_000,
+        ..Default::default()
+    };
+    let row = proto::ImportedEntry { key: key.clone(), result: bytes, ..Default::default() };
+    let import = proto::ImportEntriesRequest {
+        operation_id: "import".into(),
+        reason: "why".into(),
+        entries: vec![row],
+    };
     vec![
         ("LedgerService/Claim", vec![claim.encode_to_vec()]),
         ("LedgerService/Renew", vec![renew.encode_to_vec()]),
@@ -99,6 +136,12 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
         ("AdminService/GetEntry", vec![proto::GetEntryRequest { key }.encode_to_vec()]),
         ("AdminService/ListEntries", vec![list.encode_to_vec()]),
+        ("AdminService/SummarizeEntries", vec![proto::SummarizeEntriesRequest::default().encode_to_vec()]),
+        ("AdminService/ListAuditEvents", vec![audit.encode_to_vec()]),
+        ("AdminService/SetPolicy", vec![policy.encode_to_vec()]),
+        ("AdminService/RedriveEntry", vec![single.encode_to_vec()]),
+        ("AdminService/RedriveEntries", vec![many.encode_to_vec()]),
+        ("AdminService/ImportEntries", vec![import.encode_to_vec()]),
     ]
 }
 
