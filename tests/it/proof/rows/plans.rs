@@ -90,17 +90,26 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let one = &due[0];
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
-    let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 5000");
+    // Without a filter a page's worth is looked at, with one up to 5,000 entries: as `Listing::look_at` has it.
+    let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100");
+    let filtered = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 5000");
     let marked = "NULL, '', '{6}', '{}', false";
     let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
     vec![
         case("get", "load", format!("'{{{}}}'", keys[500]), 20),
         case("load of 1000", "load", format!("'{{{}}}'", keys.join(",")), 12_000),
-        case("oldest page", "list_oldest", list(FROM_THE_START, "NULL, '', '{}', '{}', false"), 12_000),
-        case("newest page", "list_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 12_000),
-        case("oldest parked", "list_open_oldest", list(FROM_THE_START, marked), 12_000),
-        case("newest parked", "list_open_newest", list(FROM_THE_END, marked), 12_000),
-        case("expired", "list_open_oldest", list(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 12_000),
+        case("oldest page", "list_oldest", list(FROM_THE_START, "NULL, '', '{}', '{}', false"), 1_500),
+        case("newest page", "list_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 1_500),
+        case("oldest parked", "list_open_oldest", list(FROM_THE_START, marked), 1_500),
+        case("newest parked", "list_open_newest", list(FROM_THE_END, marked), 1_500),
+        case(
+            "oldest by prefix",
+            "list_oldest",
+            filtered(FROM_THE_START, "NULL, 'f', '{}', '{}', false"),
+            12_000,
+        ),
+        case("completed", "list_newest", filtered(FROM_THE_END, "'shop-1', '', '{4}', '{}', false"), 12_000),
+        case("expired", "list_open_oldest", filtered(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 12_000),
         case("summary", "summary", format!("'{{{name}}}', '{{10}}'"), 20_000),
         case("sample", "sampled", format!("4000, '{{{name}}}'"), 12_000),
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
