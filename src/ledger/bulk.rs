@@ -47,6 +47,18 @@ pub struct RedriveOrder {
     pub drop_fingerprint: bool,
 }
 
+impl RedriveOrder {
+    fn begin(&self) -> Begin {
+        Begin {
+            operation_id: self.operation_id.clone(),
+            actor: self.actor.clone(),
+            reason: self.reason.clone(),
+            consumer: self.filter.consumer.clone(),
+            asked: self.asked.clone(),
+        }
+    }
+}
+
 /// What became of one entry.
 #[derive(Clone, Debug)]
 pub struct RedriveOutcome {
@@ -85,18 +97,7 @@ impl Ledger {
     /// An operation id that was used for something else, too many operations at once, and those of the store.
     pub async fn redrive_all(&self, order: RedriveOrder) -> Result<mpsc::Receiver<Told>, Rejection> {
         let permit = self.bulk_permit()?;
-        let began = if order.dry_run {
-            None
-        } else {
-            let begin = Begin {
-                operation_id: order.operation_id.clone(),
-                actor: order.actor.clone(),
-                reason: order.reason.clone(),
-                consumer: order.filter.consumer.clone(),
-                asked: order.asked.clone(),
-            };
-            Some(self.inner.operator.begin(begin).await?)
-        };
+        let began = if order.dry_run { None } else { Some(self.inner.operator.begin(order.begin()).await?) };
         let (_, summary) = self.count(Counted::One(order.filter.consumer.clone())).await?;
         let fits = |state: State| {
             let number = crate::store::state_number(state);
@@ -182,6 +183,11 @@ impl Run {
             // From here on the ages are instants.
             ages = Ages::default();
             listing = Listing { after: listed.next, ..carried_out };
+            if self.began.is_some() && !listed.entries.is_empty() {
+                // Another call of the operation may be at it too: what it did counts.
+                let done = self.ledger.inner.operator.begin(self.order.begin()).await?.done;
+                self.progress.redriven = done.max(self.progress.redriven);
+            }
             for entry in &listed.entries {
                 if self.began.is_some_and(|began| entry.updated_at > began) {
                     continue;

@@ -287,7 +287,7 @@ pub trait Session: Send {
     async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError>;
 
     /// Puts claims that are a minute old, and still open, into the index of what is not COMPLETED. Says how
-    /// many entries it looked at.
+    /// many entries it looked at: as many as `limit` where there may be more.
     async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError>;
 
     /// Entries that the purge should look at, the longest due first. Rows that can not be read are put

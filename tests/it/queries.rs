@@ -18,6 +18,8 @@ on_both_stores!(
     ages_mean_the_instants_of_the_first_page,
     what_stands_still_is_shown_once_amid_changes,
     the_marks_change_nothing_that_is_shown,
+    every_consumer_has_its_turn_to_be_marked,
+    a_clock_that_was_set_back_hides_nothing,
     a_summary_counts_what_is_there,
     a_summary_pages_through_the_consumers,
     malformed_queries_are_refused_by_field,
@@ -349,6 +351,51 @@ async fn the_marks_change_nothing_that_is_shown(kind: Kind) {
         server.admin.resolve_entry(resolve).await.unwrap();
     }
     assert!(ids(&mut server, ask(filter(&[EntryState::InProgress]), false, 4)).await.is_empty());
+    server.stop().await;
+}
+
+/// Some always have new claims; the others are not forgotten for them.
+async fn every_consumer_has_its_turn_to_be_marked(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let names: Vec<String> = (0..230).map(|number| format!("c{number:03}")).collect();
+    let claims = |round: i32| {
+        let one = |name: &String| claim(name, &round.to_string());
+        proto::BatchClaimRequest { requests: names.iter().map(one).collect() }
+    };
+    let mut session = server.at.session().await;
+    for round in 0..4 {
+        server.client.batch_claim(claims(round)).await.unwrap();
+        server.advance(Span::from_secs(61)).await;
+        session.mark_open(1_000).await.unwrap();
+    }
+    let Some(database) = &server.at.database else { return drop(server.stop().await) };
+    let statement = "SELECT count(*) FROM ledger.consumers n WHERE n.marked_at = 0
+                     AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no)";
+    let mut connection = crate::harness::postgres::shared().connect(database).await;
+    let unmarked: i64 = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(unmarked, 0, "of 230 consumers");
+    sqlx::Connection::close(connection).await.unwrap();
+    server.stop().await;
+}
+
+async fn a_clock_that_was_set_back_hides_nothing(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    make(&mut server, "c", "before", Made::Held).await;
+    server.advance(Span::from_secs(120)).await;
+    mark(&server).await;
+    // An hour back; what operators do then is to raise token_offset.
+    server.advance(Span::from_secs(-3_600)).await;
+    let meta = if kind == Kind::Postgres { "ledger.meta" } else { "meta" };
+    server.at.execute(&format!("UPDATE {meta} SET token_offset = 7200000000")).await;
+    mark(&server).await;
+    make(&mut server, "c", "after", Made::Held).await;
+    for seconds in [0, 61, 61] {
+        server.advance(Span::from_secs(seconds)).await;
+        let mut held = ids(&mut server, ask(filter(&[EntryState::InProgress]), false, 4)).await;
+        held.sort();
+        assert_eq!(held, ["after", "before"], "{seconds}");
+        mark(&server).await;
+    }
     server.stop().await;
 }
 

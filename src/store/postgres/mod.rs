@@ -85,6 +85,7 @@ impl Store for PostgresStore {
             mark: Arc::clone(&self.mark),
             consumers: HashMap::new(),
             sources: HashMap::new(),
+            marked_last: 0,
         };
         // A promoted database may have lost commits: take over what it has written down.
         let loaded = session.load(&[]).await?;
@@ -105,6 +106,8 @@ struct PgSession {
     mark: Arc<Mark>,
     consumers: HashMap<String, i32>,
     sources: HashMap<String, i32>,
+    /// The last consumer whose open claims were marked; 0: all were.
+    marked_last: i32,
 }
 
 impl PgSession {

@@ -213,15 +213,25 @@ SELECT n.name, (SELECT count(*) FROM sample) AS sampled, l.key AS last_key,
 FROM (SELECT key FROM sample ORDER BY key DESC LIMIT 1) AS l
 CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])";
 
+/// A clock that was set back (and a token_offset that was raised for it) makes entries before a mark: the mark
+/// goes back with it.
+pub(super) const UNMARK: &str = "\
+-- ledger.unmark
+WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
+UPDATE ledger.consumers n
+SET marked_at = c.until, marked_key = '00000000-0000-0000-0000-000000000000'
+FROM clock c WHERE n.marked_at > c.until";
+
 /// The consumers that have claims beyond their mark that are old enough to be marked.
 pub(super) const UNMARKED: &str = "\
 -- ledger.unmarked
 WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
 SELECT n.no, c.until FROM clock c CROSS JOIN ledger.consumers n
-WHERE EXISTS (SELECT 1 FROM ledger.entries e
-              WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key)
-                AND e.created_at <= c.until)
-LIMIT $2";
+WHERE n.no > $3 AND EXISTS (
+    SELECT 1 FROM ledger.entries e
+    WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key)
+      AND e.created_at <= c.until)
+ORDER BY n.no LIMIT $2";
 
 pub(super) const UNMARKED_OPEN: &str = "\
 -- ledger.unmarked_open
@@ -344,8 +354,13 @@ impl PgSession {
     /// not COMPLETED. Claims that are completed sooner, nearly all, never touch that index.
     pub(super) async fn mark_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE);
+        let query = self.query(UNMARK).bind(MARK_BEHIND);
+        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        // One after the other, round and round: those that always have new claims keep nobody waiting.
+        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE).bind(self.marked_last);
         let consumers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let more = i64::try_from(consumers.len()).is_ok_and(|number| number >= CONSUMERS_AT_ONCE);
+        self.marked_last = 0;
         let mut looked_at = 0;
         for consumer in &consumers {
             let no: i32 = consumer.try_get("no").map_err(of_sqlx)?;
@@ -368,11 +383,14 @@ impl PgSession {
                 let query = self.query(MARKED).bind(no).bind(at.micros()).bind(key);
                 query.execute(&mut self.connection).await.map_err(of_sqlx)?;
             }
+            if looked_at >= limit || more {
+                self.marked_last = no;
+            }
             if looked_at >= limit {
                 break;
             }
         }
-        Ok(usize::try_from(looked_at).unwrap_or(usize::MAX))
+        Ok(usize::try_from(if more { limit } else { looked_at }).unwrap_or(usize::MAX))
     }
 }
 

@@ -21,6 +21,7 @@ pub const ALL: &[&str] = &[
     queries::CONSUMERS,
     queries::SUMMARY,
     queries::SAMPLED,
+    queries::UNMARK,
     queries::UNMARKED,
     queries::UNMARKED_OPEN,
     queries::MARK,
