@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::operator::{Begin, Order};
-use super::rt::{Instant, sleep, spawn};
+use super::rt::{Instant, sleep, spawn, timeout};
 use super::{Ages, Counted, Ledger};
 use crate::domain::{Action, Change, Context, Entry, Key, Reason, Rejection, State, StoreTime, operate};
 use crate::store::{EntryFilter, Listing, Reading};
@@ -18,9 +18,13 @@ const PAGE: usize = 100;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How many tidings may wait for the listener.
 const TOLD_MAX: usize = 2;
-/// How often an entry is tried again while the operators' queue is full.
-const TRIES_MAX: usize = 20;
+/// How long the listener may take to hear of it.
+const HEARD_WITHIN: Duration = Duration::from_mins(1);
+/// How often an entry is tried while the operators' queue is full, or somebody holds its row.
+const TRIES_MAX: usize = 5;
 const TRY_AFTER: Duration = Duration::from_millis(100);
+/// How long to rest after a look that found nothing that fits.
+const REST: Duration = Duration::from_millis(50);
 
 /// An operator's request.
 #[derive(Clone, Debug)]
@@ -68,6 +72,8 @@ pub struct RedriveOutcome {
     pub state: State,
     /// Why it was not redriven; none: it was.
     pub rejected: Option<Rejection>,
+    /// Its effect may have happened.
+    pub effect_doubtful: bool,
 }
 
 /// How far the operation is.
@@ -97,13 +103,19 @@ impl Ledger {
     /// An operation id that was used for something else, too many operations at once, and those of the store.
     pub async fn redrive_all(&self, order: RedriveOrder) -> Result<mpsc::Receiver<Told>, Rejection> {
         let permit = self.bulk_permit()?;
+        // Known or not: it only tells how much there is to do.
+        let whose = Counted::One(order.filter.consumer.clone());
+        let standing = self.count(whose).await.map_or(i64::MAX, |(_, summary)| {
+            let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
+            summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum()
+        });
         let began = if order.dry_run { None } else { Some(self.inner.operator.begin(order.begin()).await?) };
-        let (_, summary) = self.count(Counted::One(order.filter.consumer.clone())).await?;
-        let fits = |state: State| {
-            let number = crate::store::state_number(state);
-            order.filter.states.contains(&number)
-        };
-        let standing = summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum();
+        let mut order = order;
+        if let Some(began) = &began {
+            // The same instants in each call, however old the entries are by then.
+            let ages = std::mem::take(&mut order.ages);
+            ages.fix(&mut order.filter, began.at);
+        }
         let (tell, told) = mpsc::channel(TOLD_MAX);
         let redriven = began.as_ref().map_or(0, |began| began.done);
         let run = Run {
@@ -128,7 +140,8 @@ impl Ledger {
                 ended = run.run(permit) => ended.err(),
             };
             if let Some(rejection) = failed {
-                let _gone = tell.send(Err(rejection)).await;
+                // Who does not listen any more keeps nobody waiting.
+                let _gone = timeout(TELL_EVERY, tell.send(Err(rejection))).await;
             }
         });
         Ok(told)
@@ -196,10 +209,16 @@ impl Run {
                     self.progress.maximum_reached = true;
                     return self.end().await;
                 }
-                let rejected = self.one(entry, &listed.reading).await?.err();
-                if self.note(entry, rejected).await.is_err() {
+                let done = self.one(entry, &listed.reading).await?;
+                if self.note(entry, done).await.is_err() {
                     return Ok(());
                 }
+            }
+            if self.tell.is_closed() || (self.told_at.elapsed() >= TELL_EVERY && self.tell().await.is_err()) {
+                return Ok(());
+            }
+            if listed.entries.is_empty() {
+                sleep(REST).await;
             }
             if listing.after.is_none() {
                 return self.end().await;
@@ -207,8 +226,8 @@ impl Run {
         }
     }
 
-    /// One entry; the outer error ends the operation.
-    async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<(), Rejection>, Rejection> {
+    /// One entry: whether it was redriven now, and not by a call before. The outer error ends the operation.
+    async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<bool, Rejection>, Rejection> {
         let change = Change {
             expected_version: entry.version,
             action: Action::Redrive { drop_fingerprint: self.order.drop_fingerprint, admit: false },
@@ -223,7 +242,7 @@ impl Run {
                 position: 1,
                 clock_behind: reading.behind(),
             };
-            return Ok(operate(&entry.key, Some(entry), &change, &context).map(drop));
+            return Ok(operate(&entry.key, Some(entry), &change, &context).map(|_| true));
         }
         sleep(self.next_at.saturating_duration_since(Instant::now())).await;
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
@@ -235,28 +254,41 @@ impl Run {
             key: entry.key.clone(),
             change,
         };
-        for _ in 0..TRIES_MAX {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             match self.ledger.operate(order.clone()).await {
-                Ok(_) => return Ok(Ok(())),
-                Err(rejection) if rejection.reason == Reason::Overloaded => sleep(TRY_AFTER).await,
+                Ok(carried) => return Ok(Ok(!carried.replayed)),
+                Err(rejection) if rejection.reason == Reason::Overloaded && tries < TRIES_MAX => {
+                    sleep(TRY_AFTER).await;
+                }
+                // What is refused for now is taken by the next call of the operation.
                 Err(rejection) if of_the_entry(rejection.reason) => return Ok(Err(rejection)),
                 Err(rejection) => return Err(rejection),
             }
         }
-        Err(Rejection::new(
-            Reason::Overloaded,
-            "too many operators' requests wait already: repeat the same request later, and it goes on from here",
-        ))
     }
 
-    async fn note(&mut self, entry: &Entry, rejected: Option<Rejection>) -> Result<(), Gone> {
-        if rejected.is_none() {
-            self.progress.redriven += 1;
-        } else {
-            self.progress.refused += 1;
-        }
+    async fn note(&mut self, entry: &Entry, done: Result<bool, Rejection>) -> Result<(), Gone> {
+        let rejected = match done {
+            Ok(true) => {
+                self.progress.redriven += 1;
+                None
+            }
+            // Counted before, by the call that did it.
+            Ok(false) => return Ok(()),
+            Err(rejection) => {
+                self.progress.refused += 1;
+                Some(rejection)
+            }
+        };
         self.standing = (self.standing - 1).max(0);
-        self.progress.outcomes.push(RedriveOutcome { key: entry.key.clone(), state: entry.state, rejected });
+        self.progress.outcomes.push(RedriveOutcome {
+            key: entry.key.clone(),
+            state: entry.state,
+            rejected,
+            effect_doubtful: entry.effect_doubtful(),
+        });
         if self.progress.outcomes.len() >= PAGE || self.told_at.elapsed() >= TELL_EVERY {
             self.tell().await?;
         }
@@ -271,7 +303,10 @@ impl Run {
             ..self.progress
         };
         self.told_at = Instant::now();
-        self.tell.send(Ok(progress)).await.map_err(|_| Gone)
+        match timeout(HEARD_WITHIN, self.tell.send(Ok(progress))).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Gone),
+        }
     }
 
     async fn end(&mut self) -> Result<(), Rejection> {
@@ -290,5 +325,7 @@ fn of_the_entry(reason: Reason) -> bool {
             | Reason::EntryNotFound
             | Reason::KeyCollision
             | Reason::EntryUnreadable
+            | Reason::Overloaded
+            | Reason::Internal
     )
 }

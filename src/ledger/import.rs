@@ -46,6 +46,9 @@ pub(super) async fn carry_out(
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
         let loaded = session.load(&keys).await?;
+        if loaded.reading.behind() && loaded.found.iter().any(|found| matches!(found, Found::Absent)) {
+            return Ok(Err(clock_behind()));
+        }
         let mut arrivals = Vec::new();
         let fates: Fates = order
             .rows
@@ -83,11 +86,7 @@ pub(super) async fn carry_out(
             // Somebody claimed one of them in between: look again.
             Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
             Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                return Ok(Err(Rejection::new(
-                    Reason::StoreClockBehind,
-                    "the store's clock runs behind what it showed before; nothing was stored: wait until it has \
-                     caught up",
-                )));
+                return Ok(Err(clock_behind()));
             }
             Err(error) => return Err(error),
         }
@@ -96,6 +95,13 @@ pub(super) async fn carry_out(
         Reason::Overloaded,
         "too many callers claim what is imported; nothing was stored: try again later",
     )))
+}
+
+fn clock_behind() -> Rejection {
+    Rejection::new(
+        Reason::StoreClockBehind,
+        "the store's clock runs behind what it showed before; nothing was stored: wait until it has caught up",
+    )
 }
 
 fn decide(

@@ -7,6 +7,7 @@ mod import;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod jobs;
+mod marker;
 mod operator;
 mod policies;
 mod policy;
@@ -29,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, Span, StoreTime};
 use crate::store::{
-    AuditEvent, AuditListing, Listing, PolicyVersion, PurgeStatus, Reading, Store, StoreError, Summary,
+    AuditEvent, AuditListing, Fault, Listing, PolicyVersion, PurgeStatus, Reading, Store, StoreError, Summary,
 };
 
 pub use bulk::{Progress, RedriveOrder, RedriveOutcome, Told};
@@ -134,6 +135,7 @@ impl Ledger {
         let (report, healthy) = watch::channel(false);
         rt::spawn(&tasks, probe::run(shared.clone(), report, stop.clone()));
         rt::spawn(&tasks, sweeper::run(shared.clone(), options.sweep, stop.clone()));
+        rt::spawn(&tasks, marker::run(Arc::clone(&shared.store), stop.clone()));
         let reader = reader::Reader::start(
             Arc::clone(&shared.store),
             Arc::clone(&shared.policies),
@@ -360,6 +362,19 @@ fn store_unavailable() -> Rejection {
 
 /// A refusal for a read: it changes nothing, so that no outcome is unknown.
 fn read_failed(error: &StoreError) -> Rejection {
-    tracing::warn!(%error, "a read of the store failed");
-    store_unavailable()
+    tracing::warn!(%error, "the store failed");
+    match error {
+        StoreError::NotApplied(Fault::Locked(_)) => Rejection::new(
+            Reason::Overloaded,
+            "somebody holds this row in the store, and does not let go; nothing was changed: try again later",
+        ),
+        StoreError::NotApplied(Fault::Permanent(_)) => Rejection::new(
+            Reason::Internal,
+            "the store refuses this for good; nothing was changed: see the log",
+        ),
+        StoreError::NotApplied(
+            Fault::Unavailable(_) | Fault::Conflict(_) | Fault::ClockBehind | Fault::Schema(_),
+        )
+        | StoreError::Unknown(_) => store_unavailable(),
+    }
 }

@@ -12,7 +12,7 @@ use super::policies::Live;
 use super::rt::spawn;
 use super::store_unavailable;
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
-use crate::store::{Found, Listed, Listing, Reading, Session, Store, StoreError, Summary};
+use crate::store::{EntryFilter, Found, Listed, Listing, Reading, Session, Store, StoreError, Summary};
 
 /// How many reads may wait.
 const WAITING_MAX: usize = 64;
@@ -24,6 +24,14 @@ pub struct Ages {
     pub min: Option<Span>,
     /// Created at most this long ago.
     pub max: Option<Span>,
+}
+
+impl Ages {
+    /// As instants, of which this is now.
+    pub(super) fn fix(self, filter: &mut EntryFilter, now: StoreTime) {
+        filter.created_until = self.min.map_or(StoreTime::MAX, |age| now - age);
+        filter.created_from = self.max.map_or(StoreTime(0), |age| now - age);
+    }
 }
 
 /// A page of a listing, and the listing as it was carried out: with instants for ages.
@@ -42,6 +50,17 @@ enum Job {
     Get(Key, Reply<(Reading, Entry)>),
     List(Box<Listing>, Ages, Reply<Page>),
     Count(Counted, Reply<(Vec<String>, Summary)>),
+}
+
+impl Job {
+    /// Nobody waits for it any more.
+    fn abandoned(&self) -> bool {
+        match self {
+            Job::Get(_, reply) => reply.is_closed(),
+            Job::List(_, _, reply) => reply.is_closed(),
+            Job::Count(_, reply) => reply.is_closed(),
+        }
+    }
 }
 
 pub(super) struct Reader {
@@ -104,6 +123,9 @@ async fn run(
             () = stop.cancelled() => None,
         };
         let Some(job) = job else { return };
+        if job.abandoned() {
+            continue;
+        }
         let broken = match job {
             Job::Get(key, reply) => {
                 let work = async { get(opened(&*store, &mut session).await?, key).await };
@@ -131,8 +153,7 @@ async fn list(
 ) -> Result<Result<Page, Rejection>, StoreError> {
     if ages.min.is_some() || ages.max.is_some() {
         let now = session.load(&[]).await?.reading.now;
-        listing.filter.created_until = ages.min.map_or(StoreTime::MAX, |age| now - age);
-        listing.filter.created_from = ages.max.map_or(StoreTime(0), |age| now - age);
+        ages.fix(&mut listing.filter, now);
     }
     let listed = session.list(&listing).await?;
     Ok(Ok((listing, listed)))

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -37,8 +38,6 @@ impl Default for SweepOptions {
     }
 }
 
-/// How many claims are looked at in one batch, whether they are still open.
-const MARKS_AT_ONCE: usize = 5_000;
 /// How many audit events go with one batch.
 const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -69,7 +68,11 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
         };
         if let Some(problem) = problem {
             log.failed(problem, Instant::now());
-            open = None;
+            // Whoever asks is told now, not when it works again.
+            open = match timeout(BATCH_TIMEOUT, told(&shared, &mut log)).await {
+                Ok(Ok(fresh)) => Some(fresh),
+                Ok(Err(_)) | Err(_) => None,
+            };
         }
         rest = options.every;
     }
@@ -90,6 +93,16 @@ impl Open {
     }
 }
 
+/// Tells the store what went wrong, by a new connection.
+async fn told(shared: &Shared, log: &mut Worklog) -> Result<Open, StoreError> {
+    let mut open = Open::new(shared).await?;
+    let now = open.session.load(&[]).await?.reading.now;
+    if let Some(report) = log.report(now, Instant::now()) {
+        open.session.report_purge(&report).await?;
+    }
+    Ok(open)
+}
+
 /// What is to be expected after a batch.
 enum Batch {
     /// More may be due.
@@ -98,7 +111,6 @@ enum Batch {
     Last,
 }
 
-/// Claims that have been open for a minute are put where operators look for them, too.
 async fn batch(
     shared: &Shared,
     open: &mut Option<Open>,
@@ -124,19 +136,22 @@ async fn batch(
     }
     over.sort_unstable();
     later.sort_unstable();
-    let mut done = 0;
-    if !later.is_empty() {
-        done += session.look_again(&later).await?;
-    }
+    let (mut done, mut left) = (0, Vec::new());
+    done += in_parts(&mut **session, &later, &mut left, |session, part| session.look_again(part)).await?;
     if !over.is_empty() && reading.behind() {
-        log.failed(words(&StoreError::NotApplied(Fault::ClockBehind)), Instant::now());
+        left.push(StoreError::NotApplied(Fault::ClockBehind));
     } else if !over.is_empty() {
-        let purged = session.purge(&over, rules.number).await?;
+        let number = rules.number;
+        let purged =
+            in_parts(&mut **session, &over, &mut left, |session, part| session.purge(part, number)).await?;
         tracing::info!(purged, "entries forgotten after their retention");
         log.purged(purged, Instant::now());
         done += purged;
     }
-    let marked = session.mark_open(MARKS_AT_ONCE).await?;
+    if let Some(error) = left.first() {
+        tracing::warn!(%error, entries = left.len(), "entries were left for the next round");
+        log.failed(words(error), Instant::now());
+    }
     // No policy speaks of them, and no message comes back for them.
     let events = if reading.behind() {
         0
@@ -151,7 +166,35 @@ async fn batch(
         session.report_purge(&report).await?;
     }
     // Where nothing moved the same entries would only come again.
-    let more =
-        (entries.len() >= options.batch && done > 0) || events >= AUDIT_BATCH || marked >= MARKS_AT_ONCE;
+    let more = (entries.len() >= options.batch && done > 0) || events >= AUDIT_BATCH;
     Ok(if more { Batch::More } else { Batch::Last })
+}
+
+/// Does what it can: a row that somebody holds, or that the store refuses, is found by halving, and left for
+/// the next round, so that it keeps no other waiting.
+async fn in_parts<T, F>(
+    session: &mut dyn Session,
+    rows: &[T],
+    left: &mut Vec<StoreError>,
+    act: F,
+) -> Result<usize, StoreError>
+where
+    F: for<'s> Fn(&'s mut dyn Session, &'s [T]) -> BoxFuture<'s, Result<usize, StoreError>>,
+{
+    let (mut done, mut parts) = (0, vec![rows]);
+    while let Some(part) = parts.pop() {
+        if part.is_empty() {
+            continue;
+        }
+        match act(session, part).await {
+            Ok(number) => done += number,
+            Err(StoreError::NotApplied(Fault::Locked(_) | Fault::Permanent(_))) if part.len() > 1 => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+            Err(error @ StoreError::NotApplied(Fault::Locked(_) | Fault::Permanent(_))) => left.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }

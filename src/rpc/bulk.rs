@@ -46,7 +46,7 @@ pub(super) fn redrive(
             "names COMPLETED, which needs `force`: redrive such entries one by one, with RedriveEntry",
         );
     }
-    fields.name("operation_id", &request.operation_id, OPERATION_ID_MAX);
+    operation_id(&mut fields, &request.operation_id);
     fields.name("reason", &request.reason, REASON_MAX);
     let rate = match u32::try_from(request.rate) {
         Ok(0) => RATE_DEFAULT,
@@ -90,6 +90,14 @@ pub(super) fn redrive(
     })
 }
 
+/// What follows a slash are the entries of an operation.
+fn operation_id(fields: &mut Fields<'_>, id: &str) {
+    fields.name("operation_id", id, OPERATION_ID_MAX);
+    if id.contains('/') {
+        fields.wrong("operation_id", "contains a slash; none is allowed");
+    }
+}
+
 /// What is told, as messages.
 pub(super) fn told(told: mpsc::Receiver<Told>) -> Answers<proto::RedriveEntriesResponse> {
     Box::pin(unfold(told, |mut told| async {
@@ -105,6 +113,7 @@ fn progress(progress: Progress) -> proto::RedriveEntriesResponse {
         cause: convert::cause(outcome.state).into(),
         redriven: outcome.rejected.is_none(),
         rejected: outcome.rejected.map(|rejection| errors::rejected(&rejection, During::Other)),
+        effect_doubtful: outcome.effect_doubtful,
     });
     proto::RedriveEntriesResponse {
         outcomes: outcomes.collect(),
@@ -169,7 +178,7 @@ impl Intake {
         request: proto::ImportEntriesRequest,
     ) -> Result<proto::ImportEntriesResponse, Rejection> {
         let mut fields = Fields::new(&self.limits, "");
-        fields.name("operation_id", &request.operation_id, OPERATION_ID_MAX);
+        operation_id(&mut fields, &request.operation_id);
         fields.name("reason", &request.reason, REASON_MAX);
         fields.finish(|| ())?;
         if request.entries.len() > self.limits.batch_items {

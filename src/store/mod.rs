@@ -319,7 +319,7 @@ pub trait Session: Send {
     /// nothing. Slices hold at most [`ROWS_MAX`] rows, sorted by key, each key once.
     async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError>;
 
-    /// How many audit events have a request id that begins with this.
+    /// How many entries were redriven under request ids that begin with this, and end with a hash.
     async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError>;
 
     /// The audit event of a request.

@@ -56,6 +56,7 @@ impl Listing {
             || !id_prefix.is_empty()
             || !causes.is_empty()
             || *expired
+            || states.contains(&IN_PROGRESS)
             || !(states.is_empty() || self.filter.by_attention());
         if leaves_out { LOOKED_AT_MAX } else { i64::try_from(self.limit).unwrap_or(LOOKED_AT_MAX) }
     }

@@ -87,7 +87,7 @@ scanned AS MATERIALIZED (
     };
 }
 /// Entries in some states, none of them COMPLETED: of each state those that are in the index, and the claims
-/// beyond the consumer's mark, which are not.
+/// beyond the consumer's mark, which are not: among all that was created there.
 macro_rules! list_open {
     ($name:literal, $beyond:literal, $order:literal, $from_at:literal, $from_key:literal, $mark:literal) => {
         concat!(
@@ -122,16 +122,15 @@ consumer AS MATERIALIZED (
         UNION ALL
         SELECT f.key, f.created_at, f.fits
         FROM clock k CROSS JOIN consumer c CROSS JOIN LATERAL (
-            SELECT e.key, e.created_at, ",
+            SELECT e.key, e.created_at, e.attention IS NULL AND e.state = 2 AND ",
             fits!(),
             "
             FROM ledger.entries e
             WHERE e.consumer = c.no AND (e.created_at, e.key) ",
             $beyond,
-            " (c.from_at, c.from_key) AND e.created_at >= $4 AND e.created_at <= $5
-              AND ",
+            " (c.from_at, c.from_key) AND e.created_at >= $4 AND e.created_at <= $5 AND ",
             $mark,
-            " AND e.attention IS NULL AND e.state = 2
+            "
             ORDER BY e.created_at ",
             $order,
             ", e.key ",
@@ -176,31 +175,41 @@ SELECT n.name FROM ledger.consumers n
 WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no)
 ORDER BY n.name LIMIT $2";
 
-/// What is not COMPLETED: by its index, and the claims beyond the mark.
+/// What is not COMPLETED: by its index, and the claims beyond the mark. Counted for one consumer and state after
+/// the other, so that each is a range of the index and nothing is sorted.
 pub(super) const SUMMARY: &str = "\
 -- ledger.summary
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now),
 asked AS MATERIALIZED (
     SELECT n.no, n.name, n.marked_at, n.marked_key, r.max_attempts
     FROM unnest($1::text[], $2::int[]) AS r(name, max_attempts) JOIN ledger.consumers n ON n.name = r.name
-), open AS (
-    SELECT a.no, w.state, e.cause, e.attempts, e.created_at, NULL::bigint AS ends_at
-    FROM asked a CROSS JOIN unnest('{1,3,5,6}'::smallint[]) AS w(state)
-    JOIN ledger.entries e ON e.consumer = a.no AND e.attention = w.state
-    UNION ALL
-    SELECT a.no, 2::smallint, 0::smallint, e.attempts, e.created_at, e.lease_until + e.grace
-    FROM asked a JOIN ledger.entries e ON e.consumer = a.no AND e.attention = 2::smallint
-    UNION ALL
-    SELECT a.no, 2::smallint, 0::smallint, e.attempts, e.created_at, e.lease_until + e.grace
-    FROM asked a JOIN ledger.entries e
-      ON e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
-    WHERE e.attention IS NULL AND e.state = 2
 )
-SELECT a.name, o.state, o.cause, count(*) AS count, min(o.created_at) AS oldest,
-       count(*) FILTER (WHERE o.state <= 3 AND a.max_attempts > 0 AND o.attempts >= a.max_attempts - 1) AS near,
-       count(*) FILTER (WHERE o.ends_at <= c.now) AS expired,
-       min(o.ends_at) FILTER (WHERE o.ends_at <= c.now) AS expired_since
-FROM open o JOIN asked a ON a.no = o.no CROSS JOIN clock c
+SELECT a.name, o.state, o.cause, sum(o.count)::bigint AS count, min(o.oldest) AS oldest,
+       sum(o.near)::bigint AS near, sum(o.expired)::bigint AS expired, min(o.expired_since) AS expired_since
+FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
+    SELECT w.state, g.cause, g.count, g.oldest, g.near, 0::bigint AS expired, NULL::bigint AS expired_since
+    FROM unnest('{1,3,5,6}'::smallint[]) AS w(state) CROSS JOIN LATERAL (
+        SELECT e.cause, count(*) AS count, min(e.created_at) AS oldest,
+               count(*) FILTER (WHERE w.state <= 3 AND a.max_attempts > 0
+                                  AND e.attempts >= a.max_attempts - 1) AS near
+        FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = w.state GROUP BY e.cause
+    ) AS g
+    UNION ALL
+    SELECT 2::smallint, 0::smallint, count(*), min(e.created_at),
+           count(*) FILTER (WHERE a.max_attempts > 0 AND e.attempts >= a.max_attempts - 1),
+           count(*) FILTER (WHERE e.lease_until + e.grace <= c.now),
+           min(e.lease_until + e.grace) FILTER (WHERE e.lease_until + e.grace <= c.now)
+    FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = 2::smallint
+    UNION ALL
+    SELECT 2::smallint, 0::smallint, count(*), min(e.created_at),
+           count(*) FILTER (WHERE a.max_attempts > 0 AND e.attempts >= a.max_attempts - 1),
+           count(*) FILTER (WHERE e.lease_until + e.grace <= c.now),
+           min(e.lease_until + e.grace) FILTER (WHERE e.lease_until + e.grace <= c.now)
+    FROM ledger.entries e
+    WHERE e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
+      AND e.attention IS NULL AND e.state = 2
+) AS o
+WHERE o.count > 0
 GROUP BY a.name, o.state, o.cause
 ORDER BY a.name, o.state, o.cause";
 

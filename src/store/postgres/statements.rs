@@ -210,17 +210,19 @@ pub(super) const REMEMBERED: &str = "\
 SELECT name, retention, window_floor FROM ledger.consumers
 WHERE retention IS NOT NULL OR window_floor > 0";
 
+/// All consumers first, by their names, and then the number: whoever changes rules takes the locks in this order.
 pub(super) const REMEMBER: &str = "\
 -- ledger.remember
 WITH changed AS (
     UPDATE ledger.consumers n
     SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
-    FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r(name, retention, window_floor)
+    FROM (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u(name, retention, window_floor)
+          ORDER BY name) AS r
     WHERE n.name = r.name
       AND (n.retention IS DISTINCT FROM r.retention OR n.window_floor < r.window_floor)
     RETURNING n.no
 )
-UPDATE ledger.meta SET rules = rules + 1 WHERE EXISTS (SELECT 1 FROM changed)";
+UPDATE ledger.meta SET rules = rules + 1 WHERE (SELECT count(*) FROM changed) > 0";
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add
@@ -233,10 +235,12 @@ pub(super) const AUDITED: &str = "\
 SELECT request_id, at, actor, action, consumer, key, reason, before, after
 FROM ledger.audit WHERE request_id = $1";
 
-/// What follows the prefix in the ids of an operation's entries are digits and letters: all below the tilde.
+/// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
 pub(super) const AUDITED_UNDER: &str = "\
 -- ledger.audited_under
-SELECT count(*) FROM ledger.audit WHERE request_id > $1 AND request_id < $1 || '~'";
+SELECT count(*) FROM ledger.audit
+WHERE request_id > $1 AND request_id < $1 || '~'
+  AND action = 'REDRIVE' AND length(request_id) = length($1) + 32";
 
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
@@ -260,7 +264,8 @@ ORDER BY at DESC, request_id DESC LIMIT $3";
 pub(super) const AUDIT_PURGE: &str = "\
 -- ledger.audit_purge
 DELETE FROM ledger.audit
-WHERE request_id IN (SELECT a.request_id FROM ledger.audit a WHERE a.at < $1 ORDER BY a.at, a.request_id LIMIT $2)";
+WHERE request_id IN (SELECT a.request_id FROM ledger.audit a WHERE a.at < $1
+                     ORDER BY a.at, a.request_id LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 pub(super) const POLICY_ADD: &str = "\
 -- ledger.policy_add

@@ -153,10 +153,12 @@ pub(super) const AUDITED: &str = "\
 SELECT request_id, at, actor, action, consumer, key, reason, before, after
 FROM audit WHERE request_id = ?1";
 
-/// What follows the prefix in the ids of an operation's entries are digits and letters: all below the tilde.
+/// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
 pub(super) const AUDITED_UNDER: &str = "\
 -- ledger.audited_under
-SELECT count(*) FROM audit WHERE request_id > ?1 AND request_id < ?1 || '~'";
+SELECT count(*) FROM audit
+WHERE request_id > ?1 AND request_id < ?1 || '~'
+  AND action = 'REDRIVE' AND length(request_id) = length(?1) + 32";
 
 pub(super) const AUDIT: &str = "\
 -- ledger.audit

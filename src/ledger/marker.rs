@@ -1,0 +1,44 @@
+//! Puts claims that have been open for a minute where operators look for what is not COMPLETED: on a
+//! connection of its own, so that neither the purge nor a long list keeps it from its work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::jobs::opened;
+use super::rt::{Instant, sleep, timeout};
+use crate::store::{Session, Store};
+
+/// How often it looks when it has kept up.
+const EVERY: Duration = Duration::from_secs(10);
+/// How many claims it looks at in one go.
+const AT_ONCE: usize = 5_000;
+/// After a go that took t it rests for this many times t.
+const REST_FACTOR: u32 = 3;
+const WITHIN: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(store: Arc<dyn Store>, stop: CancellationToken) {
+    let mut session: Option<Box<dyn Session>> = None;
+    let mut rest = Duration::ZERO;
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep(rest) => {}
+        }
+        let started = Instant::now();
+        let work = async { opened(&*store, &mut session).await?.mark_open(AT_ONCE).await };
+        rest = match timeout(WITHIN, work).await {
+            Ok(Ok(looked_at)) if looked_at >= AT_ONCE => started.elapsed() * REST_FACTOR,
+            Ok(Ok(_)) => EVERY,
+            failed => {
+                if let Ok(Err(error)) = failed {
+                    tracing::warn!(%error, "open claims could not be marked; lists and summaries take longer until they are");
+                }
+                session = None;
+                EVERY
+            }
+        };
+    }
+}
