@@ -31,7 +31,30 @@ on_both_stores!(
     malformed_rows_are_refused_alone,
     malformed_imports_are_refused,
     few_long_operations_at_once,
+    ages_count_from_the_first_call_of_an_operation,
+    an_operation_counts_its_own_entries_only,
+    an_import_ends_while_the_clock_is_behind,
 );
+
+/// Somebody holds a row: it is refused, and the others are redriven.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_row_does_not_hold_up_the_others() {
+    let mut server = TestServer::start(Kind::Postgres).await;
+    park(&mut server, numbered(0..4)).await;
+    let database = server.at.database.clone().unwrap();
+    let mut other = crate::harness::postgres::shared().connect(&database).await;
+    sqlx::Executor::execute(&mut other, "BEGIN").await.unwrap();
+    let hold = "SELECT 1 FROM ledger.entries WHERE id = 'm000' FOR UPDATE";
+    sqlx::Executor::execute(&mut other, hold).await.unwrap();
+    let ended = whole(&mut server, redrive("op-1")).await;
+    assert_eq!((ended.redriven, ended.refused), (3, 1));
+    let refused = ended.outcomes.iter().find(|outcome| !outcome.redriven).unwrap();
+    assert_eq!(refused.rejected.as_ref().unwrap().reason(), proto::ErrorReason::Overloaded);
+    sqlx::Connection::close(other).await.unwrap();
+    let ended = whole(&mut server, redrive("op-1")).await;
+    assert_eq!((ended.redriven, ended.refused), (4, 0), "the repeat takes it");
+    server.stop().await;
+}
 
 /// `n` messages that wait for a person.
 async fn park(server: &mut TestServer, ids: impl IntoIterator<Item = String>) {
@@ -483,5 +506,56 @@ async fn few_long_operations_at_once(kind: Kind) {
         }
         tokio::task::yield_now().await;
     }
+    server.stop().await;
+}
+
+async fn ages_count_from_the_first_call_of_an_operation(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..6)).await;
+    server.advance(Span::from_secs(60)).await;
+    let mut request = RedriveEntriesRequest { maximum: 2, ..redrive("young") };
+    request.filter.as_mut().unwrap().max_age = Some(prost_types::Duration { seconds: 90, nanos: 0 });
+    assert_eq!(whole(&mut server, request.clone()).await.redriven, 2);
+    // An hour later they are no younger than 90 seconds; the operation goes on all the same.
+    server.advance(Span::from_secs(3_600)).await;
+    request.maximum = 100;
+    assert_eq!(whole(&mut server, request.clone()).await.redriven, 6);
+    request.operation_id = "another".into();
+    assert_eq!(whole(&mut server, request).await.outcomes.len(), 0);
+    server.stop().await;
+}
+
+async fn an_operation_counts_its_own_entries_only(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    park(&mut server, numbered(0..4)).await;
+    imported(&mut server, part("op", vec![row("imported")])).await;
+    let single = proto::RedriveEntryRequest {
+        key: key("c", "m000"),
+        request_id: "op/of my own".into(),
+        expected_version: server.entry(&Key::new("c", "tests", "m000")).await.unwrap().version,
+        reason: "why".into(),
+        ..Default::default()
+    };
+    server.admin.redrive_entry(single).await.unwrap();
+    let ended = whole(&mut server, RedriveEntriesRequest { maximum: 3, ..redrive("op") }).await;
+    assert_eq!((ended.redriven, ended.outcomes.len()), (3, 3));
+    let slash = server.admin.redrive_entries(redrive("op/1")).await.unwrap_err();
+    assert_eq!(fields(&slash), ["operation_id"]);
+    let slash = import(&mut server, vec![part("op/1", vec![])]).await.remove(0).unwrap_err();
+    assert_eq!(fields(&slash), ["operation_id"]);
+    server.stop().await;
+}
+
+/// Nothing is skipped for it: the call ends, and its repeat stores all.
+async fn an_import_ends_while_the_clock_is_behind(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    imported(&mut server, part("i", vec![row("before")])).await;
+    server.at.session().await.beat().await.unwrap();
+    server.advance(Span::from_secs(-3_600)).await;
+    let refused = import(&mut server, vec![part("i", vec![row("1"), row("2")])]).await.remove(0).unwrap_err();
+    assert_eq!(refusal(&refused).reason, "STORE_CLOCK_BEHIND");
+    assert_eq!(imported(&mut server, part("i", vec![row("before")])).await.already_completed, 1);
+    server.advance(Span::from_secs(3_601)).await;
+    assert_eq!(imported(&mut server, part("i", vec![row("1"), row("2")])).await.stored, 2);
     server.stop().await;
 }

@@ -200,3 +200,37 @@ async fn what_grows_is_read_by_its_indexes_on_sqlite() {
         assert!(plan.contains(&format!("INDEX {index} ")) && !plan.contains("TEMP B-TREE"), "{name}{plan}");
     }
 }
+
+/// Somebody holds a row: the others are forgotten, and operators are told at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_row_does_not_hold_up_the_purge() {
+    let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() };
+    let mut server = TestServer::start_with(Kind::Postgres, setup).await;
+    for id in ["held", "1", "2", "3", "4"] {
+        let token = acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner()).token;
+        let request = proto::CompleteRequest { key: key("c", id), token, ..Default::default() };
+        server.client.complete(request).await.unwrap();
+    }
+    let database = server.at.database.clone().unwrap();
+    let mut other = crate::harness::postgres::shared().connect(&database).await;
+    sqlx::Executor::execute(&mut other, "BEGIN").await.unwrap();
+    let hold = "SELECT 1 FROM ledger.entries WHERE id = 'held' FOR UPDATE";
+    sqlx::Executor::execute(&mut other, hold).await.unwrap();
+    server.advance(Span::from_days(8)).await;
+    let told = async {
+        loop {
+            let request = proto::GetRetentionStatusRequest {};
+            let status = server.admin.get_retention_status(request).await.unwrap().into_inner();
+            let worker = status.workers.first();
+            if status.due == 1 && worker.is_some_and(|worker| worker.last_error.contains("held a row")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told)
+        .await
+        .expect("the others are forgotten, and it is told");
+    sqlx::Connection::close(other).await.unwrap();
+    server.stop().await;
+}
