@@ -61,6 +61,13 @@ pub async fn serve(config: Config) -> Result<(), Problem> {
 /// # Errors
 /// What is wrong, and with which setting.
 pub async fn migrate(config: Config) -> Result<(), Problem> {
+    if matches!(config.database, Database::Sqlite { by_default: true, .. }) {
+        return Err(
+            "database_url: is not given; name the database to migrate with --database-url (SQLite's default \
+                    file is migrated by `serve`)"
+                .into(),
+        );
+    }
     let store = store(&config)?;
     let applied = store.migrate().await.map_err(|error| of_store(&error))?;
     println!("{applied} migrations applied to the {}", store.describe());

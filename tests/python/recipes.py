@@ -4,8 +4,10 @@ Every message must have its effect once, whatever day it is.
 """
 
 import collections
+import csv
 import datetime
 import glob
+import json
 import os
 import pathlib
 import re
@@ -48,8 +50,12 @@ class Effects:
         self.done[message] += 1
         self.when[message] = datetime.datetime.now(datetime.timezone.utc).isoformat()
 
-    def export(self, path):
-        path.write_text("id,completed_at\n" + "".join(f"{one},{self.when[one]}\n" for one in self.done))
+    def export(self, folder):
+        """As the recipes name the files."""
+        with (folder / "processed.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "completed_at"), *((one, self.when[one]) for one in self.done)])
+        lines = ({"source": "shop", "id": one, "completed_at": self.when[one]} for one in self.done)
+        (folder / "processed.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 class Day:
@@ -120,7 +126,9 @@ class Day:
 
 
 def ids(prefix, number):
-    return [f"{prefix}-{at:03}" for at in range(number)]
+    """Plain ones, and some that a careless script stumbles over."""
+    unusual = [f"-{prefix}", f"--{prefix}", f'{prefix}, "2"', f"{prefix}\\n", f"{prefix} é'$x`", f" {prefix} "]
+    return [f"{prefix}-{at:03}" for at in range(number)] + unusual
 
 
 def dead_letters(day):
@@ -141,11 +149,11 @@ def adoption(day):
     old, new = ids("old", 30), ids("new", 10)
     for message in old:
         day.effects.have(message)
-    day.effects.export(day.folder / "processed.csv")
+    day.effects.export(day.folder)
     day.step("adopt-import")
     for message in ids("meanwhile", 5):
         day.effects.have(message)
-    day.effects.export(day.folder / "processed.csv")
+    day.effects.export(day.folder)
     day.step("adopt-import")
     assert all(day.deliver(message) == "completed" for message in old + ids("meanwhile", 5))
     assert all(day.deliver(message) == "done" for message in new)
@@ -173,7 +181,7 @@ def restore(day):
     put_back(day, backup)
     day.start()
     day.step("restore-hold")
-    day.effects.export(day.folder / "processed.csv")
+    day.effects.export(day.folder)
     assert all(day.deliver(message) == "disabled" for message in since + never), "held"
     day.step("restore-import")
     day.step("restore-resolve")
