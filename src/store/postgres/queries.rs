@@ -222,7 +222,7 @@ SELECT n.name, (SELECT count(*) FROM sample) AS sampled, l.key AS last_key,
 FROM (SELECT key FROM sample ORDER BY key DESC LIMIT 1) AS l
 CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])";
 
-/// A clock that was set back (and a token_offset that was raised for it) makes entries before a mark: the mark
+/// A clock that was set back (and a `token_offset` that was raised for it) makes entries before a mark: the mark
 /// goes back with it.
 pub(super) const UNMARK: &str = "\
 -- ledger.unmark
