@@ -24,6 +24,7 @@ mod worklog;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -97,6 +98,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Recent(Mutex<Option<(StoreTime, Instant)>>);
 
+/// How long after its death a task is started anew.
+const DIED: Duration = Duration::from_secs(1);
 /// An older reading is none.
 const RECENT: Duration = Duration::from_mins(1);
 
@@ -134,8 +137,12 @@ impl Ledger {
         }
         let (report, healthy) = watch::channel(false);
         rt::spawn(&tasks, probe::run(shared.clone(), report, stop.clone()));
-        rt::spawn(&tasks, sweeper::run(shared.clone(), options.sweep, stop.clone()));
-        rt::spawn(&tasks, marker::run(Arc::clone(&shared.store), stop.clone()));
+        let (sweeping, ended) = (shared.clone(), stop.clone());
+        let sweep = move || sweeper::run(sweeping.clone(), options.sweep, ended.clone());
+        rt::spawn(&tasks, supervised("the purge", sweep));
+        let (store, ended) = (Arc::clone(&shared.store), stop.clone());
+        let mark = move || marker::run(Arc::clone(&store), ended.clone());
+        rt::spawn(&tasks, supervised("the marking of open claims", mark));
         let reader = reader::Reader::start(
             Arc::clone(&shared.store),
             Arc::clone(&shared.policies),
@@ -342,6 +349,14 @@ impl Ledger {
         self.inner.queue.close();
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
+    }
+}
+
+/// Starts a task anew when it dies: what works in the background is missed by nobody.
+async fn supervised<T: Future<Output = ()>>(what: &'static str, task: impl Fn() -> T) {
+    while std::panic::AssertUnwindSafe(task()).catch_unwind().await.is_err() {
+        tracing::error!(what, "died of a bug and is started anew");
+        rt::sleep(DIED).await;
     }
 }
 

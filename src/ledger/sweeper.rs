@@ -96,7 +96,7 @@ impl Open {
 /// Tells the store what went wrong, by a new connection.
 async fn told(shared: &Shared, log: &mut Worklog) -> Result<Open, StoreError> {
     let mut open = Open::new(shared).await?;
-    let now = open.session.load(&[]).await?.reading.now;
+    let now = open.session.beat().await?.now;
     if let Some(report) = log.report(now, Instant::now()) {
         open.session.report_purge(&report).await?;
     }
