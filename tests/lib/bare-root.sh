@@ -70,6 +70,9 @@ bare_root_run() {
         mount -t proc proc "$root/proc"
         mkdir -p "$root/dev/shm"
         mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
+        mkdir -p "$root/dev/pts"
+        mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$root/dev/pts"
+        ln -sf pts/ptmx "$root/dev/ptmx"
         mount --bind "$rust" "$root/opt/rust"
         mount -o remount,bind,ro "$root/opt/rust"
         exec chroot "$root" "$@"' bash "$ROOT" "$(rustc --print sysroot)" \

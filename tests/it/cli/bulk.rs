@@ -112,8 +112,8 @@ async fn a_watched_summary_ends_on_an_interrupt(kind: Kind) {
         .spawn()
         .unwrap();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let id = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-INT", &id]).status().unwrap();
+    let interrupt = format!("kill -INT {}", child.id());
+    let sent = std::process::Command::new("sh").args(["-c", &interrupt]).status().unwrap();
     assert!(sent.success());
     let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
     let ran = super::ended(output).says(0, &["PARKED  CONSUMER  1"]);
