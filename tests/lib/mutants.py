@@ -43,8 +43,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
-        (POSTGRES, "WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token)", "WHERE e.key = r.key AND greatest(e.version, e.token)"),
-        (SQLITE, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
+        ("src/store/postgres/purge.rs", "WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token)", "WHERE e.key = r.key AND greatest(e.version, e.token)"),
+        ("src/store/sqlite/purge.rs", "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
         ("src/ledger/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
