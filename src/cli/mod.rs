@@ -5,6 +5,7 @@ mod audit;
 mod client;
 mod clock;
 mod confirm;
+mod consumer;
 mod entries;
 mod import;
 mod json;
@@ -99,6 +100,12 @@ fn client(options: &Options) -> Result<Client, Problem> {
 fn completions(shell: Shell, mut whole: clap::Command) -> Result<Exit, Problem> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut whole, "idempotency-ledger", &mut text);
+    if shell == Shell::Bash {
+        // The generator names what lies below a name with a hyphen in two ways, so that one half of the script
+        // does not find the other.
+        let script = String::from_utf8_lossy(&text);
+        text = script.replace("idempotency__subcmd__ledger", "idempotency__ledger").into_bytes();
+    }
     Screen::plain().bytes(&text)?;
     Ok(Exit::Done)
 }

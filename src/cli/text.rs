@@ -1,10 +1,21 @@
 //! Instants, durations and foreign texts, for people.
 
+use std::fmt::Write as _;
+
 use prost_types::{Duration, Timestamp};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
+
+/// A character that a person does not see, or that does something to a terminal.
+pub(super) fn hidden(c: char) -> bool {
+    c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
+}
 
 /// A text of unknown origin, harmless for a terminal: no control characters, no escape sequences, nothing
 /// that turns the direction of writing.
@@ -81,9 +92,28 @@ pub(super) fn duration(value: std::time::Duration) -> Duration {
     }
 }
 
-/// A word of a shell's command.
+/// A word of a shell's command, to be pasted: what can not be seen is written with its bytes.
 pub(super) fn quoted(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| clean(word), |quoted| clean(&quoted))
+    if !word.chars().any(hidden) {
+        return shlex::try_quote(word).map_or_else(|_| clean(word), std::borrow::Cow::into_owned);
+    }
+    let mut text = "$'".to_owned();
+    for c in word.chars() {
+        match c {
+            '\\' | '\'' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            '\r' => text.push_str("\\r"),
+            c if hidden(c) => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    let _written = write!(text, "\\x{byte:02x}");
+                }
+            }
+            c => text.push(c),
+        }
+    }
+    text.push('\'');
+    text
 }
 
 #[cfg(test)]
@@ -125,5 +155,14 @@ mod tests {
     fn words_are_quoted_for_a_shell() {
         assert_eq!(quoted("order-1"), "order-1");
         assert_eq!(quoted("it's"), "\"it's\"");
+        assert_eq!(quoted("a\u{200b}b\n'\\\u{1b}f"), r"$'a\xe2\x80\x8bb\n\'\\\x1bf'");
+        // A shell reads the very word.
+        for word in
+            ["", "$(x)`y`", "a b", "!!", "it's \"so\"", "\u{a0}\u{ad}é", "-x\u{202e}\u{7f}1", "\t'\\n"]
+        {
+            let command = format!("printf %s {}", quoted(word));
+            let said = std::process::Command::new("bash").args(["-c", &command]).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), word, "{command}");
+        }
     }
 }

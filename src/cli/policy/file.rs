@@ -20,7 +20,7 @@ struct File {
 
 /// The policies of a file by their consumers.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Fields>, Problem> {
-    let wrong = |error: String| Problem::failed(format!("{}: {error}", path.display()));
+    let wrong = |error: String| Problem::usage(format!("{}: {error}", path.display()));
     let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
     if size > BYTES_MAX {
         return Err(wrong(format!("has {size} bytes, must be at most {BYTES_MAX}")));
