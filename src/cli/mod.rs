@@ -94,7 +94,7 @@ async fn carry_out(command: Command, whole: clap::Command) -> Result<Exit, Probl
 }
 
 fn client(options: &Options) -> Result<Client, Problem> {
-    Client::new(options, Screen::new(options.json, options.color))
+    Client::new(options, Screen::new(options.json, options.color, options.wide))
 }
 
 fn completions(shell: Shell, mut whole: clap::Command) -> Result<Exit, Problem> {

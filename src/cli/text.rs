@@ -31,6 +31,11 @@ pub(super) fn clean(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
+/// A name, quoted where it is not what it seems: with spaces at its ends, or characters that are not seen.
+pub(super) fn name(text: &str) -> String {
+    if text.trim() != text || text.chars().any(hidden) { quoted(text) } else { clean(text) }
+}
+
 /// How long, in the two largest units: `45s`, `3m`, `2d 4h`.
 pub(super) fn rough(seconds: i64) -> String {
     let two = |value: i64, large: i64, unit: &str, small: i64, rest: &str| {
@@ -124,6 +129,13 @@ mod tests {
     fn a_foreign_text_can_not_command_a_terminal() {
         assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}e");
         assert_eq!(clean("Grüße, 世界"), "Grüße, 世界");
+    }
+
+    #[test]
+    fn a_name_that_seems_another_is_quoted() {
+        for (text, shown) in [("a b", "a b"), ("a ", "'a '"), ("a\u{200b}", r"$'a\xe2\x80\x8b'")] {
+            assert_eq!(name(text), shown);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::repeat::Known;
-use crate::cli::text::{clean, quoted};
+use crate::cli::text::{clean, name, quoted};
 use crate::cli::{repeat, words};
 use crate::rpc::proto;
 
@@ -158,7 +158,7 @@ impl<'c> Change<'c> {
 }
 
 fn named(key: &proto::EntryKey) -> String {
-    format!("{} {} {}", clean(&key.consumer), clean(&key.source), clean(&key.id))
+    format!("{} {} {}", name(&key.consumer), name(&key.source), name(&key.id))
 }
 
 fn tell(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &str) {

@@ -99,6 +99,9 @@ impl Import {
         tally.spanning = spanning.load(Ordering::Relaxed);
         tally.tell(client, &operation_id, self.dry_run)?;
         if let Some(why) = tally.broken {
+            if why.starts_with("--from-line") {
+                return Err(Problem::usage(why));
+            }
             let next = "mend the file, and import it again: what is stored is not changed";
             return Err(Problem::new(Exit::Partly, format!("{}: {why}", clean(&self.file))).next(next));
         }

@@ -19,7 +19,7 @@ use crate::rpc::proto;
 /// Which file, and how.
 #[derive(Args)]
 pub(in crate::cli) struct Apply {
-    /// The file: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` takes a policy back
+    /// The file, or - for standard input: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` takes a policy back
     #[arg(long, short, value_name = "FILE")]
     file: PathBuf,
     /// Why, for the audit and the history

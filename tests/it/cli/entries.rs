@@ -296,6 +296,14 @@ async fn a_person_at_a_terminal_is_asked(kind: Kind) {
     let address = server.address();
     let line = format!("{} entries redrive c tests 1 --force --reason r --endpoint {address}", super::BINARY);
     let typed = |answer: &'static str| super::on_a_terminal(line.clone(), answer);
+    let long = format!("order-{}-end", "0".repeat(200));
+    take(&server, &long).await;
+    take(&server, "1 ").await;
+    let list =
+        format!("stty rows 24 cols 80; {} entries list --consumer c --endpoint {address}", super::BINARY);
+    let narrow = super::on_a_terminal(list.clone(), "").await.says(0, &["order-…0-end", "  '1 '  "]);
+    assert!(!narrow.out.contains(&long), "{narrow:?}");
+    super::on_a_terminal(format!("{list} --wide"), "").await.says(0, &[&long]);
     typed("n\n").await.says(2, &["by force", "Do it? [y/N] ", "not confirmed; nothing was changed"]);
     assert_eq!(state(&server, "1").await, EntryState::InProgress);
     typed("yes\n").await.says(0, &["c tests 1 is RECEIVED now"]);

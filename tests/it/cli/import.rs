@@ -172,7 +172,7 @@ fn what_is_wrong_with_a_file_is_told_before_it_is_sent() {
     alone(&dry).says(2, &["--consumer: name it; the file has no column consumer"]);
     let dry = [&dry[..], &["--consumer", "c"]].concat();
     alone(&[&dry[..], &["--from-line", "0"]].concat()).says(2, &["--from-line"]);
-    alone(&[&dry[..], &["--from-line", "99"]].concat()).says(6, &["beyond the end: the file has 3 lines"]);
+    alone(&[&dry[..], &["--from-line", "99"]].concat()).says(2, &["beyond the end: the file has 3 lines"]);
     let mut text = "source,id,completed_at\n".to_owned();
     (0..25).for_each(|id| writeln!(text, "s,{id},20261120").unwrap());
     fs::write(&file, text).unwrap();

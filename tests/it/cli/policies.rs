@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use idempotency_ledger::domain::{Policy, Span};
 
-use super::{alone, ask, complete};
+use super::{alone, ask, ask_with, complete};
 use crate::harness::details::{claim, key};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -144,6 +144,10 @@ async fn a_file_is_applied_once(kind: Kind) {
     ask(&server, &apply).await.is(0, "nothing to change\n");
     let told = ask(&server, &[&apply[..], &["--json"]].concat()).await.json().remove(0);
     assert_eq!(told["changed"], serde_json::json!([]));
+    let piped = ["policy", "apply", "-f", "-", "--reason", "r", "--yes"];
+    let text = b"consumers: {mail: {on_expiry: park, max_attempts: 3}}";
+    ask_with(&server, &piped, text).await.is(0, "1 policies changed\n");
+    ask_with(&server, &piped, b"").await.says(2, &["names no consumer"]);
     ask(&server, &["policy", "get", "old"]).await.says(0, &["source                 DEFAULT"]);
     ask(&server, &["policy", "get", "other"]).await.says(0, &["lease                  1m"]);
     ask(&server, &["policy", "history", "mail"]).await.says(0, &["anonymous: ticket 4711"]);
