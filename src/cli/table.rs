@@ -150,7 +150,7 @@ mod tests {
         let lines = table.fitted(Screen::plain(), Some(40));
         assert_eq!(lines[1], "PARKED  order-012345…23456789-end  no", "{lines:?}");
         assert!(table.fitted(Screen::plain(), None)[1].contains("order-0123456789-0123456789-end"));
-        assert_eq!(shortened("世界世界世界", 7), "世…世");
+        assert_eq!(shortened("世界世界世界", 7), "世…界");
     }
 
     #[test]
