@@ -104,6 +104,9 @@ pub(super) struct Options {
     /// Answer as canonical proto3 JSON: one document, or one a line where there are many
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_JSON", help_heading = "Output")]
     pub(super) json: bool,
+    /// Tables as wide as they get; else long names are shortened to fit the terminal
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(super) wide: bool,
     /// Colours; `auto` has them on a terminal unless `NO_COLOR` is set
     #[arg(
         long,

@@ -29,6 +29,15 @@ pub(super) fn text<M: Message>(name: &str, message: &M) -> Result<String, Proble
     value(name, message).map(|value| value.to_string())
 }
 
+/// The same; what only would be done is marked.
+pub(super) fn marked<M: Message>(name: &str, message: &M, dry_run: bool) -> Result<String, Problem> {
+    let mut value = value(name, message)?;
+    if let (true, Some(object)) = (dry_run, value.as_object_mut()) {
+        object.insert("dryRun".to_owned(), true.into());
+    }
+    Ok(value.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

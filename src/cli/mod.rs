@@ -5,6 +5,7 @@ mod audit;
 mod client;
 mod clock;
 mod confirm;
+mod consumer;
 mod entries;
 mod import;
 mod json;
@@ -93,12 +94,18 @@ async fn carry_out(command: Command, whole: clap::Command) -> Result<Exit, Probl
 }
 
 fn client(options: &Options) -> Result<Client, Problem> {
-    Client::new(options, Screen::new(options.json, options.color))
+    Client::new(options, Screen::new(options.json, options.color, options.wide))
 }
 
 fn completions(shell: Shell, mut whole: clap::Command) -> Result<Exit, Problem> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut whole, "idempotency-ledger", &mut text);
+    if shell == Shell::Bash {
+        // The generator names what lies below a name with a hyphen in two ways, so that one half of the script
+        // does not find the other.
+        let script = String::from_utf8_lossy(&text);
+        text = script.replace("idempotency__subcmd__ledger", "idempotency__ledger").into_bytes();
+    }
     Screen::plain().bytes(&text)?;
     Ok(Exit::Done)
 }

@@ -74,6 +74,16 @@ impl Problem {
         Problem { next: Some(next.into()), ..self }
     }
 
+    /// A refusal that `--force` would have spared, where it is one.
+    pub(super) fn forcible(self) -> Problem {
+        if !self.text.starts_with("STATE_NOT_ALLOWED: ") {
+            return self;
+        }
+        self.next(
+            "look at it with `entries get`. If a second effect does no harm, --force does it all the same",
+        )
+    }
+
     /// Says it, and gives the exit code.
     pub(super) fn tell(self) -> Exit {
         if !self.text.is_empty() {
@@ -141,7 +151,10 @@ fn without_details(status: &Status) -> Problem {
     let code = status.code();
     let said = status.source().map_or_else(|| clean(status.message()), chain);
     let text = format!("{code:?}: {said}");
-    if matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown) {
+    if matches!(code, Code::DeadlineExceeded | Code::Cancelled) {
+        return Problem::new(Exit::Unavailable, text).next(TIMED_OUT);
+    }
+    if matches!(code, Code::Unavailable | Code::Unknown) {
         let next = "is the server running, and reachable? Name another with --endpoint, or wait longer with \
                     --timeout";
         return Problem::new(Exit::Unavailable, text).next(next);
@@ -162,12 +175,12 @@ fn exit(reason: &str) -> Exit {
     }
 }
 
+const TIMED_OUT: &str = "timed out; nothing was changed; raise --timeout";
+
 fn hint(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "VERSION_MISMATCH" => "somebody changed it: look again with `get`, then decide again",
-        "STATE_NOT_ALLOWED" => {
-            "look at it with `entries get`. Where a second effect is possible, --force does it all the same"
-        }
+        "STATE_NOT_ALLOWED" => "look at it with `entries get`",
         "ENTRY_NOT_FOUND" => {
             "check consumer, source and id; find it with `entries list --consumer C --id-prefix P`"
         }
@@ -180,9 +193,9 @@ fn hint(reason: &str) -> Option<&'static str> {
         "DRAINING" => "another server answers: try again",
         "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" => "try again in a moment",
         "STORE_CLOCK_BEHIND" => "wait until the database's clock has caught up, and try again",
-        "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => {
-            "it may have been done: repeat the same request with the same --request-id"
-        }
+        // Of what only looks. Each change says how to repeat it.
+        "OUTCOME_UNKNOWN" => "nothing was changed: try again",
+        "DEADLINE_EXCEEDED" | "CANCELLED" => TIMED_OUT,
         "UNIMPLEMENTED" => "the server is older than this command line",
         "INTERNAL" | "KEY_COLLISION" | "ENTRY_UNREADABLE" => "tell who runs the server: its log says more",
         _ => return None,

@@ -38,10 +38,18 @@ pub(super) struct Screen {
     json: bool,
     colors: bool,
     terminal: bool,
+    tables: Tables,
+}
+
+/// How wide tables are on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tables {
+    Fitted,
+    Wide,
 }
 
 impl Screen {
-    pub(super) fn new(json: bool, color: Color) -> Screen {
+    pub(super) fn new(json: bool, color: Color, wide: bool) -> Screen {
         let terminal = io::stdout().is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -50,12 +58,13 @@ impl Screen {
             Color::Always => true,
             Color::Never => false,
         };
-        Screen { json, colors, terminal }
+        let tables = if wide { Tables::Wide } else { Tables::Fitted };
+        Screen { json, colors, terminal, tables }
     }
 
     /// Without colours, for machines.
     pub(super) fn plain() -> Screen {
-        Screen { json: false, colors: false, terminal: false }
+        Screen { json: false, colors: false, terminal: false, tables: Tables::Wide }
     }
 
     /// Machines read it: JSON.
@@ -70,7 +79,8 @@ impl Screen {
 
     /// How many columns there are; none: as many as it takes.
     pub(super) fn width(self) -> Option<usize> {
-        let size = self.terminal.then(|| Term::stdout().size_checked()).flatten();
+        let size =
+            (self.terminal && self.tables == Tables::Fitted).then(|| Term::stdout().size_checked()).flatten();
         size.map(|(_, columns)| usize::from(columns))
     }
 

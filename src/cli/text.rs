@@ -1,10 +1,21 @@
 //! Instants, durations and foreign texts, for people.
 
+use std::fmt::Write as _;
+
 use prost_types::{Duration, Timestamp};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
+
+/// A character that a person does not see, or that does something to a terminal.
+pub(super) fn hidden(c: char) -> bool {
+    c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
+}
 
 /// A text of unknown origin, harmless for a terminal: no control characters, no escape sequences, nothing
 /// that turns the direction of writing.
@@ -18,6 +29,11 @@ pub(super) fn clean(text: &str) -> String {
         c => c,
     };
     text.chars().map(harmless).collect()
+}
+
+/// A name, quoted where it is not what it seems: with spaces at its ends, or characters that are not seen.
+pub(super) fn name(text: &str) -> String {
+    if text.trim() != text || text.chars().any(hidden) { quoted(text) } else { clean(text) }
 }
 
 /// How long, in the two largest units: `45s`, `3m`, `2d 4h`.
@@ -81,9 +97,28 @@ pub(super) fn duration(value: std::time::Duration) -> Duration {
     }
 }
 
-/// A word of a shell's command.
+/// A word of a shell's command, to be pasted: what can not be seen is written with its bytes.
 pub(super) fn quoted(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| clean(word), |quoted| clean(&quoted))
+    if !word.chars().any(hidden) {
+        return shlex::try_quote(word).map_or_else(|_| clean(word), std::borrow::Cow::into_owned);
+    }
+    let mut text = "$'".to_owned();
+    for c in word.chars() {
+        match c {
+            '\\' | '\'' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            '\r' => text.push_str("\\r"),
+            c if hidden(c) => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    let _written = write!(text, "\\x{byte:02x}");
+                }
+            }
+            c => text.push(c),
+        }
+    }
+    text.push('\'');
+    text
 }
 
 #[cfg(test)]
@@ -94,6 +129,13 @@ mod tests {
     fn a_foreign_text_can_not_command_a_terminal() {
         assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}e");
         assert_eq!(clean("Grüße, 世界"), "Grüße, 世界");
+    }
+
+    #[test]
+    fn a_name_that_seems_another_is_quoted() {
+        for (text, shown) in [("a b", "a b"), ("a ", "'a '"), ("a\u{200b}", r"$'a\xe2\x80\x8b'")] {
+            assert_eq!(name(text), shown);
+        }
     }
 
     #[test]
@@ -125,5 +167,14 @@ mod tests {
     fn words_are_quoted_for_a_shell() {
         assert_eq!(quoted("order-1"), "order-1");
         assert_eq!(quoted("it's"), "\"it's\"");
+        assert_eq!(quoted("a\u{200b}b\n'\\\u{1b}f"), r"$'a\xe2\x80\x8bb\n\'\\\x1bf'");
+        // A shell reads the very word.
+        for word in
+            ["", "$(x)`y`", "a b", "!!", "it's \"so\"", "\u{a0}\u{ad}é", "-x\u{202e}\u{7f}1", "\t'\\n"]
+        {
+            let command = format!("printf %s {}", quoted(word));
+            let said = std::process::Command::new("bash").args(["-c", &command]).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), word, "{command}");
+        }
     }
 }

@@ -9,9 +9,20 @@ macro_rules! words {
     ($(#[$doc:meta] $name:ident => $message:ident { $($variant:ident: $word:literal),* $(,)? })*) => {
         $(
             #[$doc]
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
             pub(super) enum $name {
-                $(#[value(name = $word)] #[serde(rename = $word)] $variant),*
+                $(#[value(name = $word)] $variant),*
+            }
+
+            impl<'de> serde::Deserialize<'de> for $name {
+                /// In any case, as on the command line.
+                fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
+                    let text = String::deserialize(from)?;
+                    <$name as ValueEnum>::from_str(&text, true).map_err(|_| {
+                        let words = [$($word),*].join(", ");
+                        serde::de::Error::custom(format!("{text:?} is none of {words}"))
+                    })
+                }
             }
 
             impl From<$name> for proto::$message {

@@ -1,11 +1,14 @@
 //! The redrive of many: a dry run for the number, a question, then the stream with its progress.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
+use crate::cli::consumer;
+use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
 use crate::cli::text::{clean, quoted};
@@ -29,21 +32,32 @@ pub(super) async fn run(
     screen.aside(&format!("operation id: {}", clean(&request.operation_id)));
     if !yes && !request.dry_run {
         let dry = proto::RedriveEntriesRequest { dry_run: true, ..request.clone() };
-        let would = last(&mut admin, dry).await?;
+        let would = count(&mut admin, dry).await?;
         let filter = request.filter.clone().unwrap_or_default();
         let refused = if would.refused == 0 {
             String::new()
         } else {
             format!(" ({} more would be refused)", would.refused)
         };
+        if would.redriven == 0 && would.refused == 0 {
+            consumer::note_unknown(client, &mut admin, &filter.consumer).await;
+        }
+        if would.doubtful > 0 {
+            screen.aside(&format!(
+                "{} of these may have had their effect: a redrive may bring a second one; `entries resolve` \
+                 those that you know of",
+                would.doubtful
+            ));
+        }
         let question = format!(
             "Redrive {} entries of {}{refused}, {} a second at the most?",
-            would.redriven,
+            would.here(),
             clean(&filter.consumer),
             request.rate
         );
         confirm(&question, false)?;
     }
+    let consumer = request.filter.as_ref().map(|filter| filter.consumer.clone()).unwrap_or_default();
     let (dry_run, maximum) = (request.dry_run, request.maximum);
     let resume = resume(&request.operation_id);
     let mut tally = Tally::default();
@@ -55,18 +69,23 @@ pub(super) async fn run(
         }
     };
     progress.end();
-    let (verb, bare) = if dry_run { ("would be redriven", "dry run: ") } else { ("redriven", "") };
-    let counted = format!("{bare}{} {verb}, {} refused", tally.redriven, tally.refused);
+    let counted = tally.told(dry_run);
     match done {
         Ok(()) => {
             if !screen.json() {
                 screen.line(&counted)?;
             }
+            if tally.doubtful > 0 && screen.json() {
+                screen.aside(&counted);
+            }
+            if tally.redriven == 0 && tally.refused == 0 {
+                consumer::note_unknown(client, &mut admin, &consumer).await;
+            }
             if tally.maximum_reached {
                 screen
                     .note(&format!("--max {maximum} is reached; there may be more: start another operation"));
             }
-            Ok(if tally.refused == 0 { Exit::Done } else { Exit::Partly })
+            Ok(if tally.refused == 0 && !tally.maximum_reached { Exit::Done } else { Exit::Partly })
         }
         // What was refused as a whole, or seen enough of, is not gone on with.
         Err(problem) if tally.begun && [Exit::Unavailable, Exit::Partly].contains(&problem.exit) => {
@@ -80,9 +99,45 @@ pub(super) async fn run(
 #[derive(Default)]
 struct Tally {
     begun: bool,
+    /// By this operation, in earlier calls too.
     redriven: i64,
+    /// Of these, in earlier calls; known with the first answer.
+    before: Option<i64>,
     refused: i64,
+    /// How many of this call's may have had their effect.
+    doubtful: i64,
     maximum_reached: bool,
+}
+
+impl Tally {
+    fn take(&mut self, told: &proto::RedriveEntriesResponse) {
+        let number = |doubtful: bool| {
+            let these = told.outcomes.iter().filter(|one| one.redriven && (one.effect_doubtful || !doubtful));
+            i64::try_from(these.count()).unwrap_or(i64::MAX)
+        };
+        let now = number(false);
+        self.before.get_or_insert_with(|| told.redriven.saturating_sub(now).max(0));
+        (self.redriven, self.refused) = (told.redriven, told.refused);
+        self.doubtful += number(true);
+        self.maximum_reached = told.maximum_reached;
+    }
+
+    /// How many were redriven in this call.
+    fn here(&self) -> i64 {
+        self.redriven.saturating_sub(self.before.unwrap_or(0)).max(0)
+    }
+
+    fn told(&self, dry_run: bool) -> String {
+        let (verb, bare) = if dry_run { ("would be redriven", "dry run: ") } else { ("redriven", "") };
+        let mut text = format!("{bare}{} {verb}, {} refused", self.here(), self.refused);
+        if self.doubtful > 0 {
+            let _written = write!(text, "; {} of these may have had their effect", self.doubtful);
+        }
+        if let Some(before @ 1..) = self.before {
+            let _written = write!(text, "; {before} had been by this operation before");
+        }
+        text
+    }
 }
 
 async fn follow(
@@ -92,7 +147,7 @@ async fn follow(
     progress: &mut Progress,
     tally: &mut Tally,
 ) -> Result<(), Problem> {
-    let screen = client.screen;
+    let (screen, dry_run) = (client.screen, request.dry_run);
     // From here on something may be done.
     tally.begun = true;
     let mut stream = begin(admin, request).await?;
@@ -102,10 +157,9 @@ async fn follow(
         let Some(told) = told else {
             return Err(Problem::new(Exit::Unavailable, "the server ended the operation before it was done"));
         };
-        (tally.redriven, tally.refused) = (told.redriven, told.refused);
-        tally.maximum_reached = told.maximum_reached;
+        tally.take(&told);
         if screen.json() {
-            screen.message("RedriveEntriesResponse", &told)?;
+            screen.line(&marked("RedriveEntriesResponse", &told, dry_run)?)?;
         } else {
             let mut shown = Ok(());
             progress.say(|| shown = refusals(client, &told.outcomes));
@@ -149,18 +203,15 @@ fn silent() -> Problem {
     Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
 }
 
-/// The end of a dry run: how many there are.
-async fn last(
-    admin: &mut Admin,
-    request: proto::RedriveEntriesRequest,
-) -> Result<proto::RedriveEntriesResponse, Problem> {
+/// A dry run: how many there are.
+async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Result<Tally, Problem> {
     let mut stream = begin(admin, request).await?;
-    let mut last = proto::RedriveEntriesResponse::default();
+    let mut tally = Tally::default();
     loop {
         let next = timeout(SILENCE_MAX, stream.message()).await;
         match next.map_err(|_| silent())? {
-            Ok(Some(told)) => last = told,
-            Ok(None) => return Ok(last),
+            Ok(Some(told)) => tally.take(&told),
+            Ok(None) => return Ok(tally),
             Err(status) => return Err(Problem::of(&status)),
         }
     }
@@ -193,7 +244,31 @@ fn again(arguments: impl Iterator<Item = String>, operation_id: &str) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::again;
+    use super::{Tally, again, proto};
+
+    #[test]
+    fn the_last_line_tells_this_call_from_those_before() {
+        let outcome = |redriven, effect_doubtful| proto::RedriveOutcome {
+            redriven,
+            effect_doubtful,
+            ..proto::RedriveOutcome::default()
+        };
+        let mut tally = Tally::default();
+        for (outcomes, redriven) in [
+            (vec![outcome(true, true), outcome(true, false), outcome(false, true)], 65),
+            (vec![outcome(true, true)], 66),
+        ] {
+            tally.take(&proto::RedriveEntriesResponse {
+                outcomes,
+                redriven,
+                refused: 1,
+                ..Default::default()
+            });
+        }
+        let says = "3 redriven, 1 refused; 2 of these may have had their effect; 63 had been by this operation before";
+        assert_eq!(tally.told(false), says);
+        assert!(tally.told(true).starts_with("dry run: 3 would be redriven, 1 refused"));
+    }
 
     #[test]
     fn the_command_to_resume_is_the_one_that_was_typed() {

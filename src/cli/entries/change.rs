@@ -8,12 +8,12 @@ use clap::{Args, ValueEnum};
 use prost::Message;
 use tonic::{Response, Status};
 
-use super::{Key, get};
+use super::{Key, get, next};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::repeat::Known;
-use crate::cli::text::{clean, quoted};
+use crate::cli::text::{clean, name, quoted};
 use crate::cli::{repeat, words};
 use crate::rpc::proto;
 
@@ -35,6 +35,24 @@ pub(super) struct Order {
     pub(super) yes: bool,
 }
 
+/// When to ask first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Never,
+    /// Where the server would redrive what may have had its effect.
+    InDoubt,
+    Always,
+}
+
+impl Ask {
+    pub(super) fn always_if(harmful: bool) -> Ask {
+        if harmful { Ask::Always } else { Ask::Never }
+    }
+}
+
+const SECOND: &str =
+    "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
+
 /// A change that is about to be made.
 pub(super) struct Change<'c> {
     pub(super) client: &'c Client,
@@ -51,21 +69,27 @@ impl<'c> Change<'c> {
         key: proto::EntryKey,
         order: &Order,
         what: &str,
-        harmful: bool,
+        ask: Ask,
     ) -> Result<Change<'c>, Problem> {
         let mut admin = client.connect().await?;
         let seen = get::fetch(client, &mut admin, &key).await;
+        let mut risky = false;
         let version = match (seen, order.expected_version) {
             (Ok(found), given) => {
                 let entry = found.entry.unwrap_or_default();
                 tell(client, &key, &entry, what);
+                risky = ask == Ask::InDoubt && next::doubtful(&entry) && next::redrivable(&entry);
                 given.unwrap_or(entry.version)
             }
             // A repeat of a deletion finds nothing any more, and is answered all the same.
             (Err(_), Some(given)) if order.request_id.is_some() => given,
             (Err(problem), _) => return Err(problem),
         };
-        if harmful {
+        if risky {
+            // Also where a yes was given beforehand, and to whom reads only errors.
+            client.screen.aside(&format!("  {SECOND}"));
+        }
+        if risky || ask == Ask::Always {
             // Machines were not told what is there.
             let question = if client.screen.json() { what } else { "Do it" };
             confirm(&format!("{question}?"), order.yes)?;
@@ -91,6 +115,18 @@ impl<'c> Change<'c> {
             }
             problem
         })
+    }
+
+    /// The same of what `force` does all the same, unless it was given.
+    pub(super) async fn make_or_force<T, F>(
+        &self,
+        forced: bool,
+        call: impl Fn(Admin) -> F,
+    ) -> Result<Known<T>, Problem>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.make(call).await.map_err(|problem| if forced { problem } else { problem.forcible() })
     }
 
     /// Shows what it is now.
@@ -122,7 +158,7 @@ impl<'c> Change<'c> {
 }
 
 fn named(key: &proto::EntryKey) -> String {
-    format!("{} {} {}", clean(&key.consumer), clean(&key.source), clean(&key.id))
+    format!("{} {} {}", name(&key.consumer), name(&key.source), name(&key.id))
 }
 
 fn tell(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &str) {
@@ -157,7 +193,7 @@ pub(in crate::cli) struct Park {
 impl Park {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let what = "park it: no grants until somebody redrives or resolves it";
-        let change = Change::prepare(client, self.key.message(), &self.order, what, false).await?;
+        let change = Change::prepare(client, self.key.message(), &self.order, what, Ask::Never).await?;
         let request = proto::ParkEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
@@ -221,7 +257,8 @@ impl Resolve {
             Some(file) => contents(file)?,
             None => Vec::new(),
         };
-        let change = Change::prepare(client, self.key.message(), &self.order, what, self.force).await?;
+        let ask = Ask::always_if(self.force);
+        let change = Change::prepare(client, self.key.message(), &self.order, what, ask).await?;
         let request = proto::ResolveEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
@@ -236,7 +273,7 @@ impl Resolve {
             let request = client.request(request.clone());
             async move { admin.resolve_entry(request).await }
         };
-        let known = change.make(call).await?;
+        let known = change.make_or_force(self.force, call).await?;
         change.done("ResolveEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
     }
 }
@@ -270,7 +307,7 @@ pub(in crate::cli) struct Delete {
 impl Delete {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let what = "forget it for good: a later delivery of the message is new";
-        let change = Change::prepare(client, self.key.message(), &self.order, what, true).await?;
+        let change = Change::prepare(client, self.key.message(), &self.order, what, Ask::Always).await?;
         let request = proto::DeleteEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
@@ -282,7 +319,7 @@ impl Delete {
             let request = client.request(request.clone());
             async move { admin.delete_entry(request).await }
         };
-        let known = change.make(call).await?;
+        let known = change.make_or_force(self.force, call).await?;
         change.done("DeleteEntryResponse", &known, None, known.answer.replayed)
     }
 }

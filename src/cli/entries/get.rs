@@ -9,7 +9,7 @@ use crate::cli::clock;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
-use crate::cli::text::{clean, exact, instant, when};
+use crate::cli::text::{self, clean, exact, instant, when};
 use crate::cli::words;
 use crate::rpc::proto;
 
@@ -77,9 +77,9 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     if entry.expired {
         state.push_str(" (expired)");
     }
-    put("consumer", clean(&key.consumer), Tone::Strong);
-    put("source", clean(&key.source), Tone::Strong);
-    put("id", clean(&key.id), Tone::Strong);
+    put("consumer", text::name(&key.consumer), Tone::Strong);
+    put("source", text::name(&key.source), Tone::Strong);
+    put("id", text::name(&key.id), Tone::Strong);
     put("state", state, words::tone(entry.state, entry.expired));
     put("version", entry.version.to_string(), Tone::Plain);
     put("attempts", entry.attempts.to_string(), Tone::Plain);

@@ -7,7 +7,7 @@ use crate::cli::client::Client;
 use crate::cli::clock;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::table::{Cell, Table};
-use crate::cli::text::{ago, clean};
+use crate::cli::text::{ago, clean, name};
 use crate::cli::words;
 use crate::rpc::proto;
 
@@ -82,10 +82,10 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
             Cell::new(state, words::tone(entry.state, entry.expired)),
             words::cause(entry.cause).into(),
             entry.attempts.to_string().into(),
-            clean(&key.id).into(),
-            clean(&key.source).into(),
+            name(&key.id).into(),
+            name(&key.source).into(),
             ago(entry.created_at.as_ref(), &now).into(),
-            clean(&entry.owner).into(),
+            name(&entry.owner).into(),
             clean(&entry.last_error).into(),
         ]);
     }

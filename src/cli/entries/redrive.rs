@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::bulk;
-use super::change::{Change, Order};
+use super::change::{Ask, Change, Order};
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::problem::{Exit, Problem};
@@ -81,8 +81,8 @@ impl Redrive {
             (false, true) => "have it processed again, by force: a second effect is possible",
             (false, false) => "have it processed again: claimable now, no attempts used",
         };
-        let harmful = self.force;
-        let prepared = Change::prepare(client, key.clone(), &self.order, what, harmful).await;
+        let ask = if self.force { Ask::Always } else { Ask::InDoubt };
+        let prepared = Change::prepare(client, key.clone(), &self.order, what, ask).await;
         let change = match prepared {
             Err(problem) if self.admit && problem.exit == Exit::NotFound => Change {
                 client,
@@ -106,7 +106,7 @@ impl Redrive {
             let request = client.request(request.clone());
             async move { admin.redrive_entry(request).await }
         };
-        let known = change.make(call).await?;
+        let known = change.make_or_force(self.force, call).await?;
         change.done("RedriveEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
     }
 }

@@ -5,6 +5,7 @@ use console::Term;
 use tokio::time::sleep;
 
 use crate::cli::client::{Admin, Client};
+use crate::cli::consumer::note_unknown;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
@@ -36,6 +37,9 @@ impl Summary {
         if !self.watch {
             let summary = fetch(client, &mut admin, &consumer).await?;
             show(client.screen, &summary)?;
+            if !consumer.is_empty() && summary.consumers.iter().all(|one| one.states.is_empty()) {
+                note_unknown(client, &mut admin, &consumer).await;
+            }
             return Ok(Exit::Done);
         }
         tokio::select! {

@@ -1,47 +1,157 @@
-//! A reader that gives no single row more than its share of memory, whatever the file holds.
+//! A reader that gives no single row more than its share of memory, whatever the file holds, and that knows of
+//! CSV where its lines and quotes are: what reads the fields takes a quote that is never closed for closed.
 
 use std::io::{self, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest row: a result has 1 MiB at the most, a third more as base64.
 pub(super) const ROW_BYTES_MAX: u64 = 4 << 20;
 
 /// What one row may still take; shared with whoever knows where rows end.
 #[derive(Clone)]
-pub(super) struct Share(Arc<AtomicU64>);
+pub(super) struct Share {
+    left: Arc<AtomicU64>,
+    ended: Arc<AtomicBool>,
+    quotes: Arc<Mutex<Quotes>>,
+}
 
 impl Share {
     /// A row has ended.
     pub(super) fn renew(&self) {
-        self.0.store(ROW_BYTES_MAX, Ordering::Relaxed);
+        self.left.store(ROW_BYTES_MAX, Ordering::Relaxed);
+    }
+
+    /// The file has ended, and a quote is open: the line where its record began.
+    pub(super) fn open_quote(&self) -> Option<u64> {
+        let quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.ended.load(Ordering::Relaxed) && quotes.place == Place::Quoted).then_some(quotes.began)
+    }
+
+    /// How many lines were read.
+    pub(super) fn lines(&self) -> u64 {
+        self.quotes.lock().unwrap_or_else(PoisonError::into_inner).lines()
     }
 }
 
 /// The reader.
 pub(super) struct Limited {
     inner: Box<dyn Read + Send>,
-    left: Share,
+    share: Share,
 }
 
 impl Limited {
     pub(super) fn new(inner: Box<dyn Read + Send>) -> (Limited, Share) {
-        let left = Share(Arc::new(AtomicU64::new(ROW_BYTES_MAX)));
-        (Limited { inner, left: left.clone() }, left)
+        let share = Share {
+            left: Arc::new(AtomicU64::new(ROW_BYTES_MAX)),
+            ended: Arc::default(),
+            quotes: Arc::default(),
+        };
+        (Limited { inner, share: share.clone() }, share)
     }
 }
 
 impl Read for Limited {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.left.0.load(Ordering::Relaxed);
+        let left = self.share.left.load(Ordering::Relaxed);
         if left == 0 {
             return Err(io::Error::other(format!(
                 "a row is longer than {ROW_BYTES_MAX} bytes; is a quotation mark missing?"
             )));
         }
         let read = self.inner.read(into)?;
+        if read == 0 && !into.is_empty() {
+            self.share.ended.store(true, Ordering::Relaxed);
+        }
+        let bytes = into.get(..read).unwrap_or_default();
+        self.share.quotes.lock().unwrap_or_else(PoisonError::into_inner).see(bytes);
         let taken = u64::try_from(read).unwrap_or(u64::MAX);
-        self.left.0.store(left.saturating_sub(taken), Ordering::Relaxed);
+        self.share.left.store(left.saturating_sub(taken), Ordering::Relaxed);
         Ok(read)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    RecordStart,
+    FieldStart,
+    Bare,
+    Quoted,
+    /// After a quote within a quoted field: its end, or the first of two.
+    Closing,
+}
+
+/// Where in a CSV file a reader is. A quote begins a quoted field only at the field's start.
+#[derive(Debug, Default)]
+struct Quotes {
+    place: Place,
+    /// How many bytes and line feeds there were.
+    bytes: u64,
+    feeds: u64,
+    last: u8,
+    /// The line where the record began.
+    began: u64,
+}
+
+impl Quotes {
+    fn see(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            // A byte order mark is no part of the first field.
+            let mark = b"\xef\xbb\xbf";
+            let marked = usize::try_from(self.bytes).ok().and_then(|at| mark.get(at)) == Some(&byte);
+            if !(marked && self.place == Place::RecordStart) {
+                self.step(byte);
+            }
+            self.bytes += 1;
+            self.feeds += u64::from(byte == b'\n');
+            self.last = byte;
+        }
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.place == Place::RecordStart && !matches!(byte, b'\r' | b'\n') {
+            self.began = self.feeds + 1;
+            self.place = Place::FieldStart;
+        }
+        self.place = match (self.place, byte) {
+            (Place::Quoted, b'"') => Place::Closing,
+            (Place::FieldStart | Place::Closing, b'"') | (Place::Quoted, _) => Place::Quoted,
+            (_, b'\r' | b'\n') => Place::RecordStart,
+            (_, b',') => Place::FieldStart,
+            (Place::RecordStart | Place::FieldStart | Place::Bare | Place::Closing, _) => Place::Bare,
+        };
+    }
+
+    fn lines(&self) -> u64 {
+        self.feeds + u64::from(self.bytes > 0 && self.last != b'\n')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_quote_is_told_with_the_line_where_its_record_began() {
+        for (text, open) in [
+            ("id\n1\n", None),
+            ("id\n\"1\"\n", None),
+            ("id\n\"1\n", Some(2)),
+            ("id\n\"1\"\"\n2\n", Some(2)),
+            ("id,b\r\n\r\n1,\"x\r\n2,y\r\n", Some(3)),
+            ("id\n1\"\n", None),
+            ("id\n\"a\"b\"\n", None),
+            ("\u{feff}\"id\n", Some(1)),
+            ("id\n\"", Some(2)),
+        ] {
+            let (mut reader, share) = Limited::new(Box::new(io::Cursor::new(text)));
+            let mut small = [0; 3];
+            while reader.read(&mut small).unwrap() > 0 {
+                assert_eq!(share.open_quote(), None, "the file has not ended");
+            }
+            assert_eq!(share.open_quote(), open, "{text:?}");
+            assert_eq!(share.lines(), text.lines().count() as u64, "{text:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod send;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::sync::atomic::Ordering;
 
 use clap::{Args, ValueEnum};
 use tokio::sync::mpsc;
@@ -52,7 +53,7 @@ pub(super) struct Import {
     #[arg(long, value_name = "ID")]
     operation_id: Option<String>,
     /// Go on at this line of the file, where an import was broken off
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     from_line: u64,
     /// Read and check the file, and store nothing; no server is needed
     #[arg(long)]
@@ -78,7 +79,8 @@ impl Import {
             source: self.source.clone().unwrap_or_default(),
         };
         let rows = Rows::new(format, input, defaults, self.from_line)
-            .map_err(|error| Problem::failed(format!("{}: {error}", clean(&self.file))))?;
+            .map_err(|error| Problem { text: format!("{}: {}", clean(&self.file), error.text), ..error })?;
+        let spanning = rows.spanning();
         let (found, finds) = mpsc::channel(READ_AHEAD);
         // Reading a file blocks.
         let reader = tokio::task::spawn_blocking(move || read(rows, &found));
@@ -89,12 +91,20 @@ impl Import {
             client.screen.aside(&format!("operation id: {}", clean(&operation_id)));
             send::send(client, &operation_id, &self.reason, finds, size).await
         };
-        let tally = match done {
+        let mut tally = match done {
             Ok(tally) => tally,
             Err(broken) => return Err(resumable(broken, &operation_id)),
         };
         let _ended = reader.await;
+        tally.spanning = spanning.load(Ordering::Relaxed);
         tally.tell(client, &operation_id, self.dry_run)?;
+        if let Some(why) = tally.broken {
+            if why.starts_with("--from-line") {
+                return Err(Problem::usage(why));
+            }
+            let next = "mend the file, and import it again: what is stored is not changed";
+            return Err(Problem::new(Exit::Partly, format!("{}: {why}", clean(&self.file))).next(next));
+        }
         Ok(if tally.bad == 0 && tally.rejected == 0 { Exit::Done } else { Exit::Partly })
     }
 

@@ -62,6 +62,12 @@ impl Row {
     /// The entry that it makes.
     pub(super) fn entry(self, defaults: &Defaults) -> Result<ImportedEntry, String> {
         let or = |given: Option<String>, default: &str, name: &str| match given {
+            Some(given) if given.contains(['\n', '\r']) => {
+                Err(format!("{name}: has a line break in it; is a quotation mark missing?"))
+            }
+            Some(given) if given.chars().any(char::is_control) => {
+                Err(format!("{name}: has a control character in it"))
+            }
             Some(given) if !given.is_empty() => Ok(given),
             Some(_) | None if !default.is_empty() => Ok(default.to_owned()),
             Some(_) | None => Err(format!("{name}: is missing")),
@@ -95,14 +101,14 @@ const MILLIS_FROM: i64 = 100_000_000_000;
 
 fn instant(value: &Instant) -> Result<Option<Timestamp>, String> {
     let text = match value {
-        Instant::Number(number) => return Ok(Some(unix(*number))),
+        Instant::Number(number) => return unix(*number).map(Some),
         Instant::Text(text) => text.trim(),
     };
     if text.is_empty() {
         return Ok(None);
     }
     if let Ok(number) = text.parse() {
-        return Ok(Some(unix(number)));
+        return unix(number).map(Some);
     }
     let wrong = || {
         let text = clean(text);
@@ -117,12 +123,30 @@ fn instant(value: &Instant) -> Result<Option<Timestamp>, String> {
     text.parse().map(Some).map_err(|_| wrong())
 }
 
-fn unix(number: i64) -> Timestamp {
-    if number.abs() < MILLIS_FROM {
-        return Timestamp { seconds: number, nanos: 0 };
+/// The years that a number can mean: 2000 up to, and without, 2100.
+const YEARS: std::ops::Range<i64> = 946_684_800..4_102_444_800;
+
+fn unix(number: i64) -> Result<Timestamp, String> {
+    let millis = number.checked_abs().is_none_or(|number| number >= MILLIS_FROM);
+    let seconds = if millis { number.div_euclid(1_000) } else { number };
+    if !YEARS.contains(&seconds) {
+        return Err(format!("completed_at: {number} {}", implausible(number)));
     }
-    let nanos = i32::try_from(number.rem_euclid(1_000)).unwrap_or(0) * 1_000_000;
-    Timestamp { seconds: number.div_euclid(1_000), nanos }
+    let nanos = if millis { i32::try_from(number.rem_euclid(1_000)).unwrap_or(0) * 1_000_000 } else { 0 };
+    Ok(Timestamp { seconds, nanos })
+}
+
+/// What a number most likely is that lies in no year of ours.
+fn implausible(number: i64) -> String {
+    let likely = match number {
+        // As dates are written without their hyphens.
+        19_000_101..=21_991_231 => "is it a date? Write 2026-03-01T12:00:00Z",
+        _ if YEARS.contains(&number.div_euclid(1_000_000)) => "is it in microseconds?",
+        _ if YEARS.contains(&number.div_euclid(1_000_000_000)) => "is it in nanoseconds?",
+        20_000_101_000_000..=20_991_231_235_959 => "is it a date and time? Write 2026-03-01T12:00:00Z",
+        _ => "is it Unix time?",
+    };
+    format!("is neither in seconds nor in milliseconds an instant from 2000 to 2099; {likely}")
 }
 
 #[cfg(test)]
@@ -151,6 +175,25 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_no_likely_instant_is_refused() {
+        for (number, says) in [
+            ("20261120", "is it a date?"),
+            ("1780000000000000", "microseconds"),
+            ("1780000000000000000", "nanoseconds"),
+            ("20261120101500", "a date and time"),
+            ("0", "is it Unix time?"),
+            ("-9223372036854775808", "is it Unix time?"),
+        ] {
+            let error = at(number).unwrap_err();
+            assert!(
+                error.starts_with(&format!("completed_at: {number} ")) && error.contains(says),
+                "{error}"
+            );
+        }
+        assert_eq!(at("946684800").unwrap(), "2000-01-01T00:00:00Z");
+    }
+
+    #[test]
     fn a_row_says_which_field_is_wrong() {
         let defaults = Defaults { consumer: "c".into(), source: String::new() };
         let row = |text: &str| serde_json::from_str::<Row>(text).unwrap().entry(&defaults);
@@ -162,6 +205,8 @@ mod tests {
         for (text, says) in [
             (r#"{"id": "1"}"#, "source: is missing"),
             (r#"{"source": "s"}"#, "id: is missing"),
+            (r#"{"source": "a\nb", "id": "1"}"#, "source: has a line break"),
+            (r#"{"source": "s", "id": "a\u0007"}"#, "id: has a control character"),
             (r#"{"source": "s", "id": "1", "result_base64": "!"}"#, "result_base64"),
             (r#"{"source": "s", "id": "1", "fingerprint_hex": "0"}"#, "fingerprint_hex"),
             (r#"{"source": "s", "id": "1", "result": "a", "result_base64": "YQ=="}"#, "only one"),

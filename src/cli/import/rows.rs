@@ -1,12 +1,15 @@
 //! The rows of a file, one after the other, each with its line.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use prost::Message as _;
 
 use super::limited::{Limited, ROW_BYTES_MAX, Share};
 use super::row::{COLUMNS, Defaults, Row};
 use super::{Format, chunk};
+use crate::cli::problem::Problem;
 use crate::cli::text::clean;
 use crate::rpc::proto::ImportedEntry;
 
@@ -32,6 +35,7 @@ pub(super) struct Rows {
     from_line: u64,
     line: u64,
     position: u64,
+    spanning: Arc<AtomicU64>,
     ended: bool,
 }
 
@@ -41,21 +45,31 @@ impl Rows {
         input: Box<dyn std::io::Read + Send>,
         defaults: Defaults,
         from_line: u64,
-    ) -> Result<Rows, String> {
+    ) -> Result<Rows, Problem> {
         let (limited, share) = Limited::new(input);
         let input = match format {
             Format::Jsonl => Input::Jsonl(BufReader::new(limited), share),
             Format::Csv => {
                 let mut reader = csv::ReaderBuilder::new().from_reader(limited);
-                let header = reader.headers().map_err(|error| format!("line 1: {error}"))?;
+                let header = reader.headers();
+                let header = header.map_err(|error| Problem::failed(format!("line 1: {error}")))?.clone();
+                if let Some(line) = share.open_quote() {
+                    return Err(Problem::failed(open_quote(line)));
+                }
                 // A byte order mark is no part of a name.
                 let names: Vec<String> =
                     header.iter().map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
-                check(&names)?;
+                check(&names).map_err(Problem::failed)?;
+                complete(&names, &defaults)?;
                 Input::Csv(Box::new(reader), names, share)
             }
         };
-        Ok(Rows { input, defaults, from_line, line: 0, position: 0, ended: false })
+        Ok(Rows { input, defaults, from_line, line: 0, position: 0, spanning: Arc::default(), ended: false })
+    }
+
+    /// How many rows had a field with a line break in it, as of now.
+    pub(super) fn spanning(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.spanning)
     }
 
     /// The next row as it was read; none at the end.
@@ -64,11 +78,21 @@ impl Rows {
             Input::Csv(reader, names, share) => {
                 share.renew();
                 let mut record = csv::StringRecord::new();
-                match reader.read_record(&mut record) {
+                let read = reader.read_record(&mut record);
+                // Whatever it seems to hold: the rows after it are in it.
+                if let Some(line) = share.open_quote() {
+                    return Some(Err(Next::Broken(open_quote(line))));
+                }
+                match read {
                     Ok(false) => None,
                     Ok(true) => {
                         self.line = record.position().map_or(self.line, csv::Position::line);
                         self.position = reader.position().byte();
+                        if self.line >= self.from_line
+                            && record.iter().any(|field| field.contains(['\n', '\r']))
+                        {
+                            self.spanning.fetch_add(1, Ordering::Relaxed);
+                        }
                         let mut row = Row::default();
                         names.iter().zip(&record).for_each(|(name, value)| row.set(name, value));
                         Some(Ok(row))
@@ -111,6 +135,20 @@ impl Rows {
     }
 }
 
+impl Rows {
+    /// There is no such line to go on from; the one after the last is where a whole file was read.
+    fn beyond(&self) -> Option<Next> {
+        let (Input::Csv(_, _, share) | Input::Jsonl(_, share)) = &self.input;
+        let lines = share.lines();
+        (self.from_line > lines.saturating_add(1)).then(|| {
+            Next::Broken(format!(
+                "--from-line {} is beyond the end: the file has {lines} lines",
+                self.from_line
+            ))
+        })
+    }
+}
+
 impl Iterator for Rows {
     type Item = Next;
 
@@ -119,7 +157,7 @@ impl Iterator for Rows {
             let next = match self.read() {
                 None => {
                     self.ended = true;
-                    return None;
+                    return self.beyond();
                 }
                 Some(Ok(row)) if self.line >= self.from_line => match row.entry(&self.defaults) {
                     Ok(entry) if entry.encoded_len() > chunk::BYTES_MAX => {
@@ -141,6 +179,23 @@ impl Iterator for Rows {
         }
         None
     }
+}
+
+fn open_quote(line: u64) -> String {
+    format!(
+        "line {line}: a quotation mark opens in the record that begins here and is never closed; nothing of it \
+         was taken"
+    )
+}
+
+/// What no row can name is named by a flag.
+fn complete(names: &[String], defaults: &Defaults) -> Result<(), Problem> {
+    for (column, default) in [("consumer", &defaults.consumer), ("source", &defaults.source)] {
+        if default.is_empty() && !names.iter().any(|name| name == column) {
+            return Err(Problem::usage(format!("--{column}: name it; the file has no column {column}")));
+        }
+    }
+    Ok(())
 }
 
 fn check(names: &[String]) -> Result<(), String> {
@@ -169,7 +224,7 @@ mod tests {
         let input = Box::new(std::io::Cursor::new(text.to_owned().into_bytes()));
         let rows = match Rows::new(format, input, defaults, from_line) {
             Ok(rows) => rows,
-            Err(error) => return vec![error],
+            Err(error) => return vec![error.text],
         };
         rows.map(|next| match next {
             Next::Row(line, _, entry) => format!("{line} {}", entry.key.unwrap().id),
@@ -183,11 +238,44 @@ mod tests {
     fn csv_rows_have_their_lines() {
         let text = "\u{feff}id,completed_at\n1,\n\"2\n2\",\n3,soon\n4\n5,1780000000\n";
         let found = read(Format::Csv, text, 1);
-        assert_eq!(&found[..2], ["2 1", "3 2\n2"]);
+        assert_eq!(found[0], "2 1");
+        assert!(found[1].starts_with("3! id: ") && found[1].contains("quotation mark"), "{found:?}");
         assert!(found[2].starts_with("5! completed_at"), "{found:?}");
         assert!(found[3].starts_with("6! "), "{found:?}");
         assert_eq!(found[4], "7 5");
         assert_eq!(read(Format::Csv, text, 7), ["7 5"]);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_an_error() {
+        for rows in ["\"2,\n3,\n4,\n", "2,\"\n3,\n4,\n", "\"2\n3\n", "\"2"] {
+            let found = read(Format::Csv, &format!("id,result\n1,\n{rows}"), 1);
+            assert_eq!(found[0], "2 1");
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert!(found[1].starts_with("!! line 3: a quotation mark opens"), "{found:?}");
+        }
+        assert!(read(Format::Csv, "\"id\n1\n", 1)[0].starts_with("line 1: a quotation mark"));
+        assert_eq!(read(Format::Csv, "id,result\n1,\"a\nb\"\n2,\"c\"", 1), ["2 1", "4 2"]);
+    }
+
+    #[test]
+    fn a_line_beyond_the_end_is_an_error() {
+        assert_eq!(read(Format::Csv, "id\n1\n2\n", 3), ["3 2"]);
+        assert!(read(Format::Csv, "id\n1\n2\n", 4).is_empty(), "all was read");
+        for (format, text) in [(Format::Csv, "id\n1\n2\n"), (Format::Jsonl, "{}\n{}\n{}")] {
+            let found = read(format, text, 5);
+            assert_eq!(found, ["!! --from-line 5 is beyond the end: the file has 3 lines"]);
+        }
+    }
+
+    #[test]
+    fn what_no_row_names_is_missed_at_once() {
+        let rows = |text: &'static str| {
+            Rows::new(Format::Csv, Box::new(std::io::Cursor::new(text)), Defaults::default(), 1).err()
+        };
+        assert!(rows("id,source\n").unwrap().text.starts_with("--consumer: "));
+        assert!(rows("id,consumer\n").unwrap().text.starts_with("--source: "));
+        assert!(rows("id,source,consumer\n").is_none());
     }
 
     #[test]

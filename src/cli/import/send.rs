@@ -30,7 +30,16 @@ pub(super) struct Tally {
     over: i64,
     pub(super) rejected: u64,
     pub(super) bad: u64,
+    /// The first of the lines whose message had a row that is too old, and the last of them.
+    old: Option<(u64, u64)>,
+    /// How many rows had a field with a line break in it.
+    pub(super) spanning: u64,
+    /// Why the file could not be read to its end.
+    pub(super) broken: Option<String>,
 }
+
+/// How many bad rows are printed.
+const BAD_MAX: u64 = 20;
 
 /// Why it ended early, and the line to go on from, if anything may be stored.
 pub(super) struct Broken {
@@ -47,6 +56,23 @@ impl From<Problem> for Broken {
 impl Tally {
     pub(super) fn tell(&self, client: &Client, operation_id: &str, dry_run: bool) -> Result<(), Problem> {
         let screen = client.screen;
+        if self.bad > BAD_MAX {
+            screen.aside(&format!("… and {} more bad rows", self.bad - BAD_MAX));
+        }
+        if self.spanning > 0 {
+            screen.note(&format!(
+                "{} rows go over several lines: if they should not, a quotation mark is missing",
+                self.spanning
+            ));
+        }
+        if let Some((first, last)) = self.old {
+            let lines = if first == last {
+                format!("on line {first}")
+            } else {
+                format!("within lines {first} to {last}")
+            };
+            screen.note(&format!("too old to keep: {}, the first {lines}; its retention is over", self.over));
+        }
         if screen.json() {
             let told = serde_json::json!({
                 "operationId": if dry_run { "" } else { operation_id },
@@ -57,6 +83,8 @@ impl Tally {
                 "retentionOver": self.over,
                 "rejected": self.rejected,
                 "badRows": self.bad,
+                "rowsOverSeveralLines": self.spanning,
+                "complete": self.broken.is_none(),
             });
             return screen.line(&told.to_string());
         }
@@ -74,7 +102,9 @@ impl Tally {
 
     fn bad(&mut self, client: &Client, line: u64, why: &str) {
         self.bad += 1;
-        client.screen.aside(&format!("line {line}: {why}"));
+        if self.bad <= BAD_MAX {
+            client.screen.aside(&format!("line {line}: {why}"));
+        }
     }
 }
 
@@ -85,7 +115,7 @@ pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> 
         match found {
             Found::Chunk(chunk) => tally.rows += chunk.entries.len() as u64,
             Found::Bad(line, why) => tally.bad(client, line, &why),
-            Found::Broken(why) => return Err(Problem::failed(why).into()),
+            Found::Broken(why) => tally.broken = Some(why),
         }
     }
     Ok(tally)
@@ -148,6 +178,9 @@ pub(super) async fn send(
             tally.stored += answer.stored;
             tally.already += answer.already_completed;
             tally.over += answer.retention_over;
+            if answer.retention_over > 0 && tally.old.is_none() {
+                tally.old = lines.iter().copied().min().zip(lines.iter().copied().max());
+            }
             progress.say(|| rejections(client, &lines, &answer.rejections));
             tally.rejected += answer.rejections.len() as u64;
             let text = format!("{} rows done, up to line {}", tally.rows, lines.iter().max().unwrap_or(&0));
@@ -165,8 +198,7 @@ pub(super) async fn send(
     let shared = lock(&both);
     let line = shared.sent.front().map(|chunk| chunk.begin).or(answered);
     match (done, &shared.broken) {
-        (Ok(()), None) => Ok(tally),
-        (Ok(()), Some(why)) => Err(Problem::failed(why.clone()).into()),
+        (Ok(()), why) => Ok(Tally { broken: why.clone(), ..tally }),
         (Err(problem), _) => Err(Broken { problem, line }),
     }
 }

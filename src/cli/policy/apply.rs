@@ -19,7 +19,7 @@ use crate::rpc::proto;
 /// Which file, and how.
 #[derive(Args)]
 pub(in crate::cli) struct Apply {
-    /// The file: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` takes a policy back
+    /// The file, or - for standard input: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` takes a policy back
     #[arg(long, short, value_name = "FILE")]
     file: PathBuf,
     /// Why, for the audit and the history
@@ -74,7 +74,7 @@ impl Apply {
         let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
         if self.dry_run {
             if screen.json() {
-                screen.line(&told(&[], &names, true))?;
+                screen.line(&differences(&steps))?;
             } else {
                 screen
                     .line(&format!("dry run: {} policies would change; nothing was changed", steps.len()))?;
@@ -166,4 +166,19 @@ fn listed(names: &[&str]) -> String {
 
 fn told(changed: &[&str], left: &[&str], dry_run: bool) -> String {
     serde_json::json!({ "changed": changed, "notChanged": left, "dryRun": dry_run }).to_string()
+}
+
+/// A dry run for machines: what would become of which field.
+fn differences(steps: &[Step]) -> String {
+    let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
+    let fields = |what: &What| match what {
+        What::Delete => serde_json::json!({ "delete": true }),
+        What::Set(_, difference) => {
+            let one = |(field, old, new): &(&'static str, String, String)| serde_json::json!({ "field": field, "old": old, "new": new });
+            serde_json::json!({ "fields": difference.iter().map(one).collect::<Vec<_>>() })
+        }
+    };
+    let each: serde_json::Map<_, _> =
+        steps.iter().map(|step| (step.consumer.clone(), fields(&step.what))).collect();
+    serde_json::json!({ "changed": [], "notChanged": names, "dryRun": true, "differences": each }).to_string()
 }

@@ -1,6 +1,7 @@
 //! Policies in a YAML file. What is wrong is told with the path of the field and the line.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -15,21 +16,32 @@ const BYTES_MAX: u64 = 4 << 20;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    consumers: BTreeMap<String, Fields>,
+    #[serde(default)]
+    consumers: Option<BTreeMap<String, Fields>>,
 }
 
-/// The policies of a file by their consumers.
+/// The policies of a file, or of standard input as `-`, by their consumers.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Fields>, Problem> {
-    let wrong = |error: String| Problem::failed(format!("{}: {error}", path.display()));
-    let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if size > BYTES_MAX {
-        return Err(wrong(format!("has {size} bytes, must be at most {BYTES_MAX}")));
+    let wrong = |error: String| Problem::usage(format!("{}: {error}", path.display()));
+    let mut text = String::new();
+    let mut input: Box<dyn Read> = if path.as_os_str() == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?)
+    };
+    input.by_ref().take(BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(wrong(format!("is longer than {BYTES_MAX} bytes")));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     parse(&text).map_err(wrong)
 }
 
 fn parse(text: &str) -> Result<BTreeMap<String, Fields>, String> {
+    const NONE: &str = "names no consumer; for example `consumers: {payments: {lease: 2m}}`";
+    let said = |line: &str| !line.trim().is_empty() && !line.starts_with(['#', '-']);
+    if !text.lines().any(said) {
+        return Err(NONE.to_owned());
+    }
     let mut path = String::new();
     let parsed = serde_saphyr::with_deserializer_from_str(text, |yaml| {
         serde_path_to_error::deserialize::<_, File>(yaml).map_err(|error| {
@@ -44,9 +56,14 @@ fn parse(text: &str) -> Result<BTreeMap<String, Fields>, String> {
         let said = error.without_snippet().to_string();
         let said = said.lines().next().unwrap_or_default();
         let said = said.split_once(" at line ").map_or(said, |(said, _)| said);
-        clean(&format!("{line}{place}{said}"))
+        let example = example(&path).filter(|_| !said.contains("unknown field")).unwrap_or_default();
+        clean(&format!("{line}{place}{said}{example}"))
     })?;
-    for (consumer, fields) in &file.consumers {
+    let consumers = file.consumers.unwrap_or_default();
+    if consumers.is_empty() {
+        return Err(NONE.to_owned());
+    }
+    for (consumer, fields) in &consumers {
         match (fields.delete, fields.paths().is_empty()) {
             (true, false) => {
                 return Err(format!("consumers.{}: `delete` and fields exclude each other", clean(consumer)));
@@ -57,7 +74,29 @@ fn parse(text: &str) -> Result<BTreeMap<String, Fields>, String> {
             (true, true) | (false, false) => {}
         }
     }
-    Ok(file.consumers)
+    Ok(consumers)
+}
+
+/// How a field is written, by the last word of its path.
+fn example(path: &str) -> Option<String> {
+    let field = path.rsplit('.').next()?;
+    let value = match field {
+        "consumers" => "{payments: {lease: 2m}}",
+        "backoff" => "{initial: 5s, max: 10m}",
+        "max_attempts" | "claims_per_second" => "10",
+        "multiplier" => "2.0",
+        "jitter" => "0.2",
+        "disabled" | "delete" => "true",
+        "accepted_risk" => "\"why\"",
+        "lease" | "max_lease" | "max_hold" | "reclaim_grace" | "initial" | "max" => "2m",
+        "retention"
+        | "failed_retention"
+        | "abandoned_retention"
+        | "result_retention"
+        | "max_redelivery_window" => "7d",
+        _ => return None,
+    };
+    Some(format!("; for example `{field}: {value}`"))
 }
 
 #[cfg(test)]
@@ -66,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_file_states_fields_by_consumer() {
-        let text = "consumers:\n  payments:\n    lease: 2m\n    on_expiry: PARK_IF_STARTED\n    \
+        let text = "consumers:\n  payments:\n    lease: 2m\n    on_expiry: park_if_started\n    \
                     backoff: {initial: 5s, max: 10m}\n  old: {delete: true}\n";
         let policies = parse(text).unwrap();
         let paths = policies["payments"].paths();
@@ -87,7 +126,12 @@ mod tests {
             ("consumers:\n  pay: {}\n", &["consumers.pay", "states no field"]),
             ("consumers:\n  pay: {delete: true, lease: 1s}\n", &["consumers.pay", "exclude"]),
             ("consumers: [\n", &["line"]),
-            ("", &[]),
+            ("", &["names no consumer", "for example"]),
+            ("# nothing\n---\n", &["names no consumer"]),
+            ("consumers:\n", &["names no consumer"]),
+            ("consumers: {}\n", &["names no consumer"]),
+            ("consumers:\n  pay:\n    max_attempts: many\n", &["for example `max_attempts: 10`"]),
+            ("consumers:\n  pay:\n    backoff: 5s\n", &["for example `backoff: {initial: 5s"]),
         ] {
             let error = parse(text).unwrap_err();
             for word in says {

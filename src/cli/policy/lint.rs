@@ -10,6 +10,7 @@ use super::fields::Fields;
 use super::observed::{Observed, look};
 use super::{file, show, whole};
 use crate::cli::client::Client;
+use crate::cli::consumer::note_unknown;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, duration, exact};
@@ -79,6 +80,9 @@ impl Lint {
                 show::all(client, &mut admin).await?.into_iter().map(|policy| policy.consumer).collect()
             }
         };
+        if let Some(only) = &self.consumer {
+            note_unknown(client, &mut admin, only).await;
+        }
         let mut all = Vec::new();
         for consumer in consumers {
             let old = show::fetch(client, &mut admin, &consumer).await?.policy.unwrap_or_default();

@@ -7,6 +7,8 @@ use super::fields::Fields;
 use super::{show, whole};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
+use crate::cli::consumer;
+use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::repeat;
 use crate::cli::repeat::Known;
@@ -60,6 +62,9 @@ impl Set {
         if difference.is_empty() {
             screen.note("  no field changes");
         }
+        if found.source() == proto::PolicySource::Default {
+            consumer::note_unknown(client, &mut admin, &self.consumer).await;
+        }
         if self.dry_run {
             let violations = whole::violations(&new);
             if !violations.is_empty() {
@@ -69,7 +74,8 @@ impl Set {
                 )));
             }
             if screen.json() {
-                screen.message("ConsumerPolicy", &proto::ConsumerPolicy { policy: Some(new), ..found })?;
+                let found = proto::ConsumerPolicy { policy: Some(new), ..found };
+                screen.line(&marked("ConsumerPolicy", &found, true)?)?;
             } else {
                 screen.line("dry run: nothing was changed")?;
             }

@@ -126,10 +126,13 @@ impl History {
         let shown = versions.get(..limit.min(versions.len())).unwrap_or_default();
         if screen.json() {
             shown.iter().try_for_each(|version| screen.message("PolicyVersion", version))?;
-            return Ok(Exit::Done);
         }
         if shown.is_empty() {
             screen.note("nothing was ever set for this consumer");
+            return Ok(Exit::NotFound);
+        }
+        if screen.json() {
+            return Ok(Exit::Done);
         }
         for (at, version) in shown.iter().enumerate() {
             let date = version.created_at.as_ref().map_or_else(|| "-".to_owned(), when);

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use idempotency_ledger::rpc::proto::EntryState;
 
-use super::{ask, command, park, state};
+use super::{ask, command, in_doubt, on_a_terminal, park, state};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
 
 on_both_stores!(
     many_entries_are_redriven,
     a_redrive_of_many_is_confirmed,
+    what_may_have_had_its_effect_is_counted,
     a_redrive_that_breaks_off_says_how_to_go_on,
     a_watched_summary_ends_on_an_interrupt,
 );
@@ -25,10 +26,12 @@ async fn many_entries_are_redriven(kind: Kind) {
     }
     let dry = ask(&server, &[&MANY[..], &["--dry-run"]].concat()).await;
     let dry = dry.is(0, "dry run: 3 would be redriven, 0 refused\n");
+    let told = ask(&server, &[&MANY[..], &["--dry-run", "--json"]].concat()).await.json();
+    assert!(told.iter().all(|one| one["dryRun"] == true), "{told:?}");
     assert!(dry.err.starts_with("operation id: "), "{dry:?}");
     assert_eq!(state(&server, "1").await, EntryState::Parked);
     let some = ask(&server, &[&MANY[..], &["--yes", "--max", "2", "--operation-id", "o1"]].concat()).await;
-    let some = some.is(0, "2 redriven, 0 refused\n");
+    let some = some.is(6, "2 redriven, 0 refused\n");
     assert_eq!(
         some.err,
         "operation id: o1\n--max 2 is reached; there may be more: start another operation\n"
@@ -39,7 +42,10 @@ async fn many_entries_are_redriven(kind: Kind) {
     let ids: Vec<String> = outcomes.map(|one| one["key"]["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids.len(), 1, "two were redriven before");
     assert_eq!(told.last().unwrap()["finished"], true);
-    ask(&server, &[&MANY[..], &["--yes"]].concat()).await.is(0, "0 redriven, 0 refused\n");
+    let none = ask(&server, &[&MANY[..], &["--yes"]].concat()).await.is(0, "0 redriven, 0 refused\n");
+    assert!(!none.err.contains("knows no consumer"), "{none:?}");
+    let nobody = ["entries", "redrive", "--consumer", "nobody", "--state", "PARKED", "--reason", "r", "-y"];
+    ask(&server, &nobody).await.says(0, &["note: the ledger knows no consumer of this name yet"]);
     server.stop().await;
 }
 
@@ -61,6 +67,27 @@ async fn a_redrive_of_many_is_confirmed(kind: Kind) {
     )
     .await
     .says(1, &["INVALID_FIELD", "filter.states"]);
+    server.stop().await;
+}
+
+async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    park(&server, "1", "x").await;
+    in_doubt(&server, "2").await;
+    let dry = ask(&server, &[&MANY[..], &["--dry-run"]].concat()).await;
+    dry.is(0, "dry run: 2 would be redriven, 0 refused; 1 of these may have had their effect\n");
+    let line = format!(
+        "{} entries redrive --consumer c --state PARKED --reason r --endpoint {}",
+        super::BINARY,
+        server.address()
+    );
+    let asked = on_a_terminal(line, "n\n").await;
+    asked.says(
+        2,
+        &["1 of these may have had their effect: a redrive", "Redrive 2 entries of c, 100 a second"],
+    );
+    let done = ask(&server, &[&MANY[..], &["--yes"]].concat()).await;
+    done.is(0, "2 redriven, 0 refused; 1 of these may have had their effect\n");
     server.stop().await;
 }
 
@@ -98,7 +125,11 @@ async fn a_redrive_that_breaks_off_says_how_to_go_on(kind: Kind) {
     // The same operation goes on, and does nothing twice.
     let server = TestServer::on(at, crate::harness::server::Setup::default()).await;
     let flags = ["--yes", "--rate", "1000", "--operation-id", "o 1"];
-    ask(&server, &[&MANY[..], &flags].concat()).await.is(0, "20 redriven, 0 refused\n");
+    let rest = ask(&server, &[&MANY[..], &flags].concat()).await.says(0, &[" redriven, 0 refused; "]);
+    let (now, before) = rest.out.split_once(" redriven, 0 refused; ").unwrap();
+    let (before, _) = before.split_once(" had been by this operation before\n").unwrap();
+    let (now, before): (u32, u32) = (now.parse().unwrap(), before.parse().unwrap());
+    assert!(before > 0 && now + before == 20, "{rest:?}");
     server.stop().await;
 }
 

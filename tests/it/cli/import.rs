@@ -18,6 +18,8 @@ on_both_stores!(
     an_entry_that_is_at_work_is_rejected_with_its_line,
     a_large_file_with_keys_twice_goes_through,
     an_import_that_breaks_off_says_where_to_go_on,
+    a_quote_that_is_never_closed_swallows_no_row,
+    rows_that_are_too_old_are_told,
 );
 
 const REASON: [&str; 6] = ["--consumer", "c", "--source", "tests", "--reason", "from the old table"];
@@ -34,7 +36,8 @@ async fn a_csv_file_is_imported(kind: Kind) {
     dry.is(0, "dry run: 4 rows would be sent, 0 are bad; nothing was stored\n");
     let done = ask(&server, &[&import[..], &["--operation-id", "i1"]].concat()).await;
     let done = done.is(0, "3 stored, 0 were completed already, 1 too old to keep, 0 rejected, 0 bad rows\n");
-    assert_eq!(done.err, "operation id: i1\n");
+    let old = "too old to keep: 1, the first within lines 2 to 5; its retention is over\n";
+    assert_eq!(done.err, format!("operation id: i1\n{old}"));
     assert_eq!(state(&server, "3").await, EntryState::Completed);
     let told = ask(&server, &["entries", "get", "c", "tests", "1", "--json"]).await.json().remove(0);
     assert_eq!(told["entry"]["fingerprint"], "AP8=");
@@ -129,6 +132,52 @@ async fn an_import_that_breaks_off_says_where_to_go_on(kind: Kind) {
     let rest = [&import[..], &["--from-line", "2"]].concat();
     ask_with(&server, &rest, text.as_bytes()).await.says(0, &["1200 stored, "]);
     server.stop().await;
+}
+
+async fn a_quote_that_is_never_closed_swallows_no_row(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let import = [&["entries", "import", "-", "--format", "csv"][..], &REASON].concat();
+    let text = b"id,result\n1,a\n2,\"b\n3,c\n4,d\n";
+    let says = ["-: line 3: a quotation mark opens in the record that begins here and is never closed"];
+    let dry = ask_with(&server, &[&import[..], &["--dry-run"]].concat(), text).await.says(6, &says);
+    assert_eq!(dry.out, "dry run: 1 rows would be sent, 0 are bad; nothing was stored\n");
+    let done = ask_with(&server, &import, text).await.says(6, &says);
+    assert!(done.out.starts_with("1 stored, 0 were completed already"), "{done:?}");
+    for (id, code) in [("1", 0), ("2", 3), ("3", 3), ("4", 3)] {
+        ask(&server, &["entries", "get", "c", "tests", id]).await.says(code, &[]);
+    }
+    let told = ask_with(&server, &[&import[..], &["--json"]].concat(), text).await;
+    assert_eq!((told.code, &told.json()[0]["complete"]), (6, &false.into()));
+    // One that is closed further down makes a row of several lines: told, and no key.
+    let done = ask_with(&server, &import, b"id,result\n5,\"a\nb\"\n\"6\n7\",c\n").await;
+    done.says(6, &["1 stored", "line 4: id: has a line break", "2 rows go over several lines"]);
+    server.stop().await;
+}
+
+async fn rows_that_are_too_old_are_told(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let import = [&["entries", "import", "-", "--format", "csv"][..], &REASON].concat();
+    let text = b"id,completed_at\n1,1779998400\n2,2020-01-01T00:00:00Z\n";
+    let done = ask_with(&server, &import, text).await;
+    done.says(0, &["1 stored", "1 too old to keep", "too old to keep: 1, the first within lines 2 to 3"]);
+    server.stop().await;
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_before_it_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("done.csv");
+    let dry = ["entries", "import", file.to_str().unwrap(), "--reason", "r", "--dry-run"];
+    fs::write(&file, "source,id\ns,1\ns,2\n").unwrap();
+    alone(&dry).says(2, &["--consumer: name it; the file has no column consumer"]);
+    let dry = [&dry[..], &["--consumer", "c"]].concat();
+    alone(&[&dry[..], &["--from-line", "0"]].concat()).says(2, &["--from-line"]);
+    alone(&[&dry[..], &["--from-line", "99"]].concat()).says(2, &["beyond the end: the file has 3 lines"]);
+    let mut text = "source,id,completed_at\n".to_owned();
+    (0..25).for_each(|id| writeln!(text, "s,{id},20261120").unwrap());
+    fs::write(&file, text).unwrap();
+    let bad = alone(&dry).says(6, &["line 2: completed_at: 20261120 is neither", "… and 5 more bad rows"]);
+    assert_eq!(bad.err.matches("is it a date?").count(), 20, "{bad:?}");
 }
 
 #[test]

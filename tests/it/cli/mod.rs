@@ -2,6 +2,7 @@
 //! refuses, and how it exits.
 
 mod bulk;
+mod doubt;
 mod entries;
 mod import;
 mod plain;
@@ -125,6 +126,41 @@ async fn park(server: &TestServer, id: &str, error: &str) {
         ..Default::default()
     };
     server.client.clone().fail(request).await.unwrap();
+}
+
+/// An entry that is parked after its holder had announced the effect.
+async fn in_doubt(server: &TestServer, id: &str) {
+    let token = take(server, id).await;
+    let mut client = server.client.clone();
+    let request =
+        proto::RenewRequest { key: key("c", id), token, effect_started: true, ..Default::default() };
+    client.renew(request).await.unwrap();
+    let request = proto::FailRequest {
+        key: key("c", id),
+        token,
+        kind: proto::FailureKind::Park.into(),
+        error: "timeout".into(),
+        ..Default::default()
+    };
+    client.fail(request).await.unwrap();
+}
+
+/// Runs a line for a shell on a terminal, which `script` lends, and types what it is told.
+async fn on_a_terminal(line: String, typed: &'static str) -> Ran {
+    let run = move || {
+        let mut child = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        ended(child.wait_with_output().unwrap())
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
 }
 
 async fn state(server: &TestServer, id: &str) -> proto::EntryState {

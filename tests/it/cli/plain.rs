@@ -48,6 +48,38 @@ fn completions_know_the_commands() {
     alone(&["completions", "cobol"]).says(2, &["cobol"]);
 }
 
+/// What bash offers for a line, by the script that we print.
+fn offered(line: &[&str]) -> Vec<String> {
+    let script = alone(&["completions", "bash"]).says(0, &[]).out;
+    let words = line.join(" ");
+    let (word, last) = (line.last().unwrap_or(&""), line.len() - 1);
+    let before = line.get(last - 1).unwrap_or(&"");
+    let text = format!(
+        "{script}\nCOMP_WORDS=({}); COMP_CWORD={last}; COMP_LINE='{words}'; COMP_POINT={}\n\
+         function=$(complete -p idempotency-ledger | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n\
+         $function idempotency-ledger '{word}' '{before}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+        line.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
+        words.len()
+    );
+    let said = std::process::Command::new("bash").args(["--norc", "-c", &text]).output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    String::from_utf8(said.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_each_word() {
+    let first = offered(&["idempotency-ledger", "ent"]);
+    assert_eq!(first, ["entries"]);
+    let commands = offered(&["idempotency-ledger", "entries", ""]);
+    for command in ["list", "get", "summary", "redrive", "park", "resolve", "delete", "import"] {
+        assert!(commands.iter().any(|one| one == command), "{commands:?}");
+    }
+    assert_eq!(offered(&["idempotency-ledger", "policy", "hi"]), ["history"]);
+    assert_eq!(offered(&["idempotency-ledger", "entries", "list", "--state", "P"]), ["PARKED"]);
+    assert_eq!(offered(&["idempotency-ledger", "entries", "redrive", "--drop"]), ["--drop-fingerprint"]);
+    assert_eq!(offered(&["idempotency-ledger", "audit", "list", "--color", "al"]), ["always"]);
+}
+
 #[test]
 fn help_tells_the_exit_codes_and_the_variables() {
     for group in ["entries", "policy", "audit", "retention"] {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use idempotency_ledger::domain::{Policy, Span};
 
-use super::{alone, ask, complete};
+use super::{alone, ask, ask_with, complete};
 use crate::harness::details::{claim, key};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -37,9 +37,12 @@ async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
     let dry = dry.is(0, "dry run: nothing was changed\n");
     let difference = "pay\n  lease: 30s → 2m\n  on_expiry: RECLAIM → PARK_IF_STARTED\n  \
                       backoff.max: 5m → 10m\n  disabled: false → true\n";
-    assert_eq!(dry.err, difference);
+    let note = "note: the ledger knows no consumer of this name yet\n";
+    assert_eq!(dry.err, format!("{difference}{note}"));
+    let told = ask(&server, &[&set[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
+    assert_eq!((&told["dryRun"], &told["policy"]["lease"]), (&true.into(), &"120s".into()));
     let done = ask(&server, &set).await.is(0, "pay: version 1 in force, from SET\n");
-    assert_eq!(done.err, difference);
+    assert_eq!(done.err, format!("{difference}{note}"));
     let listed = ask(&server, &["policy", "list"]).await.says(0, &[]);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert_eq!(
@@ -73,7 +76,12 @@ async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
     let never = ["policy", "delete", "never", "-y", "--reason", "r"];
     ask(&server, &never).await.says(3, &["POLICY_NOT_FOUND"]);
     ask(&server, &["policy", "history", "pay"]).await.says(0, &["deleted: the server's configuration"]);
-    ask(&server, &["policy", "history", "never"]).await.is(0, "");
+    ask(&server, &["policy", "history", "never"]).await.is(3, "");
+    ask(&server, &["policy", "lint", "--consumer", "never"])
+        .await
+        .says(0, &["knows no consumer of this name"]);
+    let known = ask(&server, &["policy", "lint", "--consumer", "filed"]).await.says(0, &[]);
+    assert!(!known.err.contains("note: "), "{known:?}");
     server.stop().await;
 }
 
@@ -126,12 +134,20 @@ async fn a_file_is_applied_once(kind: Kind) {
     let dry = ask(&server, &[&apply[..], &["--dry-run"]].concat()).await;
     let dry = dry.is(0, "dry run: 3 policies would change; nothing was changed\n");
     assert_eq!(dry.err, difference);
+    let told = ask(&server, &[&apply[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
+    let lease = serde_json::json!({ "field": "lease", "old": "30s", "new": "2m" });
+    assert_eq!((&told["dryRun"], &told["differences"]["payments"]["fields"][0]), (&true.into(), &lease));
+    assert_eq!(told["differences"]["old"]["delete"], true);
     ask(&server, &apply).await.says(2, &["not confirmed", "--yes"]);
     let done = ask(&server, &[&apply[..], &["--yes"]].concat()).await.is(0, "3 policies changed\n");
     assert!(done.err.starts_with(difference), "{done:?}");
     ask(&server, &apply).await.is(0, "nothing to change\n");
     let told = ask(&server, &[&apply[..], &["--json"]].concat()).await.json().remove(0);
     assert_eq!(told["changed"], serde_json::json!([]));
+    let piped = ["policy", "apply", "-f", "-", "--reason", "r", "--yes"];
+    let text = b"consumers: {mail: {on_expiry: park, max_attempts: 3}}";
+    ask_with(&server, &piped, text).await.is(0, "1 policies changed\n");
+    ask_with(&server, &piped, b"").await.says(2, &["names no consumer"]);
     ask(&server, &["policy", "get", "old"]).await.says(0, &["source                 DEFAULT"]);
     ask(&server, &["policy", "get", "other"]).await.says(0, &["lease                  1m"]);
     ask(&server, &["policy", "history", "mail"]).await.says(0, &["anonymous: ticket 4711"]);
@@ -140,24 +156,26 @@ async fn a_file_is_applied_once(kind: Kind) {
 
 async fn a_file_that_is_wrong_changes_nothing(kind: Kind) {
     let server = TestServer::start(kind).await;
-    for (text, says) in [
+    for (code, text, says) in [
         (
+            2,
             "consumers:\n  a: {lease: 1m}\n  b:\n    leese: 2m\n",
             &["line 4: consumers.b.leese: unknown field"][..],
         ),
         (
+            1,
             "consumers:\n  a: {lease: 1m}\n  b: {lease: 1ms, max_hold: 500d}\n",
             &["nothing was changed:\n", "\n  consumers.b.lease: is ", "\n  consumers.b.max_hold: is "],
         ),
-        ("consumers:\n  a: {lease: 1m}\n  \"\": {lease: 1m}\n", &["INVALID_FIELD", "consumer: is empty"]),
+        (1, "consumers:\n  a: {lease: 1m}\n  \"\": {lease: 1m}\n", &["INVALID_FIELD", "consumer: is empty"]),
     ] {
         let (_folder, path) = file(text);
         let apply = ["policy", "apply", "-f", path.to_str().unwrap(), "--reason", "r", "--yes"];
-        ask(&server, &apply).await.says(1, says);
+        ask(&server, &apply).await.says(code, says);
     }
     ask(&server, &["policy", "apply", "-f", "/no/such.yaml", "--reason", "r"])
         .await
-        .says(1, &["/no/such.yaml"]);
+        .says(2, &["/no/such.yaml"]);
     ask(&server, &["policy", "list"]).await.is(0, "");
     server.stop().await;
 }
