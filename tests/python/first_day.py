@@ -127,6 +127,7 @@ def comparable(text):
     """Without what differs from run to run: instants, ages, versions, the order of equal instants, widths."""
     text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "INSTANT", text)
     text = re.sub(r"\b(\d+(ms|[dhms])\b ?)+", "AGE ", text)
+    text = re.sub(r"\((in )?AGE ?(ago)?\)", "(AGE)", text)
     text = re.sub(r"order-\d{6}", "order-N", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "HASH", text)
     text = re.sub(r"~?\b\d[\d,]{3,}\b", "N", text)
