@@ -62,7 +62,7 @@ step_doc() {
 step_test() {
     need postgres
     if ! python3 -c 'import pty; pty.openpty()' 2>/dev/null; then
-        say "NOT CHECKED: the question at a terminal (this machine has no pseudo-terminals: is /dev/pts mounted?)"
+        say "NOT CHECKED: what the command line asks and shows at a terminal (this machine has no pseudo-terminals: is /dev/pts mounted?)"
         export LEDGER_TEST_NO_TERMINALS=1
     fi
     cargo test --locked --features crash-points

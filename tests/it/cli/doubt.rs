@@ -2,7 +2,7 @@
 
 use idempotency_ledger::rpc::proto::EntryState;
 
-use super::{alone, ask, complete, in_doubt, on_a_terminal, park, state};
+use super::{alone, ask, complete, in_doubt, no_terminals, on_a_terminal, park, state};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
 
@@ -12,6 +12,9 @@ const SECOND: &str =
     "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
 
 async fn a_redrive_in_doubt_is_confirmed(kind: Kind) {
+    if no_terminals() {
+        return;
+    }
     let server = TestServer::start(kind).await;
     for id in ["1", "2"] {
         in_doubt(&server, id).await;
@@ -46,6 +49,9 @@ async fn advice_is_to_find_out_first(kind: Kind) {
 }
 
 async fn advice_can_be_pasted(kind: Kind) {
+    if no_terminals() {
+        return;
+    }
     let server = TestServer::start(kind).await;
     let ids = ["--yes", "-1", "it's $(x) `y` \\", "a\u{200b}b\u{a0}", "*"];
     for id in ids {

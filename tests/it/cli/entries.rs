@@ -291,8 +291,7 @@ async fn an_unknown_outcome_is_found_out(kind: Kind) {
 }
 
 async fn a_person_at_a_terminal_is_asked(kind: Kind) {
-    // `tests/run` says so where a machine has none.
-    if std::env::var_os("LEDGER_TEST_NO_TERMINALS").is_some() {
+    if super::no_terminals() {
         return;
     }
     let server = TestServer::start(kind).await;

@@ -145,6 +145,11 @@ async fn in_doubt(server: &TestServer, id: &str) {
     client.fail(request).await.unwrap();
 }
 
+/// This machine has no terminals to lend: `tests/run` has found that out, and says what is not checked.
+fn no_terminals() -> bool {
+    std::env::var_os("LEDGER_TEST_NO_TERMINALS").is_some()
+}
+
 /// Runs a line for a shell on a terminal, which `script` lends, and types what it is told.
 async fn on_a_terminal(line: String, typed: &'static str) -> Ran {
     let run = move || {
