@@ -35,6 +35,7 @@ use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
 
 pub use fields::Limits;
+pub(crate) use policies::message as policy_message;
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]

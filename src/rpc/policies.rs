@@ -196,7 +196,8 @@ pub(super) fn version_in_force(policies: &Policies, consumer: &str) -> i32 {
     if policies.is_set(consumer) { policies.version(consumer) } else { 0 }
 }
 
-fn message(policy: &Policy) -> proto::Policy {
+/// A policy as messages have it.
+pub(crate) fn message(policy: &Policy) -> proto::Policy {
     proto::Policy {
         lease: Some(duration(policy.lease)),
         max_lease: Some(duration(policy.max_lease)),

@@ -15,7 +15,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, duration, exact};
 use crate::domain::{OnExpiry, Policy, Span};
-use crate::rpc::proto;
+use crate::rpc::{policy_message, proto};
 
 /// Of what.
 #[derive(Args)]
@@ -61,7 +61,7 @@ impl Lint {
     }
 
     fn offline(&self, wanted: &BTreeMap<String, Fields>) -> Vec<(String, proto::Policy, Option<Observed>)> {
-        let default = whole::message(&Policy::default());
+        let default = policy_message(&Policy::default());
         let asked = |consumer: &&String| self.consumer.as_ref().is_none_or(|only| only == *consumer);
         let stated = wanted.iter().filter(|(consumer, fields)| asked(consumer) && !fields.delete);
         stated.map(|(consumer, fields)| (consumer.clone(), whole::changed(&default, fields), None)).collect()
@@ -248,7 +248,7 @@ mod tests {
 
     fn fields(yaml: &str, observed: Option<Observed>) -> Vec<&'static str> {
         let fields: Fields = serde_saphyr::from_str(yaml).unwrap();
-        let policy = whole::changed(&whole::message(&Policy::default()), &fields);
+        let policy = whole::changed(&policy_message(&Policy::default()), &fields);
         check(&policy, observed.as_ref()).into_iter().map(|(field, _)| field).collect()
     }
 

@@ -7,7 +7,7 @@ use crate::cli::screen::{Screen, Tone};
 use crate::cli::text::{clean, exact};
 use crate::cli::words;
 use crate::domain::{Backoff, FingerprintMode, OnExpiry, Policy, Span};
-use crate::rpc::proto;
+use crate::rpc::{policy_message, proto};
 
 pub(super) fn on_expiry(value: proto::OnExpiry) -> OnExpiry {
     match value {
@@ -61,47 +61,9 @@ pub(super) fn of(policy: &proto::Policy) -> Policy {
     }
 }
 
-/// A policy as messages have it.
-pub(super) fn message(policy: &Policy) -> proto::Policy {
-    let time = |span: Span| Some(crate::cli::text::duration(span.to_std()));
-    proto::Policy {
-        lease: time(policy.lease),
-        max_lease: time(policy.max_lease),
-        max_hold: time(policy.max_hold),
-        reclaim_grace: time(policy.reclaim_grace),
-        on_expiry: match policy.on_expiry {
-            OnExpiry::Reclaim => proto::OnExpiry::Reclaim,
-            OnExpiry::Park => proto::OnExpiry::Park,
-            OnExpiry::ParkIfStarted => proto::OnExpiry::ParkIfStarted,
-        }
-        .into(),
-        max_attempts: Some(policy.max_attempts),
-        backoff: Some(proto::BackoffPolicy {
-            initial: time(policy.backoff.initial),
-            multiplier: Some(policy.backoff.multiplier),
-            max: time(policy.backoff.max),
-            jitter: Some(policy.backoff.jitter),
-        }),
-        retention: time(policy.retention),
-        failed_retention: time(policy.failed_retention),
-        abandoned_retention: time(policy.abandoned_retention),
-        result_retention: time(policy.result_retention),
-        max_redelivery_window: time(policy.max_redelivery_window),
-        accepted_risk: policy.accepted_risk.clone().unwrap_or_default(),
-        fingerprint: match policy.fingerprint {
-            FingerprintMode::Verify => proto::FingerprintMode::Verify,
-            FingerprintMode::Ignore => proto::FingerprintMode::Ignore,
-            FingerprintMode::Require => proto::FingerprintMode::Require,
-        }
-        .into(),
-        disabled: Some(policy.disabled),
-        claims_per_second: Some(policy.claims_per_second),
-    }
-}
-
 /// What a policy becomes by what is stated, as the server works it out.
 pub(super) fn changed(old: &proto::Policy, fields: &Fields) -> proto::Policy {
-    message(&fields.patch().onto(&of(old)))
+    policy_message(&fields.patch().onto(&of(old)))
 }
 
 /// What the server would refuse, each with its field.
@@ -174,14 +136,14 @@ mod tests {
 
     #[test]
     fn there_and_back_again_is_the_same_policy() {
-        let default = message(&Policy { claims_per_second: 5, ..Policy::default() });
-        assert_eq!(message(&of(&default)), default);
+        let default = policy_message(&Policy { claims_per_second: 5, ..Policy::default() });
+        assert_eq!(policy_message(&of(&default)), default);
         assert!(difference(&default, &default).is_empty() && violations(&default).is_empty());
     }
 
     #[test]
     fn a_change_tells_what_follows_from_it() {
-        let default = message(&Policy::default());
+        let default = policy_message(&Policy::default());
         let fields: Fields =
             serde_saphyr::from_str("{retention: 60d, backoff: {max: 10m}, claims_per_second: 9}").unwrap();
         let names: Vec<&str> =
@@ -199,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_the_server_would_refuse_is_known_before() {
-        let default = message(&Policy::default());
+        let default = policy_message(&Policy::default());
         let fields: Fields = serde_saphyr::from_str("{lease: 0s, max_redelivery_window: 14d}").unwrap();
         let found = violations(&changed(&default, &fields));
         assert!(found.iter().any(|one| one.starts_with("lease: ")), "{found:?}");
