@@ -97,28 +97,26 @@ pub(super) fn duration(value: std::time::Duration) -> Duration {
     }
 }
 
-/// A word of a shell's command, to be pasted: what can not be seen is written with its bytes.
+/// A word of a shell's command, to be pasted: what can not be seen is written with its bytes, in the way
+/// that every POSIX shell reads (`$'…'` is not: dash takes it literally).
 pub(super) fn quoted(word: &str) -> String {
     if !word.chars().any(hidden) {
         return shlex::try_quote(word).map_or_else(|_| clean(word), std::borrow::Cow::into_owned);
     }
-    let mut text = "$'".to_owned();
-    for c in word.chars() {
-        match c {
-            '\\' | '\'' => text.extend(['\\', c]),
-            '\n' => text.push_str("\\n"),
-            '\t' => text.push_str("\\t"),
-            '\r' => text.push_str("\\r"),
-            c if hidden(c) => {
-                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    let _written = write!(text, "\\x{byte:02x}");
-                }
+    // A substitution drops the line ends that end it: they stand behind it.
+    let body = word.trim_end_matches('\n');
+    let mut text = "\"$(printf %b '".to_owned();
+    for c in body.chars() {
+        // A `!` within double quotes would call up the history of bash.
+        if hidden(c) || matches!(c, '\\' | '\'' | '!') {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                let _written = write!(text, "\\0{byte:03o}");
             }
-            c => text.push(c),
+        } else {
+            text.push(c);
         }
     }
-    text.push('\'');
-    text
+    text + "')" + &word[body.len()..] + "\""
 }
 
 #[cfg(test)]
@@ -133,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_name_that_seems_another_is_quoted() {
-        for (text, shown) in [("a b", "a b"), ("a ", "'a '"), ("a\u{200b}", r"$'a\xe2\x80\x8b'")] {
+        let seen = [("a b", "a b"), ("a ", "'a '"), ("a\u{200b}", r#""$(printf %b 'a\0342\0200\0213')""#)];
+        for (text, shown) in seen {
             assert_eq!(name(text), shown);
         }
     }
@@ -167,14 +166,26 @@ mod tests {
     fn words_are_quoted_for_a_shell() {
         assert_eq!(quoted("order-1"), "order-1");
         assert_eq!(quoted("it's"), "\"it's\"");
-        assert_eq!(quoted("a\u{200b}b\n'\\\u{1b}f"), r"$'a\xe2\x80\x8bb\n\'\\\x1bf'");
-        // A shell reads the very word.
-        for word in
-            ["", "$(x)`y`", "a b", "!!", "it's \"so\"", "\u{a0}\u{ad}é", "-x\u{202e}\u{7f}1", "\t'\\n"]
-        {
+        let hidden = r#""$(printf %b 'a\0342\0200\0213b\0012\0047\0134\0033f')""#;
+        assert_eq!(quoted("a\u{200b}b\n'\\\u{1b}f"), hidden);
+        // Shells read the very word.
+        for word in [
+            "",
+            "$(x)`y`",
+            "a b",
+            "!!",
+            "it's \"so\"",
+            "\u{a0}\u{ad}é",
+            "-x\u{202e}\u{7f}1",
+            "\t'\\n",
+            "%s!\u{ad}\n\n",
+            "\n",
+        ] {
             let command = format!("printf %s {}", quoted(word));
-            let said = std::process::Command::new("bash").args(["-c", &command]).output().unwrap();
-            assert_eq!(String::from_utf8(said.stdout).unwrap(), word, "{command}");
+            for shell in ["sh", "bash"] {
+                let said = std::process::Command::new(shell).args(["-c", &command]).output().unwrap();
+                assert_eq!(String::from_utf8(said.stdout).unwrap(), word, "{shell}: {command}");
+            }
         }
     }
 }

@@ -156,6 +156,7 @@ async fn on_a_terminal(line: String, typed: &'static str) -> Ran {
         let mut child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
             .env_remove("NO_COLOR")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
