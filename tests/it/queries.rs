@@ -22,6 +22,7 @@ on_both_stores!(
     a_clock_that_was_set_back_hides_nothing,
     a_summary_counts_what_is_there,
     a_summary_pages_through_the_consumers,
+    lists_and_counts_wait_for_no_writer,
     malformed_queries_are_refused_by_field,
 );
 
@@ -461,6 +462,18 @@ async fn a_summary_pages_through_the_consumers(kind: Kind) {
         }
     }
     assert_eq!(seen, ["A", "a", "b", "c", "ä"], "by bytes");
+    server.stop().await;
+}
+
+async fn lists_and_counts_wait_for_no_writer(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    make(&mut server, "c", "1", Made::Parked).await;
+    let held = server.at.hold_writes().await;
+    assert_eq!(ids(&mut server, ask(filter(&[EntryState::Parked]), false, 10)).await, ["1"]);
+    let request = proto::SummarizeEntriesRequest::default();
+    let answer = server.admin.summarize_entries(request).await.unwrap().into_inner();
+    assert_eq!(answer.consumers[0].states[0].count, 1);
+    drop(held);
     server.stop().await;
 }
 

@@ -1,8 +1,9 @@
 //! The ledger in one `SQLite` file: the embedded default.
 //!
 //! One process owns the file, by a lock beside it; within it one connection serves all sessions,
-//! one transaction at a time. Each transaction runs in a task of its own, so that a caller that
-//! goes away can not leave one open.
+//! one transaction at a time; what may read much (lists, counts) has a second one, so that claims do
+//! not wait for it. Each transaction runs in a task of its own, so that a caller that goes away can
+//! not leave one open.
 
 mod audit;
 mod connect;
@@ -39,7 +40,8 @@ struct Shared {
     path: PathBuf,
     clock: Arc<dyn Clock>,
     mark: Mark,
-    connection: Mutex<Option<SqliteConnection>>,
+    writer: Mutex<Option<SqliteConnection>>,
+    reader: Mutex<Option<SqliteConnection>>,
     /// Held for as long as the store lives.
     _lock: std::fs::File,
 }
@@ -55,7 +57,8 @@ impl SqliteStore {
             path: path.to_owned(),
             clock,
             mark: Mark::default(),
-            connection: Mutex::new(None),
+            writer: Mutex::new(None),
+            reader: Mutex::new(None),
             _lock: lock,
         };
         Ok(SqliteStore { shared: Arc::new(shared) })
@@ -73,8 +76,9 @@ impl Store for SqliteStore {
     }
 
     async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
-        let mut session = SqliteSession { shared: Arc::clone(&self.shared) };
-        let reading = session.load(&[]).await?.reading;
+        let session = SqliteSession { shared: Arc::clone(&self.shared) };
+        let nothing: Work<()> = Box::new(|_, _| Box::pin(async { Ok(()) }));
+        let (reading, ()) = session.run(Purpose::Read, nothing).await?;
         self.shared.mark.0.fetch_max(reading.mark, std::sync::atomic::Ordering::SeqCst);
         Ok(Box::new(session))
     }
@@ -92,17 +96,41 @@ struct SqliteSession {
 type Work<T> =
     Box<dyn for<'c> FnOnce(&'c mut SqliteConnection, Reading) -> BoxFuture<'c, Result<T, StoreError>> + Send>;
 
+/// For what a transaction is begun, and so on which connection.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// Begun as a writer, so that what it has read still holds when it writes.
+    Write,
+    /// Sees one state of the file, while writers go on.
+    Read,
+}
+
 impl SqliteSession {
-    /// Runs one transaction, begun as a writer, in a task of its own.
     async fn transaction<T: Send + 'static>(&self, work: Work<T>) -> Result<(Reading, T), StoreError> {
+        self.run(Purpose::Write, work).await
+    }
+
+    async fn look<T: Send + 'static>(&self, work: Work<T>) -> Result<T, StoreError> {
+        Ok(self.run(Purpose::Read, work).await?.1)
+    }
+
+    /// Runs one transaction in a task of its own.
+    async fn run<T: Send + 'static>(
+        &self,
+        purpose: Purpose,
+        work: Work<T>,
+    ) -> Result<(Reading, T), StoreError> {
         let shared = Arc::clone(&self.shared);
         let task = tokio::spawn(async move {
-            let mut slot = shared.connection.lock().await;
+            let mut slot = match purpose {
+                Purpose::Write => shared.writer.lock().await,
+                Purpose::Read => shared.reader.lock().await,
+            };
             if slot.is_none() {
                 *slot = Some(connect::open(&shared.path).await?);
             }
             let done = match slot.as_mut() {
-                Some(connection) => shared.carry_out(connection, work).await,
+                Some(connection) => shared.carry_out(connection, purpose, work).await,
                 None => Err(StoreError::NotApplied(Fault::Unavailable("no connection".into()))),
             };
             // A full disk, say, ends a transaction behind the driver's back: after an error of
@@ -120,10 +148,14 @@ impl Shared {
     async fn carry_out<T>(
         &self,
         connection: &mut SqliteConnection,
+        purpose: Purpose,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
-        let mut transaction =
-            connection.begin_with("BEGIN IMMEDIATE").await.map_err(|error| of_sqlx(&error))?;
+        let begin = match purpose {
+            Purpose::Write => "BEGIN IMMEDIATE",
+            Purpose::Read => "BEGIN DEFERRED",
+        };
+        let mut transaction = connection.begin_with(begin).await.map_err(|error| of_sqlx(&error))?;
         let mark = self.mark.get();
         let meta =
             sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
@@ -235,21 +267,21 @@ impl Session for SqliteSession {
         let listing = listing.clone();
         let work: Work<Listed> =
             Box::new(move |connection, reading| Box::pin(queries::list(connection, reading, listing)));
-        Ok(self.transaction(work).await?.1)
+        self.look(work).await
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let after = after.to_owned();
         let work: Work<Vec<String>> =
             Box::new(move |connection, _| Box::pin(queries::names_of_consumers(connection, after, limit)));
-        Ok(self.transaction(work).await?.1)
+        self.look(work).await
     }
 
     async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
         let consumers = consumers.to_vec();
         let work: Work<Summary> =
             Box::new(move |connection, reading| Box::pin(queries::count(connection, reading, consumers)));
-        Ok(self.transaction(work).await?.1)
+        self.look(work).await
     }
 
     /// Nothing to do: here every claim is in that index from its first instant on.
@@ -361,7 +393,7 @@ impl Session for SqliteSession {
         let listing = listing.clone();
         let work: Work<Vec<AuditEvent>> =
             Box::new(move |connection, _| Box::pin(audit::list(connection, listing)));
-        Ok(self.transaction(work).await?.1)
+        self.look(work).await
     }
 
     async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {

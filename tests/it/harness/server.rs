@@ -110,12 +110,28 @@ impl TestStore {
             let statement = statement.replace("@entries", "ledger.entries");
             return postgres::shared().execute(database, &statement).await;
         }
-        let path = self.folder.path().join("ledger.db");
-        let url = format!("sqlite://{}", path.display());
-        let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let mut connection = self.sqlite().await;
         let statement = statement.replace("@entries", "entries");
         connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    async fn sqlite(&self) -> sqlx::SqliteConnection {
+        let path = self.folder.path().join("ledger.db");
+        sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap()
+    }
+
+    /// While what this returns lives, nobody can write an entry.
+    pub(crate) async fn hold_writes(&self) -> Box<dyn std::any::Any> {
+        if let Some(database) = &self.database {
+            let mut connection = postgres::shared().connect(database).await;
+            let statement = "BEGIN; LOCK TABLE ledger.entries IN SHARE ROW EXCLUSIVE MODE";
+            connection.execute(sqlx::raw_sql(statement)).await.unwrap();
+            return Box::new(connection);
+        }
+        let mut connection = self.sqlite().await;
+        connection.execute(sqlx::raw_sql("BEGIN IMMEDIATE")).await.unwrap();
+        Box::new(connection)
     }
 
     pub(crate) fn now(&self) -> StoreTime {
