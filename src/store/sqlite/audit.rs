@@ -1,7 +1,8 @@
 //! Operators' changes, each in one transaction with its audit event.
 
 use super::errors::of_sqlx;
-use super::{insert, number, purge, remember, replace, sql};
+use super::rows::{insert, number, remember, replace};
+use super::{purge, sql};
 use crate::domain::{Arrival, Span, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
 use crate::store::{

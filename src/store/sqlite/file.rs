@@ -1,0 +1,120 @@
+//! One file and its two connections: one for what may write, one for what may read much.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, Row as _};
+use tokio::sync::Mutex;
+
+use super::errors::{of_commit, of_sqlx};
+use super::{connect, sql};
+use crate::store::{Clock, Fault, Mark, Reading, StoreError};
+
+pub(super) struct SqliteFile {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    mark: Mark,
+    writer: Mutex<Option<SqliteConnection>>,
+    reader: Mutex<Option<SqliteConnection>>,
+    /// Held for as long as the store lives.
+    _lock: std::fs::File,
+}
+
+/// What happens within one transaction.
+pub(super) type Work<T> =
+    Box<dyn for<'c> FnOnce(&'c mut SqliteConnection, Reading) -> BoxFuture<'c, Result<T, StoreError>> + Send>;
+
+/// For what a transaction is begun, and so on which connection.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// Begun as a writer, so that what it has read still holds when it writes.
+    Write,
+    /// Sees one state of the file, while writers go on.
+    Look,
+}
+
+impl SqliteFile {
+    pub(super) fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteFile, String> {
+        Ok(SqliteFile {
+            path: path.to_owned(),
+            clock,
+            mark: Mark::default(),
+            writer: Mutex::new(None),
+            reader: Mutex::new(None),
+            _lock: connect::lock(path)?,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A transaction that may write; one at a time.
+    pub(super) async fn write<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: Work<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        self.run(Purpose::Write, work).await
+    }
+
+    /// A transaction that only reads; one at a time, beside the one that may write.
+    pub(super) async fn look<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: Work<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        self.run(Purpose::Look, work).await
+    }
+
+    /// In a task of its own, so that a caller that goes away can not leave a transaction open.
+    async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        work: Work<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        let file = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let mut slot = match purpose {
+                Purpose::Write => file.writer.lock().await,
+                Purpose::Look => file.reader.lock().await,
+            };
+            if slot.is_none() {
+                *slot = Some(connect::open(&file.path).await?);
+            }
+            let done = match slot.as_mut() {
+                Some(connection) => file.carry_out(connection, purpose, work).await,
+                None => Err(StoreError::NotApplied(Fault::Unavailable("no connection".into()))),
+            };
+            // A full disk, say, ends a transaction behind the driver's back: after an error of
+            // SQLite's nothing but a new connection is known to be clean.
+            if !matches!(done, Ok(_) | Err(StoreError::NotApplied(Fault::ClockBehind))) {
+                *slot = None;
+            }
+            done
+        });
+        task.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
+    }
+
+    async fn carry_out<T>(
+        &self,
+        connection: &mut SqliteConnection,
+        purpose: Purpose,
+        work: Work<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        let begin = match purpose {
+            Purpose::Write => "BEGIN IMMEDIATE",
+            Purpose::Look => "BEGIN DEFERRED",
+        };
+        let mut transaction = connection.begin_with(begin).await.map_err(|error| of_sqlx(&error))?;
+        let mark = self.mark.get();
+        let meta =
+            sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
+        let reading =
+            Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
+        self.mark.raise(&reading);
+        let done = work(&mut transaction, reading).await?;
+        transaction.commit().await.map_err(|error| of_commit(&error))?;
+        Ok((reading, done))
+    }
+}
