@@ -46,9 +46,10 @@ class Effects:
         self.done = collections.Counter()
         self.when = {}
 
-    def have(self, message):
+    def have(self, message, days_ago=0):
         self.done[message] += 1
-        self.when[message] = datetime.datetime.now(datetime.timezone.utc).isoformat()
+        when = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days_ago)
+        self.when[message] = when.isoformat()
 
     def export(self, folder):
         """As the recipes name the files."""
@@ -147,9 +148,11 @@ def dead_letters(day):
 def adoption(day):
     """A consumer that had its own table: nothing is processed again."""
     old, new = ids("old", 30), ids("new", 10)
-    for message in old:
-        day.effects.have(message)
+    for at, message in enumerate(old):
+        # Some are older than the retention that a consumer has by default.
+        day.effects.have(message, days_ago=at % 20)
     day.effects.export(day.folder)
+    day.step("adopt-policy")
     day.step("adopt-import")
     for message in ids("meanwhile", 5):
         day.effects.have(message)
@@ -223,26 +226,36 @@ def renamed(day):
     done, released, later = ids("renamed", 15), "renamed-released", ids("later", 5)
     for message in done:
         assert day.deliver(message) == "done"
+    # Some were done longer ago than the retention that a consumer has by default.
+    aged = ids("renamed-aged", 5)
+    for message in aged:
+        day.effects.have(message, days_ago=20)
+    day.effects.export(day.folder)
+    day.step("adopt-policy")
+    day.step("adopt-import")
     assert day.deliver(released, broken=True) == "failed"
     assert "COMPLETED" in day.step("rename-hold")
     assert day.deliver(later[0]) == "disabled"
+    day.step("rename-policy")
     day.step("rename-copy")
-    for message in done:
+    for message in done + aged:
         assert day.deliver(message, "billing") == "completed", message
     for message in [released, *later]:
         assert day.deliver(message, "billing") == "done", message
-    day.once([*done, released, *later])
+    day.once([*done, *aged, released, *later])
 
 
 def retired(day):
     """A retired consumer leaves nothing that waits for ever."""
-    parked = ids("retired", 4)
+    parked, abandoned, failed = ids("retired", 4), ids("abandoned", 2), ids("failed", 2)
     for _ in range(2):
         assert all(day.deliver(message, broken=True) == "failed" for message in parked)
     assert all(day.deliver(message) == "parked" for message in parked)
+    assert all(day.deliver(message, broken=True) == "failed" for message in failed)
+    assert all(day.deliver(message, complete=False) == "done" for message in abandoned)
     day.step("retire-hold")
     day.step("retire-resolve")
-    assert all(day.deliver(message) == "failed" for message in parked)
+    assert all(day.deliver(message) == "failed" for message in parked + abandoned + failed)
     day.step("retire-delete")
     wait_for("the policy is gone", lambda: day.deliver("unheard-of") == "done")
 
