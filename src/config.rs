@@ -15,6 +15,8 @@ use crate::rpc::{Limits, ServeOptions};
 
 /// Where the ledger lives when nothing else is said.
 pub const DATABASE_URL_DEFAULT: &str = "sqlite://data/ledger.db";
+/// For how long claims are granted by policies that can not be read anew; they are read once a second.
+const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 
 /// A duration as people write it: `500ms`, `30s`, `15m`, `24h`, `7d`.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -333,6 +335,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
             queue_max,
             batch_max,
             registered_only: settings.require_registration.unwrap_or(false),
+            policies_trusted_for: POLICIES_TRUSTED_FOR,
             sweep: SweepOptions {
                 every: sweep_every,
                 batch: sweep_batch,

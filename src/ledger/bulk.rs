@@ -14,6 +14,9 @@ use crate::store::{EntryFilter, Listing, Reading};
 
 /// How many entries one look brings.
 const PAGE: usize = 100;
+/// What other calls of the operation did is counted anew once this part of what was left is used up: often
+/// where the maximum is near, and seldom else.
+const RECOUNT_AFTER_PART: i64 = 10;
 /// How often the listener hears of it at least.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How many tidings may wait for the listener.
@@ -122,6 +125,7 @@ impl Ledger {
             ledger: self.clone(),
             began: began.map(|began| began.at),
             standing,
+            recount_at: redriven,
             progress: Progress { redriven, ..Progress::default() },
             told_at: Instant::now(),
             next_at: Instant::now(),
@@ -181,6 +185,8 @@ struct Run {
     /// How many entries stand in the states of the filter.
     standing: i64,
     progress: Progress,
+    /// How many have to be redriven before the next count of all.
+    recount_at: i64,
     told_at: Instant,
     next_at: Instant,
     tell: mpsc::Sender<Told>,
@@ -196,10 +202,13 @@ impl Run {
             // From here on the ages are instants.
             ages = Ages::default();
             listing = Listing { after: listed.next, ..carried_out };
-            if self.began.is_some() && !listed.entries.is_empty() {
+            if self.began.is_some() && !listed.entries.is_empty() && self.progress.redriven >= self.recount_at
+            {
                 // Another call of the operation may be at it too: what it did counts.
                 let done = self.ledger.inner.operator.begin(self.order.begin()).await?.done;
                 self.progress.redriven = done.max(self.progress.redriven);
+                let left = (self.order.maximum - self.progress.redriven).max(0);
+                self.recount_at = self.progress.redriven + left / RECOUNT_AFTER_PART;
             }
             for entry in &listed.entries {
                 if self.began.is_some_and(|began| entry.updated_at > began) {
@@ -287,7 +296,7 @@ impl Run {
             key: entry.key.clone(),
             state: entry.state,
             rejected,
-            effect_doubtful: entry.effect_doubtful(),
+            effect_doubtful: entry.effect_doubtful() || entry.unsettled(),
         });
         if self.progress.outcomes.len() >= PAGE || self.told_at.elapsed() >= TELL_EVERY {
             self.tell().await?;

@@ -55,6 +55,8 @@ pub struct LedgerOptions {
     pub batch_max: usize,
     /// Whether only consumers with a policy of their own are served.
     pub registered_only: bool,
+    /// For how long claims are granted by policies that could not be read anew.
+    pub policies_trusted_for: Duration,
     /// How the purge works.
     pub sweep: SweepOptions,
 }
@@ -127,7 +129,7 @@ impl Ledger {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
-            policies: Arc::new(Live::new(file, in_force)),
+            policies: Arc::new(Live::new(file, in_force, options.policies_trusted_for)),
             queue: Arc::new(Queue::new(options.queue_max)),
             clock: Arc::default(),
             store,
@@ -220,6 +222,13 @@ impl Ledger {
     fn admit(&self, key: &Key, command: &Command) -> Result<(), Rejection> {
         if !matches!(command, Command::Claim(_)) {
             return Ok(());
+        }
+        if !self.inner.policies.trusted() {
+            return Err(Rejection::new(
+                Reason::StoreUnavailable,
+                "the policies could not be read for too long, and may have changed since; nothing was changed: try \
+                 again later",
+            ));
         }
         if self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
             return Err(Rejection::new(

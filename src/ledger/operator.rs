@@ -2,18 +2,16 @@
 //! event or not at all.
 
 use std::sync::Arc;
-use std::time::Duration;
-
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::import::{self, Fates, ImportOrder};
-use super::jobs::{ANSWER_WITHIN, Reply, answer_change, answer_read, opened};
-use super::policies::{Live, Policies, load};
+use super::jobs::{Reply, answer_change, answer_read, opened};
+use super::policies::{Live, Policies};
 use super::policy::{self, PolicyOrder};
-use super::rt::{Instant, sleep, spawn, timeout};
-use super::{lost, store_unavailable};
+use super::rt::spawn;
+use super::{lost, store_unavailable, supervised};
 use crate::crash;
 use crate::domain::{
     Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
@@ -26,8 +24,6 @@ use crate::store::{
 
 /// How many changes may wait.
 const WAITING_MAX: usize = 64;
-/// How often each replica looks for policies that others have set.
-const RELOAD_EVERY: Duration = Duration::from_secs(2);
 /// The name in the audit of an operation on many entries; each of them has its own event besides.
 const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
 /// How often a change may lose against claims before it is refused.
@@ -48,6 +44,28 @@ pub struct Order {
     pub key: Key,
     /// What.
     pub change: Change,
+}
+
+impl Order {
+    /// Whether the event is of this very order, as far as the audit keeps it: not what the entry was then, nor
+    /// a result.
+    fn made(&self, event: &AuditEvent) -> bool {
+        let kept = event.after.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let kept: serde_json::Map<String, serde_json::Value> = kept.unwrap_or_default();
+        let same = self.kept().iter().all(|(name, value)| kept.is_empty() || kept.get(name) == Some(value));
+        same && event.key == Some(self.key.hash()) && event.action == action_word(&self.change.action)
+    }
+
+    /// What the audit keeps of the order beside what came out of it.
+    fn kept(&self) -> serde_json::Map<String, serde_json::Value> {
+        let mut kept = serde_json::Map::new();
+        kept.insert("force".into(), self.change.force.into());
+        kept.insert("evidence".into(), self.evidence.as_str().into());
+        if let Action::Redrive { drop_fingerprint, .. } = self.change.action {
+            kept.insert("drop_fingerprint".into(), drop_fingerprint.into());
+        }
+        kept
+    }
 }
 
 /// What became of it.
@@ -108,7 +126,9 @@ impl Operator {
         stop: CancellationToken,
     ) -> Operator {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
-        spawn(tasks, run(store, policies, waiting, stop));
+        let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
+        let work = move || run(Arc::clone(&store), Arc::clone(&policies), Arc::clone(&waiting), stop.clone());
+        spawn(tasks, supervised("the operators' task", work));
         Operator { jobs }
     }
 
@@ -182,29 +202,19 @@ impl Operator {
 async fn run(
     store: Arc<dyn Store>,
     policies: Arc<Live>,
-    mut waiting: mpsc::Receiver<Job>,
+    waiting: Arc<tokio::sync::Mutex<mpsc::Receiver<Job>>>,
     stop: CancellationToken,
 ) {
+    let mut waiting = waiting.lock().await;
     let mut session: Option<Box<dyn Session>> = None;
-    let mut reload_at = Instant::now() + RELOAD_EVERY;
     loop {
         let job = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = sleep(reload_at.saturating_duration_since(Instant::now())) => None,
             job = waiting.recv() => match job {
-                Some(job) => Some(job),
+                Some(job) => job,
                 None => return,
             },
-        };
-        let Some(job) = job else {
-            reload_at = Instant::now() + RELOAD_EVERY;
-            let work = async { reload(opened(&*store, &mut session).await?, &policies).await };
-            if !matches!(timeout(ANSWER_WITHIN, work).await, Ok(Ok(()))) {
-                tracing::debug!("the policies could not be read; those known stay in force");
-                session = None;
-            }
-            continue;
         };
         let broken = match job {
             Job::Change(order, reply) => {
@@ -231,10 +241,7 @@ async fn run(
                 answer_read(reply, work).await
             }
             Job::Policies(reply) => {
-                let work = async {
-                    reload(opened(&*store, &mut session).await?, &policies).await?;
-                    Ok(Ok(policies.current()))
-                };
+                let work = async { Ok(Ok(policies.refresh(opened(&*store, &mut session).await?).await?)) };
                 answer_read(reply, work).await
             }
             Job::Retention(due_max, reply) => {
@@ -254,12 +261,6 @@ async fn run(
             session = None;
         }
     }
-}
-
-/// Takes over what operators have set by way of other replicas.
-async fn reload(session: &mut dyn Session, policies: &Live) -> Result<(), StoreError> {
-    policies.replace(load(&policies.file, session).await?);
-    Ok(())
 }
 
 /// Writes down that an operation begins, or finds that it has.
@@ -395,7 +396,7 @@ async fn replay(
     order: &Order,
     event: &AuditEvent,
 ) -> Result<Result<Carried, Rejection>, StoreError> {
-    if event.key != Some(order.key.hash()) || event.action != action_word(&order.change.action) {
+    if !order.made(event) {
         return Ok(Err(used_before("request_id")));
     }
     Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried { reading, entry, replayed: true }))
@@ -445,8 +446,7 @@ fn summary(entry: &Entry, order: Option<&Order>) -> String {
         "effect_unknown": entry.effect_unknown,
     });
     if let (Some(order), Some(map)) = (order, summary.as_object_mut()) {
-        map.insert("force".into(), order.change.force.into());
-        map.insert("evidence".into(), order.evidence.as_str().into());
+        map.extend(order.kept());
     }
     summary.to_string()
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
+use super::rt::Instant;
 use crate::domain::{Policy, Span, StoreTime, raised_floor};
 use crate::store::{PolicyVersion, Remembered, Session, StoreError};
 
@@ -151,7 +153,7 @@ pub(super) fn in_force(
 }
 
 /// The policies in force, as the store has them now.
-pub(super) async fn load(file: &Policies, session: &mut dyn Session) -> Result<Policies, StoreError> {
+async fn load(file: &Policies, session: &mut dyn Session) -> Result<Policies, StoreError> {
     let set = session.policies().await?;
     let (_, remembered) = session.remembered().await?;
     Ok(file.with(&set).with_floors(&remembered))
@@ -160,27 +162,44 @@ pub(super) async fn load(file: &Policies, session: &mut dyn Session) -> Result<P
 /// The policies that this replica goes by, and those of its file, which are below them.
 pub(super) struct Live {
     pub(super) file: Policies,
-    current: RwLock<Arc<Policies>>,
+    current: RwLock<(Arc<Policies>, Instant)>,
+    /// One at a time reads them, so that an older reading never takes the place of a newer one.
+    refreshing: tokio::sync::Mutex<()>,
+    /// For how long they are good once they were read.
+    trusted_for: Duration,
 }
 
 impl Live {
-    pub(super) fn new(file: Policies, current: Policies) -> Live {
-        Live { file, current: RwLock::new(Arc::new(current)) }
+    pub(super) fn new(file: Policies, current: Policies, trusted_for: Duration) -> Live {
+        let current = RwLock::new((Arc::new(current), Instant::now()));
+        Live { file, current, refreshing: tokio::sync::Mutex::default(), trusted_for }
+    }
+
+    /// Takes over what the store has now, whichever replica it was set by.
+    pub(super) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Policies>, StoreError> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        let asked_at = Instant::now();
+        let policies = Arc::new(load(&self.file, session).await?);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = (Arc::clone(&policies), asked_at);
+        Ok(policies)
+    }
+
+    /// They were read not long ago. Else nobody knows whether a consumer has been put on hold since.
+    pub(super) fn trusted(&self) -> bool {
+        let asked_at = self.current.read().unwrap_or_else(PoisonError::into_inner).1;
+        asked_at.elapsed() < self.trusted_for
     }
 
     pub(super) fn current(&self) -> Arc<Policies> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).0)
     }
 
     pub(super) fn of(&self, consumer: &str) -> Arc<Policy> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).of(consumer)
+        self.current.read().unwrap_or_else(PoisonError::into_inner).0.of(consumer)
     }
 
     pub(super) fn registered(&self, consumer: &str) -> bool {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).registered(consumer)
-    }
-
-    pub(super) fn replace(&self, policies: Policies) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policies);
+        self.current.read().unwrap_or_else(PoisonError::into_inner).0.registered(consumer)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::policies::{Live, Policies, in_force, load};
+use super::policies::{Live, Policies, in_force};
 use crate::crash;
 use crate::domain::{Policy, PolicyPatch, Reason, Rejection, Violation};
 use crate::store::{AuditEvent, Fault, Outcome, PolicyVersion, Session, StoreError};
@@ -28,18 +28,28 @@ pub struct PolicyOrder {
     pub patch: Option<PolicyPatch>,
 }
 
+impl PolicyOrder {
+    /// Whether the event is of this very order: then its patch changes nothing of what came out.
+    fn made(&self, event: &AuditEvent) -> bool {
+        let came_out = event.after.as_deref().map(serde_json::from_str::<Policy>);
+        let same = match (&self.patch, came_out) {
+            (None, None) => true,
+            (Some(patch), Some(Ok(policy))) => patch.onto(&policy) == policy,
+            (Some(_), Some(Err(_)) | None) | (None, Some(_)) => false,
+        };
+        same && event.consumer == self.consumer && event.key.is_none() && event.action == action(self)
+    }
+}
+
 pub(super) async fn set(
     session: &mut dyn Session,
     live: &Live,
     order: &PolicyOrder,
 ) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
-        live.replace(load(&live.file, session).await?);
-        let current = live.current();
+        let current = live.refresh(session).await?;
         if let Some(event) = session.audited(&order.request_id).await? {
-            let same =
-                event.consumer == order.consumer && event.key.is_none() && event.action == action(order);
-            return Ok(if same { Ok((current, true)) } else { Err(used_before()) });
+            return Ok(if order.made(&event) { Ok((current, true)) } else { Err(used_before()) });
         }
         let next = match next(&current, order) {
             Ok(next) => next,
@@ -79,9 +89,8 @@ pub(super) async fn set(
                     "an operator changed a policy"
                 );
                 // It is done: whatever fails from here on, nobody may be told that it was not.
-                let now = load(&live.file, session).await;
-                live.replace(now.map_err(|error| StoreError::Unknown(error.to_string()))?);
-                return Ok(Ok((live.current(), false)));
+                let now = live.refresh(session).await;
+                return Ok(Ok((now.map_err(|error| StoreError::Unknown(error.to_string()))?, false)));
             }
             // Somebody came in between: look again.
             Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}

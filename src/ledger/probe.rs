@@ -1,4 +1,5 @@
-//! The probe of the store: a real write each second, with hysteresis.
+//! The probe of the store, each second: a real write, and the policies that other replicas have set. With
+//! hysteresis.
 
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
     if let Some(session) = session {
         let reading = session.beat().await?;
         shared.clock.note(&reading);
+        shared.policies.refresh(session.as_mut()).await?;
         if reading.behind() {
             tracing::error!(
                 behind_micros = reading.mark - reading.token_clock(),

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::jobs::{Reply, answer_read, opened};
 use super::policies::Live;
 use super::rt::spawn;
-use super::store_unavailable;
+use super::{store_unavailable, supervised};
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
 use crate::store::{EntryFilter, Found, Listed, Listing, Reading, Session, Store, StoreError, Summary};
 
@@ -75,7 +75,9 @@ impl Reader {
         stop: CancellationToken,
     ) -> Reader {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
-        spawn(tasks, run(store, policies, waiting, stop));
+        let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
+        let work = move || run(Arc::clone(&store), Arc::clone(&policies), Arc::clone(&waiting), stop.clone());
+        spawn(tasks, supervised("the reader", work));
         Reader { jobs }
     }
 
@@ -113,9 +115,10 @@ impl Reader {
 async fn run(
     store: Arc<dyn Store>,
     policies: Arc<Live>,
-    mut waiting: mpsc::Receiver<Job>,
+    waiting: Arc<tokio::sync::Mutex<mpsc::Receiver<Job>>>,
     stop: CancellationToken,
 ) {
+    let mut waiting = waiting.lock().await;
     let mut session: Option<Box<dyn Session>> = None;
     loop {
         let job = tokio::select! {

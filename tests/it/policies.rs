@@ -1,6 +1,7 @@
 //! Policies that operators set: in force at once, on every replica soon, kept with their history.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::{Policy, Span};
@@ -9,8 +10,9 @@ use prost_types::FieldMask;
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, fields, key, refusal};
+use crate::harness::faulty::{FaultyStore, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, START, Served, Setup, TestServer};
+use crate::harness::server::{Kind, START, Served, Setup, TestServer, TestStore};
 
 on_both_stores!(
     a_policy_is_in_force_with_the_next_call_and_soon_everywhere,
@@ -24,6 +26,8 @@ on_both_stores!(
     an_entry_tells_by_which_version_it_was_granted,
     setting_a_policy_registers_a_consumer,
     policies_are_listed_by_name,
+    by_policies_that_can_not_be_read_nothing_is_granted,
+    a_request_id_belongs_to_its_change,
 );
 
 fn seconds(seconds: i64) -> Option<prost_types::Duration> {
@@ -287,5 +291,75 @@ async fn policies_are_listed_by_name(kind: Kind) {
     use proto::PolicySource::{Configuration, Set};
     let expected = [("a", Set), ("b", Configuration), ("c", Set), ("d", Set)];
     assert_eq!(seen, expected.map(|(name, source)| (name.to_owned(), source)));
+    server.stop().await;
+}
+
+/// What the server answers once it is this, by and by.
+async fn in_time<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("it comes within a minute")
+}
+
+async fn by_policies_that_can_not_be_read_nothing_is_granted(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    let store = FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) };
+    let setup = Setup { policies_trusted_for: Duration::from_secs(3), ..Setup::default() };
+    let mut server = Served::start(Arc::new(store), setup).await;
+    let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner()).token;
+    plan.no_policies.store(true, Ordering::SeqCst);
+    let mut number = 0;
+    let status = in_time(async || {
+        number += 1;
+        server.client.claim(claim("c", &format!("before-{number}"))).await.err()
+    })
+    .await;
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().starts_with("the policies could not be read for too long"), "{status:?}");
+    assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE");
+    // Who was granted a claim may end it.
+    let request = proto::CompleteRequest { key: key("c", "held"), token: held, ..Default::default() };
+    server.client.complete(request).await.unwrap();
+    plan.no_policies.store(false, Ordering::SeqCst);
+    in_time(async || server.client.claim(claim("c", "after")).await.ok()).await;
+    server.stop().await;
+}
+
+async fn a_request_id_belongs_to_its_change(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let set = |expected_version, policy| proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "r".into(),
+        expected_version,
+        reason: "tuned".into(),
+        policy: Some(policy),
+        update_mask: None,
+    };
+    let disabled = |disabled| proto::Policy { disabled: Some(disabled), ..Default::default() };
+    let days = Some(prost_types::Duration { seconds: 30 * 86_400, nanos: 0 });
+    let first = proto::Policy { retention: days, ..disabled(false) };
+    assert!(!server.admin.set_policy(set(0, first.clone())).await.unwrap().into_inner().replayed);
+    // Whoever looks at the version anew repeats it, too.
+    for expected_version in [0, 1] {
+        let again = server.admin.set_policy(set(expected_version, first.clone())).await.unwrap();
+        assert!(again.into_inner().replayed);
+    }
+    let other = server.admin.set_policy(set(1, disabled(true))).await.unwrap_err();
+    assert_eq!(fields(&other), ["request_id"]);
+    let delete = proto::DeletePolicyRequest {
+        consumer: "c".into(),
+        request_id: "r".into(),
+        expected_version: 1,
+        reason: "tuned".into(),
+    };
+    let other = server.admin.delete_policy(delete).await.unwrap_err();
+    assert_eq!(fields(&other), ["request_id"]);
     server.stop().await;
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::poll_immediate;
@@ -50,7 +51,13 @@ impl World {
         let policy = Policy { max_attempts: 0, ..Policy::default() };
         let policies = Policies::new(policy, std::collections::BTreeMap::new());
         let sweep = SweepOptions::default();
-        let options = LedgerOptions { queue_max, batch_max, registered_only: false, sweep };
+        let options = LedgerOptions {
+            queue_max,
+            batch_max,
+            registered_only: false,
+            policies_trusted_for: Duration::MAX,
+            sweep,
+        };
         let ledger =
             Ledger::start(Arc::new(DiskStore(Arc::clone(&disk))), policies.clone(), policies, options);
         World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }

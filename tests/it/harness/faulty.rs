@@ -37,8 +37,8 @@ pub(crate) struct Plan {
     faults: Mutex<VecDeque<Inject>>,
     /// How many statements wrote, or tried to.
     pub(crate) writes: AtomicUsize,
-    /// The next read is refused.
-    no_read: AtomicBool,
+    /// Every reading of the policies is refused.
+    pub(crate) no_policies: AtomicBool,
     /// Each write takes a permit; there are more than enough until a test closes the gate.
     gate: Semaphore,
 }
@@ -48,7 +48,7 @@ impl Default for Plan {
         Plan {
             faults: Mutex::default(),
             writes: AtomicUsize::new(0),
-            no_read: AtomicBool::new(false),
+            no_policies: AtomicBool::new(false),
             gate: Semaphore::new(OPEN),
         }
     }
@@ -86,13 +86,6 @@ impl Plan {
         tokio::time::timeout(Duration::from_secs(60), came).await.expect("a write comes to the gate");
     }
 
-    fn read(&self) -> Result<(), StoreError> {
-        if self.no_read.swap(false, Ordering::SeqCst) {
-            return Err(StoreError::NotApplied(Fault::Unavailable("on demand".into())));
-        }
-        Ok(())
-    }
-
     fn take(&self) -> Option<Inject> {
         self.writes.fetch_add(1, Ordering::SeqCst);
         let fault = self.faults.lock().unwrap().pop_front();
@@ -109,6 +102,21 @@ pub(crate) struct FaultyStore {
 struct FaultySession {
     inner: Box<dyn Session>,
     plan: Arc<Plan>,
+    /// The next read is refused.
+    no_read: AtomicBool,
+}
+
+impl FaultySession {
+    fn read(&self) -> Result<(), StoreError> {
+        if self.no_read.swap(false, Ordering::SeqCst) {
+            return Err(refused());
+        }
+        Ok(())
+    }
+}
+
+fn refused() -> StoreError {
+    StoreError::NotApplied(Fault::Unavailable("on demand".into()))
 }
 
 fn lost() -> StoreError {
@@ -117,9 +125,9 @@ fn lost() -> StoreError {
 
 /// Carries a write out, or not, as the plan has it.
 macro_rules! carried_out {
-    ($plan:expr, $poisoned:expr, $write:expr) => {{
-        let fault = $plan.take();
-        $plan.gate.acquire().await.unwrap().forget();
+    ($session:ident, $poisoned:expr, $write:expr) => {{
+        let fault = $session.plan.take();
+        $session.plan.gate.acquire().await.unwrap().forget();
         if $poisoned {
             return Err(StoreError::NotApplied(Fault::Permanent("poison, on demand".into())));
         }
@@ -131,11 +139,11 @@ macro_rules! carried_out {
             }
             Some(Inject::NoReadAfter) => {
                 let done = $write.await?;
-                $plan.no_read.store(true, Ordering::SeqCst);
+                $session.no_read.store(true, Ordering::SeqCst);
                 Ok(done)
             }
             Some(Inject::LostRequest | Inject::Panic) => Err(lost()),
-            Some(Inject::Unavailable) => Err(StoreError::NotApplied(Fault::Unavailable("on demand".into()))),
+            Some(Inject::Unavailable) => Err(refused()),
             Some(Inject::Conflict) => Err(StoreError::NotApplied(Fault::Conflict("on demand".into()))),
         }
     }};
@@ -157,7 +165,7 @@ impl Store for FaultyStore {
 
     async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
         let inner = self.inner.open().await?;
-        Ok(Box::new(FaultySession { inner, plan: Arc::clone(&self.plan) }))
+        Ok(Box::new(FaultySession { inner, plan: Arc::clone(&self.plan), no_read: AtomicBool::new(false) }))
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
@@ -168,24 +176,20 @@ impl Store for FaultyStore {
 #[async_trait]
 impl Session for FaultySession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
-        self.plan.read()?;
+        self.read()?;
         self.inner.load(keys).await
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
-        carried_out!(self.plan, poisoned(rows.iter().map(|row| &row.key)), self.inner.insert(rows, until))
+        carried_out!(self, poisoned(rows.iter().map(|row| &row.key)), self.inner.insert(rows, until))
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
-        carried_out!(
-            self.plan,
-            poisoned(completions.iter().map(|one| &one.key)),
-            self.inner.complete(completions)
-        )
+        carried_out!(self, poisoned(completions.iter().map(|one| &one.key)), self.inner.complete(completions))
     }
 
     async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
-        carried_out!(self.plan, poisoned(entries.iter().map(|row| &row.key)), self.inner.replace(entries))
+        carried_out!(self, poisoned(entries.iter().map(|row| &row.key)), self.inner.replace(entries))
     }
 
     async fn beat(&mut self) -> Result<Reading, StoreError> {
@@ -221,7 +225,7 @@ impl Session for FaultySession {
     }
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
-        carried_out!(self.plan, false, self.inner.purge(entries, rules))
+        carried_out!(self, false, self.inner.purge(entries, rules))
     }
 
     async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
@@ -233,11 +237,11 @@ impl Session for FaultySession {
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
-        carried_out!(self.plan, false, self.inner.change(write, event))
+        carried_out!(self, false, self.inner.change(write, event))
     }
 
     async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
-        carried_out!(self.plan, false, self.inner.import(arrivals, event))
+        carried_out!(self, false, self.inner.import(arrivals, event))
     }
 
     async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
@@ -262,11 +266,14 @@ impl Session for FaultySession {
         in_force: &Remembered,
         event: &AuditEvent,
     ) -> Result<Outcome, StoreError> {
-        carried_out!(self.plan, false, self.inner.add_policy(policy, in_force, event))
+        carried_out!(self, false, self.inner.add_policy(policy, in_force, event))
     }
 
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
-        self.plan.read()?;
+        self.read()?;
+        if self.plan.no_policies.load(Ordering::SeqCst) {
+            return Err(refused());
+        }
         self.inner.policies().await
     }
 

@@ -175,6 +175,7 @@ pub(crate) struct Setup {
     pub(crate) default: Policy,
     pub(crate) own: BTreeMap<String, Policy>,
     pub(crate) registered_only: bool,
+    pub(crate) policies_trusted_for: Duration,
     pub(crate) limits: Limits,
     pub(crate) sweep_every: Duration,
     pub(crate) audit_retention: Duration,
@@ -188,6 +189,7 @@ impl Default for Setup {
             default: Policy::default(),
             own: BTreeMap::new(),
             registered_only: false,
+            policies_trusted_for: Duration::from_secs(60),
             limits: Limits::default(),
             sweep_every: Duration::from_secs(86_400),
             audit_retention: SweepOptions::default().audit_retention,
@@ -216,6 +218,7 @@ impl Served {
             queue_max: setup.queue_max,
             batch_max: 1_000,
             registered_only: setup.registered_only,
+            policies_trusted_for: setup.policies_trusted_for,
             sweep: SweepOptions {
                 every: setup.sweep_every,
                 rest_factor: 1,
