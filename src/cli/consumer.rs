@@ -5,9 +5,10 @@ use crate::rpc::proto;
 
 /// Says so when a consumer has neither entries nor a policy of its own. What can not be found out is not said.
 pub(super) async fn note_unknown(client: &Client, admin: &mut Admin, consumer: &str) {
-    let named = proto::SummarizeEntriesRequest { consumer: consumer.to_owned(), ..Default::default() };
-    let Ok(summary) = admin.summarize_entries(client.request(named)).await else { return };
-    if summary.into_inner().consumers.iter().any(|summary| !summary.states.is_empty()) {
+    let filter = Some(proto::EntryFilter { consumer: consumer.to_owned(), ..Default::default() });
+    let any = proto::ListEntriesRequest { filter, page_size: 1, ..Default::default() };
+    let Ok(page) = admin.list_entries(client.request(any)).await else { return };
+    if !page.into_inner().entries.is_empty() {
         return;
     }
     let named = proto::GetPolicyRequest { consumer: consumer.to_owned() };

@@ -277,10 +277,16 @@ impl Entry {
         self.claimant.as_ref() == Some(claimant)
     }
 
-    /// Whether an effect may have happened that the ledger can not account for.
+    /// Whether an effect was announced, or a lease ran out, and nobody said what became of it.
     #[must_use]
     pub fn effect_doubtful(&self) -> bool {
         self.effect_started || self.prior_effect_started || self.effect_unknown
+    }
+
+    /// Whether what the holder has done, or may still do, is not known to the ledger.
+    #[must_use]
+    pub fn unsettled(&self) -> bool {
+        matches!(self.closed_by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark)
     }
 
     /// What the store makes of a new entry that was decided as of instant zero, when it adds its clock

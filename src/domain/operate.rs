@@ -130,14 +130,9 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
     Ok(Changed::Entry(Box::new(next)))
 }
 
-/// Whether what the holder has done, or may still do, is not known to the ledger.
-fn unsettled(entry: &Entry) -> bool {
-    matches!(entry.closed_by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark)
-}
-
 /// The holder may be at work this very moment.
 fn at_work(entry: &Entry, now: StoreTime) -> bool {
-    unsettled(entry) && now < entry.lease_until + entry.grace
+    entry.unsettled() && now < entry.lease_until + entry.grace
 }
 
 /// Redrive and Resolve need force where a second effect is near.
@@ -182,7 +177,7 @@ fn redrive(entry: &Entry, drop_fingerprint: bool, context: &Context<'_>) -> Entr
     let mut next = forget_claim(entry, State::Received, context);
     next.attempts = 0;
     next.not_before = context.now;
-    next.effect_unknown |= unsettled(entry);
+    next.effect_unknown |= entry.unsettled();
     if drop_fingerprint {
         next.fingerprint = Bytes::new();
     }
@@ -234,7 +229,7 @@ fn park(entry: &Entry, context: &Context<'_>) -> Result<Entry, Rejection> {
 }
 
 fn delete(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<Changed, Rejection> {
-    let again = entry.state == State::Completed || unsettled(entry) || entry.effect_doubtful();
+    let again = entry.state == State::Completed || entry.unsettled() || entry.effect_doubtful();
     if again && !change.force {
         return Err(not_allowed(
             entry,

@@ -198,7 +198,8 @@ impl Policy {
                 field: "retention",
                 problem: format!(
                     "is {}, shorter than max_redelivery_window ({}): a message could be delivered again \
-                     after it was forgotten; lengthen it, or set accept_risk and a reason",
+                     after it was forgotten; lengthen it, or accept the risk and say why (accepted_risk; in a file \
+                     accept_risk and reason)",
                     text(self.retention),
                     text(self.max_redelivery_window)
                 ),

@@ -15,7 +15,7 @@ use super::entries;
 use super::errors::{self, During};
 use super::fields::{Fields, Limits};
 use super::proto;
-use crate::domain::{Import, Key, Reason, Rejection};
+use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{Fate, ImportOrder, Ledger, Progress, RedriveOrder, Told};
 
 const OPERATION_ID_MAX: usize = 64;
@@ -24,7 +24,7 @@ const RATE_DEFAULT: u32 = 100;
 const RATE_MAX: u32 = 1_000;
 const MAXIMUM_DEFAULT: i32 = 10_000;
 const MAXIMUM_MAX: i32 = 1_000_000;
-/// How long an import waits for its next message.
+/// How long an import waits for its next message, and for somebody to read an answer.
 const NEXT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A stream of answers.
@@ -135,20 +135,36 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// One answer for each message, in their order; the first that fails is the last.
+    /// One answer for each message, in their order; the first that fails is the last. What takes the messages
+    /// does not wait for ever for a caller who reads no answers.
     pub(super) fn answers(self) -> Answers<proto::ImportEntriesResponse> {
-        Box::pin(unfold(Some(self), |intake| async {
-            let mut intake = intake?;
-            let answer = match intake.next().await {
-                Ok(None) => return None,
-                Ok(Some(request)) => intake.take(request).await,
-                Err(rejection) => Err(rejection),
-            };
-            match answer {
-                Ok(response) => Some((Ok(response), Some(intake))),
-                Err(rejection) => Some((Err(refuse(&rejection)), None)),
+        let (tell, told) = mpsc::channel(1);
+        let taking = tokio::spawn(self.run(tell));
+        Box::pin(unfold((told, Some(taking)), |(mut told, taking)| async move {
+            if let Some(response) = told.recv().await {
+                return Some((Ok(response), (told, taking)));
             }
+            let ended = taking?.await.unwrap_or_else(|_| Err(died()));
+            ended.err().map(|rejection| (Err(refuse(&rejection)), (told, None)))
         }))
+    }
+
+    async fn run(mut self, tell: mpsc::Sender<proto::ImportEntriesResponse>) -> Result<(), Rejection> {
+        while let Some(request) = self.next().await? {
+            let response = self.take(request).await?;
+            match timeout(NEXT_WITHIN, tell.send(response)).await {
+                Ok(Ok(())) => {}
+                // The caller is gone.
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => {
+                    return Err(Rejection::new(
+                        Reason::DeadlineExceeded,
+                        "no answer was read for a minute; whatever was answered is stored: repeat the others",
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn next(&mut self) -> Result<Option<proto::ImportEntriesRequest>, Rejection> {
@@ -182,14 +198,11 @@ impl Intake {
         fields.name("reason", &request.reason, REASON_MAX);
         fields.finish(|| ())?;
         if request.entries.len() > self.limits.batch_items {
-            return Err(Rejection::new(
-                Reason::TooManyItems,
-                format!(
-                    "entries: has {} items, must have at most {}; nothing of it was stored",
-                    request.entries.len(),
-                    self.limits.batch_items
-                ),
-            ));
+            let (items, max) = (request.entries.len(), self.limits.batch_items);
+            let description = format!("has {items} items, must be at most {max}");
+            let message = format!("entries {description}; nothing of it was stored");
+            let violations = vec![Violation { field: "entries".into(), description }];
+            return Err(Rejection { violations, ..Rejection::new(Reason::TooManyItems, message) });
         }
         let mut response = proto::ImportEntriesResponse::default();
         let (mut rows, mut places) = (Vec::new(), Vec::new());
@@ -239,8 +252,15 @@ fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(K
     fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), import))
 }
 
+fn died() -> Rejection {
+    Rejection::new(
+        Reason::OutcomeUnknown,
+        "a bug of the server ended the import; whatever was answered is stored: repeat the others",
+    )
+}
+
 fn twice(index: usize) -> Rejection {
-    Rejection::invalid(vec![crate::domain::Violation {
+    Rejection::invalid(vec![Violation {
         field: format!("entries[{index}].key"),
         description: "stands in this message before: each key once".into(),
     }])

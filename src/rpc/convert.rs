@@ -290,8 +290,14 @@ fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
 }
 
 /// To the millisecond: the microseconds of a grant would tell its token.
-fn shown(instant: StoreTime) -> prost_types::Timestamp {
+pub(super) fn shown(instant: StoreTime) -> prost_types::Timestamp {
     timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
+}
+
+/// How long ago; to the millisecond, too.
+pub(super) fn age(now: StoreTime, since: StoreTime) -> prost_types::Duration {
+    let age = now - since;
+    duration(Span(age.0 - age.0.rem_euclid(1_000)))
 }
 
 pub(super) fn key(key: &Key) -> proto::EntryKey {

@@ -13,7 +13,7 @@ use crate::store::{EntryFilter, Listing};
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 /// A page ends beyond this many bytes: the longest entry added, it is below what clients take.
-const PAGE_BYTES: usize = 3 << 20;
+pub(super) const PAGE_BYTES: usize = 3 << 20;
 /// The longest age that a filter may name.
 const AGE_MAX: Span = Span::from_days(10_000);
 

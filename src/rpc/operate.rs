@@ -1,8 +1,10 @@
 //! Operators' changes and the audit: messages to orders, and back.
 
+use prost::Message as _;
 use uuid::Uuid;
 
 use super::convert;
+use super::entries::PAGE_BYTES;
 use super::fields::{Fields, Limits};
 use super::proto;
 use crate::domain::{Action, Change, Key, KeyHash, Rejection, Resolution, StoreTime};
@@ -174,12 +176,23 @@ fn audit_place(token: &str, filter: &str) -> Option<(StoreTime, String)> {
 
 impl AuditQuery {
     pub(super) fn page(self, events: Vec<AuditEvent>) -> proto::ListAuditEventsResponse {
-        let full = events.len() == self.listing.limit;
-        let last = events.last().filter(|_| full);
-        let next_page_token = last.map_or(String::new(), |last| {
-            format!("{:x}.{}.{}", last.at.micros(), self.filter, last.request_id)
-        });
-        proto::ListAuditEventsResponse { events: events.into_iter().map(event).collect(), next_page_token }
+        let mut more = events.len() == self.listing.limit;
+        let mut page = proto::ListAuditEventsResponse::default();
+        let mut bytes = 0;
+        for one in events {
+            if bytes >= PAGE_BYTES {
+                more = true;
+                break;
+            }
+            page.next_page_token = format!("{:x}.{}.{}", one.at.micros(), self.filter, one.request_id);
+            let one = event(one);
+            bytes += one.encoded_len();
+            page.events.push(one);
+        }
+        if !more {
+            page.next_page_token.clear();
+        }
+        page
     }
 }
 

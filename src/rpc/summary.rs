@@ -43,7 +43,7 @@ pub(super) async fn summarize(
         .collect();
     Ok(proto::SummarizeEntriesResponse {
         consumers,
-        as_of: Some(convert::timestamp(summary.reading.now)),
+        as_of: Some(convert::shown(summary.reading.now)),
         next_page_token,
     })
 }
@@ -58,14 +58,16 @@ fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerS
             cause: convert::cause(count.state).into(),
             count: count.count,
             estimated: false,
-            oldest_age: Some(convert::duration(now - count.oldest)),
+            oldest_age: Some(convert::age(now, count.oldest)),
         })
         .collect();
-    let completed = summary.completed.iter().find(|(consumer, count)| *consumer == name && *count > 0);
-    if let Some((_, count)) = completed {
+    let completed = summary.completed.iter().find(|(consumer, _)| *consumer == name);
+    let completed = completed.map_or(0, |(_, count)| *count);
+    // None in a sample does not mean none.
+    if completed > 0 || summary.estimated {
         states.push(proto::StateSummary {
             state: convert::state(State::Completed).into(),
-            count: *count,
+            count: completed,
             estimated: summary.estimated,
             ..Default::default()
         });
@@ -75,7 +77,7 @@ fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerS
     proto::ConsumerSummary {
         states,
         expired: expired.map_or(0, |expired| expired.count),
-        longest_expired: expired.map(|expired| convert::duration(now - expired.since)),
+        longest_expired: expired.map(|expired| convert::age(now, expired.since)),
         near_exhaustion: counts.map(|count| count.near_exhaustion).sum(),
         disabled,
         consumer: name,

@@ -20,6 +20,7 @@ use crate::harness::server::{Kind, START, Setup, TestServer, TestStore};
 on_both_stores!(
     what_fits_is_redriven_once_with_an_event_each,
     a_dry_run_changes_nothing,
+    a_claim_that_ran_out_may_have_had_its_effect,
     a_maximum_holds_over_all_calls_of_an_operation,
     an_operation_takes_only_what_stood_there_when_it_began,
     an_operation_that_breaks_off_goes_on,
@@ -181,6 +182,22 @@ async fn a_dry_run_changes_nothing(kind: Kind) {
     let few = RedriveEntriesRequest { dry_run: true, maximum: 5, ..redrive("op-1") };
     let ended = whole(&mut server, few).await;
     assert_eq!((ended.redriven, ended.maximum_reached), (5, true));
+    server.stop().await;
+}
+
+async fn a_claim_that_ran_out_may_have_had_its_effect(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    acquired(&server.client.claim(claim("c", "m000")).await.unwrap().into_inner());
+    server.advance(Span::from_secs(60)).await;
+    let filter = EntryFilter {
+        consumer: "c".into(),
+        states: vec![EntryState::InProgress.into()],
+        expired: true,
+        ..Default::default()
+    };
+    let ended = whole(&mut server, RedriveEntriesRequest { filter: Some(filter), ..redrive("op-1") }).await;
+    assert_eq!((ended.redriven, ended.outcomes.len()), (1, 1));
+    assert!(ended.outcomes[0].effect_doubtful);
     server.stop().await;
 }
 
@@ -476,6 +493,7 @@ async fn malformed_imports_are_refused(kind: Kind) {
     let many = part("i", numbered(0..1_001).map(|id| row(&id)).collect());
     let refused = import(&mut server, vec![many]).await.remove(0).unwrap_err();
     assert_eq!(refusal(&refused).reason, "TOO_MANY_ITEMS");
+    assert_eq!(fields(&refused), ["entries"]);
     let large =
         (0..300).map(|number| ImportedEntry { result: vec![0; 16_000].into(), ..row(&number.to_string()) });
     let refused = import(&mut server, vec![part("i", large.collect())]).await.remove(0).unwrap_err();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::store::{AuditEvent, Write};
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
@@ -26,6 +27,7 @@ on_both_stores!(
     malformed_orders_are_refused_by_field,
     an_unknown_outcome_is_found_out_by_the_repeat,
     the_audit_is_paged_newest_first,
+    a_page_of_the_audit_is_bounded_in_bytes,
 );
 
 async fn version(server: &mut TestServer, id: &str) -> i64 {
@@ -258,6 +260,17 @@ async fn a_repeat_changes_nothing(kind: Kind) {
         proto::ParkEntryRequest { request_id: request.request_id.clone(), ..park(&mut server, "1").await };
     let refused = server.admin.park_entry(other).await.unwrap_err();
     assert_eq!(fields(&refused), ["request_id"]);
+    for other in [
+        proto::RedriveEntryRequest { force: true, ..request.clone() },
+        proto::RedriveEntryRequest { drop_fingerprint: true, ..request.clone() },
+        proto::RedriveEntryRequest { key: key("c", "2"), ..request.clone() },
+    ] {
+        let refused = server.admin.redrive_entry(other.clone()).await.unwrap_err();
+        assert_eq!(fields(&refused), ["request_id"], "{other:?}");
+    }
+    // Whoever looks at the version anew repeats it, too.
+    let anew = redrive(&mut server, "1").await;
+    assert!(server.admin.redrive_entry(anew).await.unwrap().into_inner().replayed);
     assert_eq!(audit(&mut server).await.len(), 1);
     server.stop().await;
 }
@@ -326,6 +339,37 @@ async fn an_unknown_outcome_is_found_out_by_the_repeat(kind: Kind) {
     assert_eq!(reason(refused), (Code::Unavailable, "OUTCOME_UNKNOWN".into()));
     assert!(server.admin.set_policy(request).await.unwrap().into_inner().replayed);
     assert_eq!(audit(&mut server).await.len(), 4);
+    server.stop().await;
+}
+
+async fn a_page_of_the_audit_is_bounded_in_bytes(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let mut session = server.at.session().await;
+    for number in 0..1_000 {
+        let event = AuditEvent {
+            request_id: number.to_string(),
+            at: START,
+            actor: "anonymous".into(),
+            action: "PARK".into(),
+            consumer: "c".into(),
+            key: None,
+            reason: "r".repeat(1_024),
+            before: None,
+            after: Some("a".repeat(6 * 1_024)),
+        };
+        session.change(&Write::Nothing, &event).await.unwrap();
+    }
+    let mut request = proto::ListAuditEventsRequest { page_size: 1_000, ..Default::default() };
+    let mut pages = Vec::new();
+    loop {
+        let page = server.admin.list_audit_events(request.clone()).await.unwrap().into_inner();
+        pages.push(page.events.len());
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((pages.len(), pages.iter().sum::<usize>()), (3, 1_000), "{pages:?}");
     server.stop().await;
 }
 

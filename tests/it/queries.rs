@@ -413,6 +413,8 @@ async fn a_summary_counts_what_is_there(kind: Kind) {
     }
     make(&mut server, "few", "1", Made::Retried).await;
     make(&mut server, "few", "2", Made::Done).await;
+    // The microseconds of a grant would tell its token.
+    server.advance(Span(7)).await;
     let summarize =
         |consumer: &str| proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
     let answer = server.admin.summarize_entries(summarize("c")).await.unwrap().into_inner();
@@ -435,6 +437,8 @@ async fn a_summary_counts_what_is_there(kind: Kind) {
         ]
     );
     assert!(summary.states.iter().all(|state| !state.estimated) && !summary.disabled);
+    let ages = summary.states.iter().filter_map(|state| state.oldest_age).chain(summary.longest_expired);
+    assert!(ages.map(|age| age.nanos).all(|nanos| nanos == 0) && answer.as_of.unwrap().nanos == 0);
     // Its lease of 30 s and its grace of 1 s were over 29 s ago.
     assert_eq!((summary.expired, summary.longest_expired.map(|span| span.seconds)), (1, Some(29)));
     assert_eq!(summary.near_exhaustion, 0);

@@ -5,8 +5,9 @@ use crate::rpc::proto::{ClosedBy, Entry, EntryKey, EntryState, ParkCause};
 
 /// Its effect may have happened, and the ledger does not know: somebody announced it, or a claim ended unsettled.
 pub(super) fn doubtful(entry: &Entry) -> bool {
-    let unsettled =
-        matches!(entry.cause(), ParkCause::EffectUnknown | ParkCause::LeaseExpired) || entry.expired;
+    let unsettled = entry.expired
+        || matches!(entry.cause(), ParkCause::EffectUnknown | ParkCause::LeaseExpired)
+        || entry.closed_by() == ClosedBy::OperatorPark;
     let open = entry.state() != EntryState::Completed;
     open && (unsettled || entry.effect_started || entry.prior_effect_started || entry.effect_unknown)
 }

@@ -69,13 +69,7 @@ pub(super) fn changed(old: &proto::Policy, fields: &Fields) -> proto::Policy {
 /// What the server would refuse, each with its field.
 pub(super) fn violations(policy: &proto::Policy) -> Vec<String> {
     let errors = of(policy).validate().err().unwrap_or_default();
-    errors
-        .iter()
-        .map(|error| {
-            format!("{}: {}", error.field, error.problem)
-                .replace("set accept_risk and a reason", "say why in accepted_risk")
-        })
-        .collect()
+    errors.iter().map(|error| format!("{}: {}", error.field, error.problem)).collect()
 }
 
 /// Each field with its value, in the order of the manual.

@@ -248,7 +248,7 @@ impl Session for SqliteSession {
     async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
         let work: Work<PurgeStatus> =
             Box::new(move |connection, reading| Box::pin(purge::status(connection, reading, due_max)));
-        self.file.write(work).await
+        self.file.look(work).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
@@ -282,7 +282,7 @@ impl Session for SqliteSession {
         let prefix = prefix.to_owned();
         let work: Work<i64> =
             Box::new(move |connection, _| Box::pin(audit::count_audited(connection, prefix)));
-        Ok(self.file.write(work).await?.1)
+        Ok(self.file.look(work).await?.1)
     }
 
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
