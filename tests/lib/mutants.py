@@ -100,11 +100,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "    next.not_before = context.now + delay;\n", "    next.not_before = context.now + delay;\n    next.effect_unknown = false;\n"),
     ]),
     Mutant("16", "a policy is not in force on the replica that was asked", "proof::live::suites::operators", [
-        ("src/ledger/policy.rs", "live.replace(now.map_err(|error| StoreError::Unknown(error.to_string()))?);",
-         "now.map_err(|error| StoreError::Unknown(error.to_string()))?;"),
+        ("src/ledger/policy.rs", "let now = live.refresh(session).await;",
+         "let now: Result<_, StoreError> = Ok(live.current());"),
     ]),
     Mutant("17", "the other replicas do not look for new policies", "proof::live::suites::operators", [
-        ("src/ledger/operator.rs", "const RELOAD_EVERY: Duration = Duration::from_secs(2);", "const RELOAD_EVERY: Duration = Duration::from_secs(60);"),
+        ("src/ledger/probe.rs", "        shared.policies.refresh(session.as_mut()).await?;\n", ""),
+        ("src/ledger/policies.rs", "asked_at.elapsed() < self.trusted_for", "asked_at.elapsed() < self.trusted_for * 1_000"),
     ]),
     Mutant("18", "a change that lost its race leaves its audit event", "proof::live::suites::operators", [
         ("src/store/postgres/audit.rs", 'self.plain("ROLLBACK").await?;', 'self.plain("COMMIT").await?;'),
