@@ -14,9 +14,6 @@ use crate::store::{EntryFilter, Listing, Reading};
 
 /// How many entries one look brings.
 const PAGE: usize = 100;
-/// What other calls of the operation did is counted anew once this part of what was left is used up: often
-/// where the maximum is near, and seldom else.
-const RECOUNT_AFTER_PART: i64 = 10;
 /// How often the listener hears of it at least.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How many tidings may wait for the listener.
@@ -125,7 +122,6 @@ impl Ledger {
             ledger: self.clone(),
             began: began.map(|began| began.at),
             standing,
-            recount_at: redriven,
             progress: Progress { redriven, ..Progress::default() },
             told_at: Instant::now(),
             next_at: Instant::now(),
@@ -185,8 +181,6 @@ struct Run {
     /// How many entries stand in the states of the filter.
     standing: i64,
     progress: Progress,
-    /// How many have to be redriven before the next count of all.
-    recount_at: i64,
     told_at: Instant,
     next_at: Instant,
     tell: mpsc::Sender<Told>,
@@ -202,13 +196,10 @@ impl Run {
             // From here on the ages are instants.
             ages = Ages::default();
             listing = Listing { after: listed.next, ..carried_out };
-            if self.began.is_some() && !listed.entries.is_empty() && self.progress.redriven >= self.recount_at
-            {
+            if self.began.is_some() && !listed.entries.is_empty() {
                 // Another call of the operation may be at it too: what it did counts.
                 let done = self.ledger.inner.operator.begin(self.order.begin()).await?.done;
                 self.progress.redriven = done.max(self.progress.redriven);
-                let left = (self.order.maximum - self.progress.redriven).max(0);
-                self.recount_at = self.progress.redriven + left / RECOUNT_AFTER_PART;
             }
             for entry in &listed.entries {
                 if self.began.is_some_and(|began| entry.updated_at > began) {
