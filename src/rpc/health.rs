@@ -11,8 +11,11 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// The process lives, whatever its store does.
+/// The process lives, whatever its store does: for restarts.
 const LIVENESS: &str = "liveness";
+/// The server has started and does not drain, whatever its store does: a lost store is lost for every replica,
+/// and errors keep their reason. For Kubernetes' readiness and for health checks of clients.
+const ACCEPTING: &str = "accepting";
 
 /// What the health service answers; cheap to clone.
 #[derive(Clone)]
@@ -27,23 +30,31 @@ struct Statuses {
 }
 
 impl HealthState {
-    /// Nothing serves yet but the process itself. The empty name stands for the whole server.
+    /// The server accepts calls; its store has not been asked yet. The empty name stands for the whole server.
     pub(super) fn new(services: &[&'static str]) -> HealthState {
         let mut by_service: BTreeMap<_, _> =
             services.iter().map(|name| (*name, ServingStatus::NotServing)).collect();
         by_service.insert("", ServingStatus::NotServing);
         by_service.insert(LIVENESS, ServingStatus::Serving);
+        by_service.insert(ACCEPTING, ServingStatus::Serving);
         HealthState { statuses: watch::Sender::new(Statuses { by_service, ended: false }) }
     }
 
-    /// Sets every service but the liveness.
+    /// Whether the server can serve: the empty name and the services.
     pub(super) fn set_serving(&self, serving: bool) {
         let now = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+        self.set(now, |name| name != LIVENESS && name != ACCEPTING);
+    }
+
+    /// The server drains: nothing but its process is left.
+    pub(super) fn drain(&self) {
+        self.set(ServingStatus::NotServing, |name| name != LIVENESS);
+    }
+
+    fn set(&self, now: ServingStatus, whose: impl Fn(&str) -> bool) {
         self.statuses.send_modify(|statuses| {
-            for (name, status) in &mut statuses.by_service {
-                if *name != LIVENESS {
-                    *status = now;
-                }
+            for (_, status) in statuses.by_service.iter_mut().filter(|(name, _)| whose(name)) {
+                *status = now;
             }
         });
     }

@@ -93,7 +93,7 @@ pub async fn serve(
     follow.abort();
     // Only once it has ended can it not say SERVING again.
     let _ended = follow.await;
-    health.set_serving(false);
+    health.drain();
     sleep(options.drain_wait).await;
     health.end();
     ledger.drain();

@@ -59,7 +59,7 @@ def refusal(call):
 
 
 def health_of_every_service(client):
-    for service in ["", "liveness", *SERVICES]:
+    for service in ["", "liveness", "accepting", *SERVICES]:
         answer = client.health.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
         assert answer.status == SERVING, service
 
@@ -194,6 +194,8 @@ def drain(running, binary, database_url):
     assert next(watch).status == NOT_SERVING
     alive = client.health.Check(health_pb2.HealthCheckRequest(service="liveness"), timeout=5)
     assert alive.status == SERVING, "it drains, but it lives"
+    accepts = client.health.Check(health_pb2.HealthCheckRequest(service="accepting"), timeout=5)
+    assert accepts.status == NOT_SERVING, "it takes no new traffic"
     assert client.ledger.Claim(pb.ClaimRequest(key=key()), timeout=5).HasField("acquired"), "served to the last"
     assert list(watch) == [], "the stream ends"
     assert process.wait(timeout=20) == 0
