@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// A run of one suite.
 pub(crate) struct Run {
-    suite: &'static str,
+    pub(crate) suite: &'static str,
     pub(crate) size: u64,
     pub(crate) seed: u64,
     started: Instant,

@@ -51,7 +51,7 @@ pub(crate) async fn crash_postgres(run: &mut Run, cluster: &mut Cluster) -> Stri
             tokio::time::sleep(Duration::from_millis(20)).await;
             let ended = sqlx::query(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                 WHERE application_name = 'idempotency-ledger' ORDER BY random() LIMIT 2",
+                 WHERE application_name LIKE 'idempotency-ledger%' ORDER BY random() LIMIT 2",
             );
             terminated += ended.fetch_all(&mut admin).await.unwrap().len() as u64;
         }

@@ -14,5 +14,6 @@ mod policies;
 mod policies_judged;
 mod proxy;
 mod replicas;
+mod soak;
 mod suites;
 mod world;

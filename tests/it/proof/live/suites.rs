@@ -9,15 +9,18 @@ use super::client::Client;
 use super::deaths::Deaths;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
+use super::soak::{self, Soak};
 use super::world::{STEADY, World};
 use super::{audit, harm, judge, operator, pauses, policies, policies_judged};
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
+use crate::harness::switch::Switch;
 use crate::proof::history::EVERYWHERE;
 use crate::proof::run::Run;
 
 const REPLICAS: usize = 3;
+const SOAK: &str = "soak";
 
 /// A run: the cluster, its replicas, the clients at work.
 struct Live {
@@ -27,6 +30,8 @@ struct Live {
     replicas: Vec<Replica>,
     world: Arc<World>,
     clients: Vec<tokio::task::JoinHandle<()>>,
+    /// Between each replica and Postgres, where connections go through proxies.
+    switches: Vec<Switch>,
     _folder: tempfile::TempDir,
 }
 
@@ -47,13 +52,15 @@ impl Live {
         migrate_postgres(&cluster.url("postgres")).await;
         let mut random = Random::new(run.seed);
         let folder = tempfile::tempdir().unwrap();
-        let (mut replicas, mut fronts) = (Vec::new(), Vec::new());
+        let (mut replicas, mut fronts, mut switches) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..REPLICAS {
             let mut url = cluster.url("postgres");
             if let Some(faults) = faults {
                 let postgres = SocketAddr::from(([127, 0, 0, 1], cluster.port));
                 let back = proxy(postgres, Arc::clone(faults), Random::new(random.next())).await;
-                url = url.replace(&cluster.port.to_string(), &back.port().to_string());
+                let switch = Switch::before(back).await;
+                url = url.replace(&cluster.port.to_string(), &switch.address.port().to_string());
+                switches.push(switch);
             }
             let mut replica = Replica::new(folder.path(), &url);
             replica.start(None);
@@ -65,10 +72,10 @@ impl Live {
             replicas.push(replica);
         }
         // A replica that is dead, or whose Postgres is, learns of no policy.
-        let everywhere = if clients == 0 { 6 * EVERYWHERE } else { EVERYWHERE };
+        let everywhere = if clients == 0 || run.suite == SOAK { 6 * EVERYWHERE } else { EVERYWHERE };
         let world = World::new(run.seed, fronts, consumers, everywhere);
         let clients = (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
-        Live { run, random, cluster, replicas, world, clients, _folder: folder }
+        Live { run, random, cluster, replicas, world, clients, switches, _folder: folder }
     }
 
     /// The harm is over: clients stop, every key ends, every record is judged.
@@ -157,6 +164,29 @@ async fn cut_connections_lose_nothing() {
     }
     faults.calm.store(true, Ordering::Relaxed);
     live.end(format!("{} connections cut", faults.cuts.load(Ordering::Relaxed))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_harms_together_lose_nothing() {
+    let faults = Arc::new(Faults::default());
+    faults.calm.store(true, Ordering::Relaxed);
+    let mut live = Live::behind(Run::new(SOAK, 60), 16, policies::CONSUMERS, Some(&faults)).await;
+    for number in 0..2 {
+        live.clients.push(tokio::spawn(operator::work(Arc::clone(&live.world), number)));
+        live.clients.push(tokio::spawn(policies::work(Arc::clone(&live.world), number)));
+    }
+    let switches = live.switches.clone();
+    let soak = Soak {
+        cluster: &mut live.cluster,
+        replicas: &mut live.replicas,
+        switches,
+        faults: Arc::clone(&faults),
+    };
+    let harm = soak::mix(&mut live.run, &mut live.random, soak).await;
+    for replica in &live.replicas {
+        replica.listens().await;
+    }
+    live.end(harm).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
