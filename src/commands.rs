@@ -15,7 +15,9 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::config::{Config, Database};
 use crate::ledger::{Ledger, adopt};
 use crate::rpc;
-use crate::store::{Fault, PostgresOptions, PostgresStore, SqliteStore, Store, StoreError, SystemClock};
+use crate::store::{
+    Fault, PostgresOptions, PostgresStore, Purpose, SqliteStore, Store, StoreError, SystemClock,
+};
 
 /// Why a command failed: for people, with what to do next.
 pub type Problem = String;
@@ -109,6 +111,7 @@ fn store(config: &Config) -> Result<Arc<dyn Store>, Problem> {
             let options = PostgresOptions {
                 url: url.clone(),
                 sessions: config.sessions,
+                lock_wait: config.lock_wait,
                 prepared_statements: config.prepared_statements,
             };
             let store = PostgresStore::new(&options);
@@ -127,7 +130,7 @@ fn make_folder(path: &Path) -> Result<(), Problem> {
 async fn opened(store: &dyn Store, wait: Duration) -> Result<Box<dyn crate::store::Session>, Problem> {
     let give_up = Instant::now() + wait;
     loop {
-        match store.open().await {
+        match store.open(Purpose::Changes).await {
             Ok(session) => return Ok(session),
             Err(StoreError::NotApplied(fault @ (Fault::Schema(_) | Fault::Permanent(_)))) => {
                 return Err(format!("database_url: {}: {fault}", store.describe()));

@@ -62,6 +62,10 @@ pub struct Settings {
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<usize>,
+    /// How long claims and settlements wait for a row that another session of the database holds, 10ms to 1s
+    /// [default: 250ms]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LOCK_WAIT", value_name = "DURATION")]
+    pub lock_wait: Option<Human>,
     /// Named prepared statements; false behind PgBouncer in transaction mode [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PREPARED_STATEMENTS", value_name = "BOOL")]
     pub prepared_statements: Option<bool>,
@@ -198,6 +202,8 @@ pub struct Config {
     pub database: Database,
     /// How many Postgres connections carry claims and settlements.
     pub sessions: usize,
+    /// How long claims and settlements wait for a row that somebody else holds.
+    pub lock_wait: Duration,
     /// Named prepared statements.
     pub prepared_statements: bool,
     /// How long to wait for the store at the start.
@@ -247,7 +253,7 @@ macro_rules! first {
 impl Settings {
     fn or(self, lower: Settings) -> Settings {
         let upper = self;
-        first!(upper, lower; listen, database_url, sessions, prepared_statements, startup_wait, queue_max,
+        first!(upper, lower; listen, database_url, sessions, lock_wait, prepared_statements, startup_wait, queue_max,
             batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch, audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
@@ -315,6 +321,9 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
     let (zero, minutes) = (Duration::ZERO, Duration::from_mins(10));
     let tenth = Duration::from_millis(100);
     let startup_wait = time("startup_wait", settings.startup_wait, Duration::from_secs(10), zero, minutes);
+    let ten = Duration::from_millis(10);
+    let lock_wait =
+        time("lock_wait", settings.lock_wait, Duration::from_millis(250), ten, Duration::from_secs(1));
     let deadline_max = time("deadline_max", settings.deadline_max, Duration::from_secs(30), tenth, minutes);
     let drain_wait = time("drain_wait", settings.drain_wait, Duration::from_secs(5), zero, minutes);
     let drain_max = time("drain_max", settings.drain_max, Duration::from_secs(15), zero, minutes);
@@ -329,6 +338,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
         listen: settings.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 50_051))),
         database,
         sessions,
+        lock_wait,
         prepared_statements: settings.prepared_statements.unwrap_or(true),
         startup_wait,
         ledger: LedgerOptions {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::locked::row_held;
 use super::queue::Unit;
 use super::rt::timeout;
 use super::{Shared, lost, store_unavailable};
@@ -18,7 +19,10 @@ const ROUNDS_MAX: u32 = 32;
 const UNKNOWN_MAX: u32 = 1;
 /// How long a statement may take before its connection is given up. Longer than the server's own
 /// statement timeout, which is certain.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often one round may wait in vain for rows that somebody holds: enough to find one among a thousand by
+/// halving, where it cannot be seen.
+const LOCK_WAITS_MAX: u32 = 12;
 
 /// What is left of a batch.
 pub(super) struct Outcome {
@@ -32,6 +36,8 @@ pub(super) struct Batch<'a> {
     shared: &'a Shared,
     session: &'a mut dyn Session,
     outcome: Outcome,
+    /// How often a statement has waited in vain for a row.
+    lock_waits: u32,
 }
 
 /// A unit with a guess, or with a decision, that waits for its statement.
@@ -43,7 +49,7 @@ struct Pending<T> {
 
 impl<'a> Batch<'a> {
     pub(super) fn new(shared: &'a Shared, session: &'a mut dyn Session) -> Batch<'a> {
-        Batch { shared, session, outcome: Outcome { again: Vec::new(), broken: false } }
+        Batch { shared, session, outcome: Outcome { again: Vec::new(), broken: false }, lock_waits: 0 }
     }
 
     /// One round. The units are sorted by key, each key once.
@@ -54,6 +60,10 @@ impl<'a> Batch<'a> {
         let mut looks = Vec::new();
         let now = self.shared.clock.now();
         for (unit, position) in units.into_iter().zip(1..) {
+            if self.shared.locked.holds(unit.key.hash()) {
+                self.hold_out(unit);
+                continue;
+            }
             let policy = self.shared.policies.of(unit.key.consumer());
             match &unit.head.command {
                 Command::Claim(claim) if !unit.look && guessable(claim, &policy, now) => {
@@ -89,7 +99,7 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.session.insert(&rows, until)).await {
+            match within(self.shared, self.session.insert(&rows, until)).await {
                 Ok(inserted) => {
                     self.shared.clock.note(&inserted.reading);
                     for (pending, token) in part.into_iter().zip(inserted.tokens) {
@@ -102,7 +112,7 @@ impl<'a> Batch<'a> {
                 Err(StoreError::NotApplied(Fault::ClockBehind)) => {
                     losers.extend(part.into_iter().map(|pending| pending.unit));
                 }
-                Err(error) => self.failed(part, error, &mut work),
+                Err(error) => self.failed(part, error, &mut work).await,
             }
         }
         losers
@@ -116,7 +126,7 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.session.complete(&rows)).await {
+            match within(self.shared, self.session.complete(&rows)).await {
                 Ok(done) => {
                     for (pending, late) in part.into_iter().zip(done) {
                         match late {
@@ -127,7 +137,7 @@ impl<'a> Batch<'a> {
                         }
                     }
                 }
-                Err(error) => self.failed(part, error, &mut work),
+                Err(error) => self.failed(part, error, &mut work).await,
             }
         }
     }
@@ -143,7 +153,7 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let keys: Vec<Key> = part.iter().map(|pending| pending.unit.key.clone()).collect();
-            match within(self.session.load(&keys)).await {
+            match within(self.shared, self.session.load(&keys)).await {
                 Ok(loaded) => {
                     self.shared.clock.note(&loaded.reading);
                     for ((pending, found), position) in part.into_iter().zip(loaded.found).zip(1..) {
@@ -165,7 +175,7 @@ impl<'a> Batch<'a> {
                 }
                 // A load changes nothing: what is unknown is only its answer.
                 Err(StoreError::Unknown(text)) => self.unsent(part, &text),
-                Err(error) => self.failed(part, error, &mut work),
+                Err(error) => self.failed(part, error, &mut work).await,
             }
         }
         for unit in self.insert(grants, until).await {
@@ -233,7 +243,7 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.session.replace(&rows)).await {
+            match within(self.shared, self.session.replace(&rows)).await {
                 Ok(done) => {
                     for (pending, done) in part.into_iter().zip(done) {
                         if done {
@@ -243,7 +253,7 @@ impl<'a> Batch<'a> {
                         }
                     }
                 }
-                Err(error) => self.failed(part, error, &mut work),
+                Err(error) => self.failed(part, error, &mut work).await,
             }
         }
     }
@@ -257,7 +267,12 @@ impl<'a> Batch<'a> {
     }
 
     /// A statement failed with all these units in it.
-    fn failed<T>(&mut self, mut part: Vec<Pending<T>>, error: StoreError, work: &mut Vec<Vec<Pending<T>>>) {
+    async fn failed<T: Send>(
+        &mut self,
+        mut part: Vec<Pending<T>>,
+        error: StoreError,
+        work: &mut Vec<Vec<Pending<T>>>,
+    ) {
         match error {
             StoreError::Unknown(text) => {
                 tracing::warn!(error = text, commands = part.len(), "the outcome of a statement is unknown");
@@ -273,7 +288,7 @@ impl<'a> Batch<'a> {
                 }
             }
             // One row spoils the statement for all: halve it until that one stands alone.
-            StoreError::NotApplied(Fault::Permanent(_) | Fault::Locked(_)) if part.len() > 1 => {
+            StoreError::NotApplied(Fault::Permanent(_)) if part.len() > 1 => {
                 let half = part.split_off(part.len() / 2);
                 work.push(half);
                 work.push(part);
@@ -290,13 +305,7 @@ impl<'a> Batch<'a> {
             }
             StoreError::NotApplied(Fault::Locked(text)) => {
                 tracing::warn!(error = text, "somebody holds the row of an entry");
-                let rejection = Rejection::new(
-                    Reason::Overloaded,
-                    "another session of the database holds this entry's row; nothing was changed: try again later",
-                );
-                for pending in part {
-                    self.deliver(pending.unit, Err(rejection.clone()));
-                }
+                self.part_locked(part, work).await;
             }
             StoreError::NotApplied(Fault::Conflict(text)) => {
                 tracing::debug!(error = text, "a statement lost against another one");
@@ -319,8 +328,48 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Somebody holds one of these rows, or several. Those are left out; the others go on in one statement.
+    async fn part_locked<T: Send>(&mut self, mut part: Vec<Pending<T>>, work: &mut Vec<Vec<Pending<T>>>) {
+        self.lock_waits += 1;
+        let keys: Vec<Key> = part.iter().map(|pending| pending.unit.key.clone()).collect();
+        let held = match within(self.shared, self.session.locked(&keys)).await {
+            Ok(held) => held,
+            Err(StoreError::NotApplied(error)) => {
+                tracing::debug!(%error, "held rows cannot be looked for");
+                Vec::new()
+            }
+            Err(StoreError::Unknown(text)) => return self.unsent(part, &text),
+        };
+        if !held.is_empty() && self.lock_waits < LOCK_WAITS_MAX {
+            let is_held = |key: &Key| held.contains(&key.hash());
+            self.shared.locked.remember(keys.iter().filter(|key| is_held(key)), false);
+            let (held, free): (Vec<_>, Vec<_>) =
+                part.into_iter().partition(|pending| is_held(&pending.unit.key));
+            work.push(free);
+            for pending in held {
+                self.hold_out(pending.unit);
+            }
+        } else if part.len() > 1 && self.lock_waits < LOCK_WAITS_MAX {
+            // What somebody is about to insert cannot be seen: halve until it stands alone.
+            work.push(part.split_off(part.len() / 2));
+            work.push(part);
+        } else {
+            self.shared.locked.remember(keys.iter(), true);
+            for pending in part {
+                self.hold_out(pending.unit);
+            }
+        }
+    }
+
+    /// Somebody holds its row: what ends a claim waits until it is free, the others are refused.
+    fn hold_out(&mut self, unit: Unit) {
+        if let Some(unit) = self.shared.locked.take(unit) {
+            self.deliver(unit, Err(row_held()));
+        }
+    }
+
     /// The connection broke over a load: nothing of it was applied.
-    fn unsent(&mut self, part: Vec<Pending<()>>, text: &str) {
+    fn unsent<T>(&mut self, part: Vec<Pending<T>>, text: &str) {
         tracing::warn!(error = text, commands = part.len(), "the connection broke over a load");
         self.outcome.broken = true;
         for Pending { mut unit, .. } in part {
@@ -378,9 +427,18 @@ fn with_token(mut answer: Answer, granted: i64) -> Answer {
 
 /// A statement that does not answer is given up with its connection; whether it was applied is
 /// unknown.
-async fn within<T>(statement: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn within<T>(
+    shared: &Shared,
+    statement: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    shared.pulse.sent();
     match crash::around(timeout(STATEMENT_TIMEOUT, statement)).await {
-        Ok(done) => done,
+        Ok(done) => {
+            if !matches!(done, Err(StoreError::Unknown(_))) {
+                shared.pulse.answered();
+            }
+            done
+        }
         Err(_) => Err(StoreError::Unknown(format!("no answer within {STATEMENT_TIMEOUT:?}"))),
     }
 }

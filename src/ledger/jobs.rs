@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::rt::timeout;
 use super::{lost, read_failed, store_unavailable};
 use crate::domain::Rejection;
-use crate::store::{Fault, Session, Store, StoreError};
+use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
 /// How long a job may take.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -18,10 +18,11 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
 /// The session, opened if there is none.
 pub(super) async fn opened<'s>(
     store: &dyn Store,
+    purpose: Purpose,
     session: &'s mut Option<Box<dyn Session>>,
 ) -> Result<&'s mut dyn Session, StoreError> {
     if session.is_none() {
-        *session = Some(store.open().await?);
+        *session = Some(store.open(purpose).await?);
     }
     match session {
         Some(session) => Ok(session.as_mut()),

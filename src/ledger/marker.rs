@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::jobs::opened;
 use super::rt::{Instant, sleep, timeout};
-use crate::store::{Session, Store};
+use crate::store::{Purpose, Session, Store};
 
 /// How often it looks when it has kept up.
 const EVERY: Duration = Duration::from_secs(10);
@@ -28,7 +28,8 @@ pub(super) async fn run(store: Arc<dyn Store>, stop: CancellationToken) {
             () = sleep(rest) => {}
         }
         let started = Instant::now();
-        let work = async { opened(&*store, &mut session).await?.mark_open(AT_ONCE).await };
+        let work =
+            async { opened(&*store, Purpose::OpenClaims, &mut session).await?.mark_open(AT_ONCE).await };
         rest = match timeout(WITHIN, work).await {
             Ok(Ok(looked_at)) if looked_at >= AT_ONCE => started.elapsed() * REST_FACTOR,
             Ok(Ok(_)) => EVERY,

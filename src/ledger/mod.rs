@@ -3,15 +3,18 @@
 
 mod batch;
 mod bulk;
+mod crew;
 mod import;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod jobs;
+mod locked;
 mod marker;
 mod operator;
 mod policies;
 mod policy;
 mod probe;
+mod pulse;
 mod queue;
 mod quota;
 mod reader;
@@ -35,11 +38,14 @@ use crate::store::{
 };
 
 pub use bulk::{Progress, RedriveOrder, RedriveOutcome, Told};
+use crew::Crew;
 pub use import::{Fate, Fates, ImportOrder};
+use locked::Locked;
 pub use operator::{Carried, Order};
 use policies::Live;
 pub use policies::{Policies, adopt};
 pub use policy::PolicyOrder;
+use pulse::Pulse;
 use queue::{Queue, Step, Unit};
 use quota::Quotas;
 pub use reader::{Ages, Counted, Page};
@@ -94,6 +100,9 @@ struct Shared {
     policies: Arc<Live>,
     queue: Arc<Queue>,
     clock: Arc<Recent>,
+    crew: Arc<Crew>,
+    locked: Arc<Locked>,
+    pulse: Arc<Pulse>,
 }
 
 /// A recent reading of the store's clock: good enough to choose a guess, never to decide.
@@ -132,6 +141,9 @@ impl Ledger {
             policies: Arc::new(Live::new(file, in_force, options.policies_trusted_for)),
             queue: Arc::new(Queue::new(options.queue_max)),
             clock: Arc::default(),
+            crew: Arc::default(),
+            locked: Arc::default(),
+            pulse: Arc::default(),
             store,
         };
         for number in 0..shared.store.sessions() {
@@ -206,6 +218,9 @@ impl Ledger {
                 Some(unit) => unit.later.push_back(step),
                 None => units.push(Unit::new(key, step)),
             }
+        }
+        if let ([unit], [_]) = (units.as_mut_slice(), waiting.as_slice()) {
+            unit.alone = true;
         }
         self.inner.queue.push(units)?;
         let mut answers = Vec::with_capacity(waiting.len());

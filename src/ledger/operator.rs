@@ -19,8 +19,8 @@ use crate::domain::{
     operate,
 };
 use crate::store::{
-    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, PurgeStatus, Reading, Session,
-    Store, StoreError, Write,
+    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, PurgeStatus, Purpose, Reading,
+    Session, Store, StoreError, Write,
 };
 
 /// How many changes may wait.
@@ -219,40 +219,58 @@ async fn run(
         };
         let broken = match job {
             Job::Change(order, reply) => {
-                let work = async { change(opened(&*store, &mut session).await?, &policies, &order).await };
+                let work = async {
+                    change(opened(&*store, Purpose::Changes, &mut session).await?, &policies, &order).await
+                };
                 answer_change(reply, work).await
             }
             Job::Begin(order, reply) => {
-                let work = async { begin(opened(&*store, &mut session).await?, &order).await };
+                let work =
+                    async { begin(opened(&*store, Purpose::Changes, &mut session).await?, &order).await };
                 answer_change(reply, work).await
             }
             Job::Import(order, reply) => {
                 let work = async {
-                    import::carry_out(opened(&*store, &mut session).await?, &policies, &order).await
+                    import::carry_out(
+                        opened(&*store, Purpose::Changes, &mut session).await?,
+                        &policies,
+                        &order,
+                    )
+                    .await
                 };
                 answer_change(reply, work).await
             }
             Job::Policy(order, reply) => {
-                let work =
-                    async { policy::set(opened(&*store, &mut session).await?, &policies, &order).await };
+                let work = async {
+                    policy::set(opened(&*store, Purpose::Changes, &mut session).await?, &policies, &order)
+                        .await
+                };
                 answer_change(reply, work).await
             }
             Job::Audit(listing, reply) => {
-                let work = async { Ok(Ok(opened(&*store, &mut session).await?.audit(&listing).await?)) };
+                let work = async {
+                    Ok(Ok(opened(&*store, Purpose::Changes, &mut session).await?.audit(&listing).await?))
+                };
                 answer_read(reply, work).await
             }
             Job::Policies(reply) => {
-                let work = async { Ok(Ok(policies.refresh(opened(&*store, &mut session).await?).await?)) };
+                let work = async {
+                    Ok(Ok(policies.refresh(opened(&*store, Purpose::Changes, &mut session).await?).await?))
+                };
                 answer_read(reply, work).await
             }
             Job::Retention(due_max, reply) => {
-                let work =
-                    async { Ok(Ok(opened(&*store, &mut session).await?.purge_status(due_max).await?)) };
+                let work = async {
+                    Ok(Ok(opened(&*store, Purpose::Changes, &mut session)
+                        .await?
+                        .purge_status(due_max)
+                        .await?))
+                };
                 answer_read(reply, work).await
             }
             Job::Versions(consumer, before, limit, reply) => {
                 let work = async {
-                    let session = opened(&*store, &mut session).await?;
+                    let session = opened(&*store, Purpose::Changes, &mut session).await?;
                     Ok(Ok(session.policy_versions(&consumer, before, limit).await?))
                 };
                 answer_read(reply, work).await

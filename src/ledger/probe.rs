@@ -1,5 +1,5 @@
-//! The probe of the store, each second: a real write, and the policies that other replicas have set. With
-//! hysteresis.
+//! The health of this server: a heartbeat each second, a real write that also reads the policies which other
+//! replicas have set, and the age of the oldest claim or settlement that the store has not answered.
 
 use std::time::Duration;
 
@@ -8,55 +8,98 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::rt::{Instant, sleep, timeout};
-use crate::store::{Session, StoreError};
+use crate::store::{Purpose, Session, StoreError};
 
 const EVERY: Duration = Duration::from_secs(1);
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How many failures in a row make the service unhealthy.
-const FAILURES: u32 = 3;
-/// How many successes in a row make it healthy again.
+/// Longer than the server's own statement timeout, which is certain.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// How often the health is judged.
+const JUDGE_EVERY: Duration = Duration::from_millis(250);
+/// The heartbeat's last answer may be as old as this: a stall of two seconds, and the second between two beats.
+const SILENT_MAX: Duration = Duration::from_secs(4);
+/// Claims and settlements may wait for as long as this while none is answered: longer than a session is given
+/// up after, so that a new one that works shows first.
+const UNANSWERED_MAX: Duration = Duration::from_millis(3_500);
+/// How many beats in a row make the service healthy again.
 const SUCCESSES: u32 = 2;
 
+/// What the heartbeat has shown.
+#[derive(Clone, Copy, Debug)]
+struct Beats {
+    /// How many were answered in a row.
+    good: u32,
+    /// When the last one was answered.
+    answered_at: Instant,
+}
+
+/// Whether the server is healthy, as of now.
+fn healthy(was: bool, beats: Beats, silent: Duration, unanswered: Duration) -> bool {
+    let steady = if was { silent < SILENT_MAX } else { beats.good >= SUCCESSES && silent < SILENT_MAX };
+    steady && unanswered < UNANSWERED_MAX
+}
+
 pub(super) async fn run(shared: Shared, report: watch::Sender<bool>, stop: CancellationToken) {
-    let mut session: Option<Box<dyn Session>> = None;
-    let mut due = Instant::now();
     // At the start one success is enough.
-    let (mut good, mut bad) = (SUCCESSES - 1, 0);
+    let beats = watch::Sender::new(Beats { good: SUCCESSES - 1, answered_at: Instant::now() });
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = beat_for_ever(&shared, &beats) => {}
+        () = judge_for_ever(&shared, &beats, &report) => {}
+    }
+}
+
+async fn judge_for_ever(shared: &Shared, beats: &watch::Sender<Beats>, report: &watch::Sender<bool>) {
+    let mut seen = beats.subscribe();
     loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = sleep(due.saturating_duration_since(Instant::now())) => {}
+        let now = *seen.borrow_and_update();
+        let silent = Instant::now().saturating_duration_since(now.answered_at);
+        let unanswered = shared.pulse.unanswered_for();
+        let was = *report.borrow();
+        let is = healthy(was, now, silent, unanswered);
+        if is && !was {
+            tracing::info!("the store answers");
+        } else if was && !is {
+            tracing::error!(?silent, ?unanswered, "the store does not answer");
         }
-        due = Instant::now() + EVERY;
-        match timeout(ANSWER_WITHIN, beat(&shared, &mut session)).await {
-            Ok(Ok(())) => (good, bad) = (good + 1, 0),
+        if is != was {
+            report.send_replace(is);
+        }
+        // A beat that was answered is judged at once.
+        let _changed = timeout(JUDGE_EVERY, seen.changed()).await;
+    }
+}
+
+async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
+    let mut session: Option<Box<dyn Session>> = None;
+    loop {
+        let due = Instant::now() + EVERY;
+        match timeout(ANSWER_WITHIN, beat(shared, &mut session)).await {
+            Ok(Ok(())) => {
+                shared.crew.store_answers();
+                beats.send_modify(|beats| {
+                    *beats = Beats { good: beats.good.saturating_add(1), answered_at: Instant::now() };
+                });
+            }
             failed => {
-                (good, bad) = (0, bad + 1);
                 session = None;
-                if bad == 1 {
+                if beats.borrow().good > 0 {
                     let error = match failed {
                         Ok(Err(error)) => error.to_string(),
                         Ok(Ok(())) | Err(_) => format!("no answer within {ANSWER_WITHIN:?}"),
                     };
-                    tracing::warn!(error, "the store's probe failed");
+                    tracing::warn!(error, "the heartbeat failed");
                 }
+                beats.send_modify(|beats| beats.good = 0);
             }
         }
-        let healthy = *report.borrow();
-        if !healthy && good >= SUCCESSES {
-            tracing::info!("the store answers");
-            report.send_replace(true);
-        } else if healthy && bad >= FAILURES {
-            tracing::error!(failures = bad, "the store does not answer");
-            report.send_replace(false);
-        }
+        sleep(due.saturating_duration_since(Instant::now())).await;
     }
 }
 
 async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result<(), StoreError> {
     if session.is_none() {
-        *session = Some(shared.store.open().await?);
+        *session = Some(shared.store.open(Purpose::Heartbeat).await?);
     }
     if let Some(session) = session {
         let reading = session.beat().await?;
@@ -70,4 +113,28 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_follows_the_heartbeat_and_the_oldest_unanswered_statement() {
+        let secs = Duration::from_secs_f64;
+        for (was, good, silent, unanswered, is) in [
+            (false, 0, 0.0, 0.0, false),
+            (false, 1, 0.0, 0.0, false),
+            (false, 2, 0.0, 0.0, true),
+            (false, 2, 0.0, 9.0, false),
+            (true, 5, 3.0, 2.0, true),
+            (true, 0, 3.9, 3.4, true),
+            (true, 0, 4.0, 0.0, false),
+            (true, 5, 1.0, 3.5, false),
+        ] {
+            let beats = Beats { good, answered_at: Instant::now() };
+            let row = (was, good, silent, unanswered);
+            assert_eq!(healthy(was, beats, secs(silent), secs(unanswered)), is, "{row:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::rt::{Mutex, MutexGuard};
 use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
@@ -26,11 +27,13 @@ pub(super) struct Unit {
     pub(super) unknown: u32,
     /// The head's guess was wrong: load first.
     pub(super) look: bool,
+    /// Its call consists of this one command: no other answer waits for it.
+    pub(super) alone: bool,
 }
 
 impl Unit {
     pub(super) fn new(key: Key, head: Step) -> Unit {
-        Unit { key, head, later: VecDeque::new(), rounds: 0, unknown: 0, look: false }
+        Unit { key, head, later: VecDeque::new(), rounds: 0, unknown: 0, look: false, alone: false }
     }
 
     /// The caller has gone away before anything was sent to the store.
@@ -92,13 +95,15 @@ struct Waiting {
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     ready: Notify,
+    closed: CancellationToken,
     commands_max: usize,
 }
 
 impl Queue {
     pub(super) fn new(commands_max: usize) -> Queue {
         let waiting = Waiting { lanes: Default::default(), commands: 0, closed: false };
-        Queue { waiting: Mutex::new(waiting), ready: Notify::new(), commands_max }
+        let (ready, closed) = (Notify::new(), CancellationToken::new());
+        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max }
     }
 
     /// Takes all units, or none.
@@ -130,6 +135,28 @@ impl Queue {
         drop(waiting);
         self.ready.notify_one();
         Ok(())
+    }
+
+    /// Takes back units that were accepted before: they come first, whatever the bounds say.
+    pub(super) fn give_back(&self, units: Vec<Unit>) {
+        if units.is_empty() {
+            return;
+        }
+        let mut waiting = self.waiting();
+        for unit in units.into_iter().rev() {
+            waiting.commands += unit.len();
+            let lane = Lane::of(&unit.head.command);
+            if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
+                lane.push_front(unit);
+            }
+        }
+        drop(waiting);
+        self.ready.notify_one();
+    }
+
+    /// Resolves once nothing more is taken.
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
     }
 
     /// Waits for units, and takes up to `max` of them; none once the queue is closed and empty.
@@ -174,6 +201,7 @@ impl Queue {
     /// Takes nothing more.
     pub(super) fn close(&self) {
         self.waiting().closed = true;
+        self.closed.cancel();
         self.ready.notify_one();
     }
 

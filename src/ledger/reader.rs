@@ -12,7 +12,9 @@ use super::policies::Live;
 use super::rt::spawn;
 use super::{store_unavailable, supervised};
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
-use crate::store::{EntryFilter, Found, Listed, Listing, Reading, Session, Store, StoreError, Summary};
+use crate::store::{
+    EntryFilter, Found, Listed, Listing, Purpose, Reading, Session, Store, StoreError, Summary,
+};
 
 /// How many reads may wait.
 const WAITING_MAX: usize = 64;
@@ -131,15 +133,19 @@ async fn run(
         }
         let broken = match job {
             Job::Get(key, reply) => {
-                let work = async { get(opened(&*store, &mut session).await?, key).await };
+                let work = async { get(opened(&*store, Purpose::Reads, &mut session).await?, key).await };
                 answer_read(reply, work).await
             }
             Job::List(listing, ages, reply) => {
-                let work = async { list(opened(&*store, &mut session).await?, *listing, ages).await };
+                let work = async {
+                    list(opened(&*store, Purpose::Reads, &mut session).await?, *listing, ages).await
+                };
                 answer_read(reply, work).await
             }
             Job::Count(whose, reply) => {
-                let work = async { count(opened(&*store, &mut session).await?, &policies, whose).await };
+                let work = async {
+                    count(opened(&*store, Purpose::Reads, &mut session).await?, &policies, whose).await
+                };
                 answer_read(reply, work).await
             }
         };

@@ -2,7 +2,7 @@
 //! puts one in its place that decides each step.
 
 #[cfg(all(test, feature = "shuttle"))]
-pub(super) use super::interleavings::rt::{Instant, Mutex, MutexGuard, sleep, spawn, timeout};
+pub(super) use super::interleavings::rt::{Instant, Mutex, MutexGuard, pause, sleep, spawn, timeout};
 
 #[cfg(not(all(test, feature = "shuttle")))]
 pub(super) use {
@@ -15,3 +15,7 @@ pub(super) use {
 pub(super) fn spawn(tasks: &tokio_util::task::TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
     tasks.spawn(task);
 }
+
+/// A sleep that always ends: what waits for it is work, not a clock.
+#[cfg(not(all(test, feature = "shuttle")))]
+pub(super) use tokio::time::sleep as pause;

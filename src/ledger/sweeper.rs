@@ -12,7 +12,7 @@ use super::rules::Rules;
 use super::worklog::{Worklog, words};
 use crate::chance;
 use crate::domain::{Span, Sweep, sweep};
-use crate::store::{Fault, Session, StoreError};
+use crate::store::{Fault, Purpose, Session, StoreError};
 
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ struct Open {
 
 impl Open {
     async fn new(shared: &Shared) -> Result<Open, StoreError> {
-        let mut session = shared.store.open().await?;
+        let mut session = shared.store.open(Purpose::Purge).await?;
         let rules = Rules::read(&shared.policies.file, &mut *session).await?;
         Ok(Open { session, rules })
     }

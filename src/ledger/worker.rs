@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use super::batch::{Batch, Outcome};
+use super::batch::{self, Batch, Outcome};
+use super::locked::row_held;
 use super::queue::Unit;
-use super::rt::{Instant, sleep, timeout};
+use super::rt::{sleep, timeout};
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
-use crate::store::{Fault, Session, StoreError};
+use crate::domain::{Key, KeyHash, Rejection};
+use crate::store::{Fault, Purpose, Session, StoreError};
 
-/// How long a worker waits after it failed to open a session; meanwhile callers are refused at
-/// once.
-const REOPEN_AFTER: Duration = Duration::from_millis(250);
+/// How long a worker rests after it failed to open a session, at first and at most.
+const REST_MIN: Duration = Duration::from_millis(250);
+const REST_MAX: Duration = Duration::from_secs(5);
+/// For how long calls wait for the first session; then they are refused at once.
+const HELD_FOR: Duration = Duration::from_secs(1);
 /// How many batches' worth of units may wait in a worker for others of the same key.
 const CARRIED_BATCHES_MAX: usize = 4;
 /// How long opening a session may take, whatever the store does meanwhile.
@@ -30,20 +34,104 @@ pub(super) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
             return;
         }
         tracing::error!(worker = number, "a worker died of a bug and is started anew");
-        sleep(REOPEN_AFTER).await;
+        sleep(REST_MIN).await;
     }
 }
 
+/// A session is opened before there is work for it. A worker without one takes no work while another has one.
 async fn run(shared: &Shared, batch_max: usize) {
-    let mut session: Option<Box<dyn Session>> = None;
-    let mut reopen_at = Instant::now();
+    while let Some(session) = opened(shared, batch_max).await {
+        if work(shared, session, batch_max).await == Ended::Queue {
+            return;
+        }
+    }
+}
+
+/// A session; none once the queue is closed, and empty or served by another worker.
+async fn opened(shared: &Shared, batch_max: usize) -> Option<Box<dyn Session>> {
+    let mut opening = std::pin::pin!(open(shared));
+    loop {
+        let served_by_another = async {
+            shared.queue.closed().await;
+            shared.crew.any().await;
+        };
+        tokio::select! {
+            biased;
+            session = &mut opening => return Some(session),
+            () = served_by_another => return None,
+            _keys = shared.locked.look_due() => go_on(shared, None),
+            units = unserved(shared, batch_max) => refuse(units?),
+        }
+    }
+}
+
+/// Opens a session, however often it takes.
+async fn open(shared: &Shared) -> Box<dyn Session> {
+    let mut rest = REST_MIN;
+    loop {
+        match timeout(OPEN_WITHIN, shared.store.open(Purpose::Claims)).await {
+            Ok(Ok(session)) => {
+                // It has carried out a write of its own.
+                shared.pulse.answered();
+                return session;
+            }
+            Ok(Err(StoreError::NotApplied(fault @ Fault::Schema(_)))) => {
+                tracing::error!(%fault, "the store can not be used");
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the store can not be opened");
+                if matches!(error, StoreError::Unknown(_)) {
+                    // The connection was there, and broke: the store is on its way up, or about to be.
+                    rest = REST_MIN;
+                }
+            }
+            Err(_) => tracing::warn!(within = ?OPEN_WITHIN, "the store does not answer"),
+        }
+        shared.crew.rest(rest).await;
+        rest = (rest * 2).min(REST_MAX);
+    }
+}
+
+/// Units that no worker could serve for a while; none once the queue is closed and empty.
+async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<Unit>> {
+    loop {
+        shared.crew.none_for(HELD_FOR).await;
+        tokio::select! {
+            biased;
+            () = shared.crew.any() => {}
+            units = shared.queue.pull(batch_max) => return units,
+        }
+    }
+}
+
+/// Why a worker does no more work.
+#[derive(PartialEq, Eq)]
+enum Ended {
+    /// Its session can not be used any more.
+    Session,
+    /// The queue is closed and empty.
+    Queue,
+}
+
+async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) -> Ended {
+    let _at_work = shared.crew.at_work();
     let mut carried: Vec<Unit> = Vec::new();
     loop {
         let fresh = if carried.is_empty() {
-            match shared.queue.pull(batch_max).await {
-                Some(units) => units,
-                None => return,
-            }
+            let pulled = tokio::select! {
+                biased;
+                keys = shared.locked.look_due() => {
+                    let Some(still) = look(shared, session.as_mut(), &keys).await else { return Ended::Session };
+                    go_on(shared, Some(&still));
+                    continue;
+                }
+                units = shared.queue.pull(batch_max) => units,
+            };
+            let Some(units) = pulled else {
+                refuse_held(shared.locked.end());
+                return Ended::Queue;
+            };
+            units
         } else {
             // Many calls for one key wait for each other, but must not keep the others out.
             let half =
@@ -52,44 +140,52 @@ async fn run(shared: &Shared, batch_max: usize) {
         };
         let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh, batch_max);
         carried = next;
-        if session.is_none() && Instant::now() >= reopen_at {
-            session = open(shared).await;
-            reopen_at = Instant::now() + REOPEN_AFTER;
-        }
-        let Some(opened) = session.as_mut() else {
-            refuse(batch);
-            continue;
-        };
         crash::point("after_seal");
-        let Outcome { again, broken } = Batch::new(shared, opened.as_mut()).run(batch).await;
+        let Outcome { again, broken } = Batch::new(shared, session.as_mut()).run(batch).await;
         carried.extend(again);
         if broken {
             // The connection is closed without a word to the server: a cancel request could turn
-            // a wait for a standby into a false success.
-            session = None;
-            reopen_at = Instant::now();
+            // a wait for a standby into a false success. Whoever has a session takes the work.
+            drop(session);
+            shared.queue.give_back(carried);
+            return Ended::Session;
         }
     }
 }
 
-async fn open(shared: &Shared) -> Option<Box<dyn Session>> {
-    match timeout(OPEN_WITHIN, shared.store.open()).await {
-        Ok(Ok(session)) => return Some(session),
-        Ok(Err(StoreError::NotApplied(fault @ Fault::Schema(_)))) => {
-            tracing::error!(%fault, "the store can not be used");
+/// Which of the rows are still held; none: the session can not be used any more.
+async fn look(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Option<Vec<KeyHash>> {
+    match batch::within(shared, session.locked(keys)).await {
+        Ok(still) => Some(still),
+        Err(error) => {
+            tracing::warn!(%error, rows = keys.len(), "nobody can look whether rows are still held");
+            go_on(shared, None);
+            None
         }
-        Ok(Err(error)) => tracing::warn!(%error, "the store can not be opened"),
-        Err(_) => tracing::warn!(within = ?OPEN_WITHIN, "the store does not answer"),
     }
-    None
+}
+
+/// What waited for a row, and may go on.
+fn go_on(shared: &Shared, still: Option<&[KeyHash]>) {
+    let (free, late) = shared.locked.looked(still);
+    shared.queue.give_back(free);
+    refuse_held(late);
+}
+
+fn refuse_held(units: Vec<Unit>) {
+    refuse_all(units, &row_held());
 }
 
 /// There is no session: whatever was never sent is certainly not applied.
-fn refuse(batch: Vec<Unit>) {
-    for unit in batch {
+fn refuse(units: Vec<Unit>) {
+    refuse_all(units, &store_unavailable());
+}
+
+fn refuse_all(units: Vec<Unit>, rejection: &Rejection) {
+    for unit in units {
         let mut rest = Some(unit);
         while let Some(unit) = rest {
-            let rejection = if unit.unknown > 0 { lost() } else { store_unavailable() };
+            let rejection = if unit.unknown > 0 { lost() } else { rejection.clone() };
             rest = unit.answer(Err(rejection));
         }
     }

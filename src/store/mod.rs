@@ -236,6 +236,24 @@ pub struct AuditListing {
     pub limit: usize,
 }
 
+/// What a session is for. It decides how long its statements may run and wait for a lock, and how many
+/// backends a server may leave behind for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Claims and settlements: short statements that hardly wait.
+    Claims,
+    /// The heartbeat, once a second.
+    Heartbeat,
+    /// The purge.
+    Purge,
+    /// The index of open claims.
+    OpenClaims,
+    /// What operators read.
+    Reads,
+    /// What operators change; also what a server changes at its start.
+    Changes,
+}
+
 /// A store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -246,8 +264,9 @@ pub trait Store: Send + Sync + 'static {
     fn sessions(&self) -> usize;
 
     /// Opens a session, and checks that the store can be trusted: it is writable, commits are
-    /// durable, and the schema is the one that this binary works with.
-    async fn open(&self) -> Result<Box<dyn Session>, StoreError>;
+    /// durable, and the schema is the one that this binary works with. A session for claims is handed
+    /// out only after a write of its own was answered.
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError>;
 
     /// Brings the schema up to this binary's version; says how many migrations were applied.
     async fn migrate(&self) -> Result<usize, StoreError>;
@@ -271,6 +290,10 @@ pub trait Session: Send {
 
     /// Replaces entries whose version is still the one before. For each: whether it was.
     async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError>;
+
+    /// Those of these keys whose entry somebody else holds at this moment. It waits for nobody. It cannot see
+    /// an entry that another transaction is about to insert.
+    async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError>;
 
     /// Writes the clock's mark down: the probe of the store's health.
     async fn beat(&mut self) -> Result<Reading, StoreError>;

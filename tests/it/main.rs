@@ -15,6 +15,7 @@ mod harness;
 
 mod admin;
 mod architecture;
+mod availability;
 mod batches;
 mod bulk;
 mod cancel;

@@ -5,7 +5,7 @@ use idempotency_ledger::domain::{
     Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
 };
 use idempotency_ledger::store::{
-    AuditEvent, Completion, Fault, Found, Outcome, PolicyVersion, Remembered, Session, StoreError,
+    AuditEvent, Completion, Fault, Found, Outcome, PolicyVersion, Purpose, Remembered, Session, StoreError,
 };
 use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
@@ -341,7 +341,7 @@ async fn the_mark_of_the_clock_survives_a_restart(kind: Kind) {
     at.set_clock(START - Span::from_secs(1)).await;
     let Some(database) = &at.database else { return restarted_sqlite(at).await };
     let fresh = crate::harness::server::postgres_store(&pg::shared().url(database));
-    let mut session = idempotency_ledger::store::Store::open(&fresh).await.unwrap();
+    let mut session = idempotency_ledger::store::Store::open(&fresh, Purpose::Changes).await.unwrap();
     assert!(session.load(&[]).await.unwrap().reading.behind());
 }
 

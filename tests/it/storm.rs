@@ -109,7 +109,7 @@ async fn no_key_has_two_live_holders_and_no_token_shrinks() {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let killed = sqlx::query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-             WHERE application_name = 'idempotency-ledger' ORDER BY random() LIMIT 1",
+             WHERE application_name LIKE 'idempotency-ledger%' ORDER BY random() LIMIT 1",
         );
         storm.counts.killed.fetch_add(killed.fetch_all(&mut admin).await.unwrap().len(), Ordering::Relaxed);
         round += 1;

@@ -113,4 +113,26 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("15b", "the window floor is ignored", "claims::", [
         (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
     ]),
+    Mutant("C1", "a worker without a session refuses, though another one has a session", "availability::one_lost", [
+        ("src/ledger/worker.rs", "        shared.crew.none_for(HELD_FOR).await;\n", ""),
+        ("src/ledger/worker.rs", "            () = shared.crew.any() => {}\n            units", "            units"),
+    ]),
+    Mutant("C2", "held rows are not remembered", "availability::one_held", [
+        ("src/ledger/batch.rs", "if self.shared.locked.holds(unit.key.hash()) {", "if self.shared.locked.holds(unit.key.hash()) && unit.unknown > 9 {"),
+    ]),
+    Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
+        (POSTGRES, "FOR NO KEY UPDATE SKIP LOCKED)", "FOR NO KEY UPDATE SKIP LOCKED OFFSET 0) AND false"),
+    ]),
+    Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
+        ("src/ledger/locked.rs", "if !ends || rows.waiting.len() >= WAITING_MAX {", "if ends || rows.waiting.len() >= WAITING_MAX {"),
+    ]),
+    Mutant("C5", "sessions are opened however many were left behind", "availability::an_absent", [
+        ("src/store/postgres/left_behind.rs", "if left < max {", "if left < max * 100 {"),
+    ]),
+    Mutant("C6", "a silent session is waited for as long as before", "availability::a_silent", [
+        ("src/ledger/batch.rs", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
+    ]),
+    Mutant("C7", "the age of unanswered statements is no matter of health", "ledger::probe", [
+        ("src/ledger/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
+    ]),
 ]

@@ -22,6 +22,8 @@ pub(super) enum Inject {
     Unavailable,
     /// It loses against another one.
     Conflict,
+    /// Somebody holds one of its rows.
+    Locked,
     /// It finds the clock behind.
     ClockBehind,
     /// The task that sent it dies of a bug, before or after it is carried out.

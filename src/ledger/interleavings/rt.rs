@@ -45,6 +45,13 @@ pub(in crate::ledger) async fn sleep(duration: Duration) {
     NOW.set(NOW.get() + duration);
 }
 
+/// Always ends within the schedule.
+pub(in crate::ledger) async fn pause(duration: Duration) {
+    wander(3).await;
+    yield_now().await;
+    NOW.set(NOW.get() + duration);
+}
+
 /// A timeout fired.
 #[derive(Debug)]
 pub(in crate::ledger) struct Elapsed;

@@ -12,7 +12,8 @@ use super::tally::Tally;
 use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary, Write,
+    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
+    Summary, Write,
 };
 
 /// The store that the ledger sees.
@@ -33,7 +34,7 @@ impl Store for DiskStore {
         self.0.inner().manners.sessions
     }
 
-    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
+    async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
         wander(1).await;
         let fault = self.0.inner().chance();
         match fault {
@@ -94,6 +95,7 @@ async fn carry_out<T>(
         Some(Inject::LostRequest) => return Err(StoreError::Unknown("the request is lost".into())),
         Some(Inject::Unavailable) => return Err(not_applied(Fault::Unavailable)),
         Some(Inject::Conflict) => return Err(not_applied(Fault::Conflict)),
+        Some(Inject::Locked) => return Err(not_applied(Fault::Locked)),
         Some(Inject::ClockBehind) => return Err(StoreError::NotApplied(Fault::ClockBehind)),
         Some(Inject::Panic) if thread_rng().gen_bool(0.5) => disk.die(&pending),
         Some(Inject::LostAnswer | Inject::Panic) | None => {}
@@ -197,6 +199,15 @@ impl Session for DiskSession {
         let keys = entries.iter().map(|row| &row.key).collect();
         let sent = entries.iter().flat_map(marks).collect();
         self.statement(keys, sent, work).await
+    }
+
+    async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
+        let work = |inner: &mut Inner, _: &Tally| {
+            let ill = inner.manners.one_in > 0;
+            let held = keys.iter().map(Key::hash).filter(|_| ill && thread_rng().gen_bool(0.5));
+            held.collect()
+        };
+        self.statement(keys.iter().collect(), HashSet::new(), work).await
     }
 
     async fn beat(&mut self) -> Result<Reading, StoreError> {

@@ -89,6 +89,7 @@ fn a_failing_store_is_never_lied_about() {
         Inject::LostRequest,
         Inject::Unavailable,
         Inject::Conflict,
+        Inject::Locked,
         Inject::ClockBehind,
         Inject::Panic,
     ];
@@ -97,6 +98,8 @@ fn a_failing_store_is_never_lied_about() {
         "LostRequest",
         "Unavailable",
         "Conflict",
+        "Locked",
+        "Overloaded",
         "ClockBehind",
         "Panic",
         "poison",

@@ -9,9 +9,10 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _};
 use tokio::time::timeout;
 
 use super::errors::{of_connect, of_sqlx};
+use super::left_behind::Backend;
 use super::sql;
 use crate::store::row::{self, Schema};
-use crate::store::{Fault, StoreError};
+use crate::store::{Fault, Purpose, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
@@ -19,10 +20,18 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 const VERSION_MIN: i32 = 140_000;
 /// A host that does not answer must not hold the start or a reconnection for ever.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a statement for claims or the heartbeat may run.
+const HOT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long any other statement may run.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long any other statement may wait for a lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Like a statement for claims, whose session is given up after this.
+const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) fn options(url: &str) -> Result<PgConnectOptions, String> {
     let options = PgConnectOptions::from_str(url).map_err(|error| error.to_string())?;
-    Ok(options.application_name("idempotency-ledger").disable_statement_logging())
+    Ok(options.disable_statement_logging())
 }
 
 pub(super) fn describe(options: &PgConnectOptions) -> String {
@@ -50,18 +59,69 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError>
 
 /// A connection whose commits are durable, to a writable primary with the right schema; a process
 /// that is `serving` already accepts a newer one.
-pub(super) async fn open(options: &PgConnectOptions, serving: bool) -> Result<PgConnection, StoreError> {
-    let mut connection = connect(options).await?;
-    match timeout(CONNECT_TIMEOUT, check(&mut connection, serving)).await {
-        Ok(Ok(())) => Ok(connection),
+pub(super) async fn open(
+    options: &PgConnectOptions,
+    purpose: Purpose,
+    lock_wait: Duration,
+    serving: bool,
+) -> Result<(PgConnection, Backend), StoreError> {
+    let options = options.clone().application_name(application_name(purpose));
+    let mut connection = connect(&options).await?;
+    match timeout(CONNECT_TIMEOUT, check(&mut connection, purpose, lock_wait, serving)).await {
+        Ok(Ok(backend)) => Ok((connection, backend)),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(unavailable(format!("no answer within {CONNECT_TIMEOUT:?}"))),
     }
 }
 
-async fn check(connection: &mut PgConnection, serving: bool) -> Result<(), StoreError> {
-    connection.execute(sql::SETTINGS).await.map_err(of_sqlx)?;
-    let row = sqlx::query(sql::TRUST).persistent(false).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+/// What `pg_stat_activity` shows.
+fn application_name(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Claims => "idempotency-ledger claims",
+        Purpose::Heartbeat => "idempotency-ledger heartbeat",
+        Purpose::Purge => "idempotency-ledger purge",
+        Purpose::OpenClaims => "idempotency-ledger open claims",
+        Purpose::Reads => "idempotency-ledger reads",
+        Purpose::Changes => "idempotency-ledger changes",
+    }
+}
+
+/// How long statements may run and wait for a lock. What the server ends was certainly not applied, so it
+/// must end a statement before the session that waits for it is given up.
+fn bounds(purpose: Purpose, lock_wait: Duration) -> String {
+    let (lock, statement) = match purpose {
+        Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),
+        Purpose::Purge | Purpose::OpenClaims | Purpose::Reads | Purpose::Changes => {
+            (LOCK_TIMEOUT, STATEMENT_TIMEOUT)
+        }
+    };
+    format!("SET lock_timeout = {}; SET statement_timeout = {}", lock.as_millis(), statement.as_millis())
+}
+
+/// Sends a write, and waits for its answer: where commits do not end, no work is sent.
+pub(super) async fn prove(connection: &mut PgConnection) -> Result<(), StoreError> {
+    match timeout(PROVE_TIMEOUT, connection.execute(sqlx::raw_sql(sql::PROVE))).await {
+        Ok(done) => done.map(drop).map_err(of_sqlx),
+        Err(_) => Err(unavailable(format!("a write was not answered within {PROVE_TIMEOUT:?}"))),
+    }
+}
+
+async fn check(
+    connection: &mut PgConnection,
+    purpose: Purpose,
+    lock_wait: Duration,
+    serving: bool,
+) -> Result<Backend, StoreError> {
+    // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
+    // is worth it.
+    let settings = format!("{}; {}", sql::SETTINGS, bounds(purpose, lock_wait));
+    let watched = sqlx::AssertSqlSafe(format!("{settings}; {}", sql::WATCHES));
+    if let Err(error) = connection.execute(sqlx::raw_sql(watched)).await {
+        // Not every server takes all of those that watch over the connection.
+        tracing::debug!(%error, "the server does not watch over this connection");
+        connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(settings))).await.map_err(of_sqlx)?;
+    }
+    let row = sqlx::raw_sql(sql::TRUST).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
     let version: i32 = row.try_get("version").map_err(of_sqlx)?;
     if version < VERSION_MIN {
         return Err(schema(format!(
@@ -94,14 +154,16 @@ async fn check(connection: &mut PgConnection, serving: bool) -> Result<(), Store
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
         return Err(schema("the database has no ledger yet: run `idempotency-ledger migrate`".into()));
     }
-    let found = sqlx::query(sql::SCHEMA).persistent(false).fetch_one(connection).await.map_err(of_sqlx)?;
+    let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(connection).await.map_err(of_sqlx)?;
     let present: i64 = found.try_get("version").map_err(of_sqlx)?;
     match row::schema(&MIGRATIONS, present) {
-        Schema::Fits => Ok(()),
+        Schema::Fits => {}
         // Migrations keep the version that is running working: whoever serves goes on.
-        Schema::Newer(_) if serving => Ok(()),
-        Schema::Older(problem) | Schema::Newer(problem) => Err(schema(problem)),
+        Schema::Newer(_) if serving => {}
+        Schema::Older(problem) | Schema::Newer(problem) => return Err(schema(problem)),
     }
+    let pid = row.try_get("pid").map_err(of_sqlx)?;
+    Ok(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? })
 }
 
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<usize, StoreError> {

@@ -3,6 +3,7 @@
 mod audit;
 mod connect;
 mod errors;
+mod left_behind;
 mod names;
 mod purge;
 mod queries;
@@ -11,6 +12,7 @@ pub(super) mod statements;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
@@ -21,11 +23,12 @@ use uuid::Uuid;
 use super::row::{Row, read, readable, unreadable};
 use super::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary,
-    UNREADABLE_AGAIN, Write, in_order,
+    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
+    Summary, UNREADABLE_AGAIN, Write, in_order,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
+use left_behind::{Backend, LeftBehind};
 use statements as sql;
 
 /// How to reach Postgres.
@@ -35,6 +38,8 @@ pub struct PostgresOptions {
     pub url: String,
     /// How many sessions the ledger works with.
     pub sessions: usize,
+    /// How long a statement for claims waits for a lock that somebody else holds.
+    pub lock_wait: Duration,
     /// Named prepared statements. Off behind `PgBouncer` in transaction mode.
     pub prepared_statements: bool,
 }
@@ -44,10 +49,15 @@ pub struct PostgresOptions {
 pub struct PostgresStore {
     connect: PgConnectOptions,
     sessions: usize,
+    lock_wait: Duration,
     persistent: bool,
     mark: Arc<Mark>,
     /// A session was opened before.
     serving: AtomicBool,
+    left_behind: Arc<LeftBehind>,
+    /// Sessions for claims are opened one after the other: two that looked at the same moment would each
+    /// leave a backend behind.
+    opening: tokio::sync::Mutex<()>,
 }
 
 impl PostgresStore {
@@ -60,9 +70,12 @@ impl PostgresStore {
         Ok(PostgresStore {
             connect,
             sessions: options.sessions,
+            lock_wait: options.lock_wait,
             persistent: options.prepared_statements,
             mark: Arc::default(),
             serving: AtomicBool::new(false),
+            left_behind: Arc::default(),
+            opening: tokio::sync::Mutex::default(),
         })
     }
 }
@@ -77,10 +90,18 @@ impl Store for PostgresStore {
         self.sessions
     }
 
-    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
-        let connection = connect::open(&self.connect, self.serving.load(Ordering::SeqCst)).await?;
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+        let claims = purpose == Purpose::Claims;
+        let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
+        let serving = self.serving.load(Ordering::SeqCst);
+        let (connection, backend) = connect::open(&self.connect, purpose, self.lock_wait, serving).await?;
+        let left_max = if claims { self.sessions } else { 1 };
+        let connection = self.left_behind.admit(connection, purpose, left_max).await?;
         let mut session = PgSession {
             connection,
+            purpose,
+            backend,
+            left_behind: Arc::clone(&self.left_behind),
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
             consumers: HashMap::new(),
@@ -89,6 +110,9 @@ impl Store for PostgresStore {
         };
         // A promoted database may have lost commits: take over what it has written down.
         let loaded = session.load(&[]).await?;
+        if claims {
+            connect::prove(&mut session.connection).await?;
+        }
         self.mark.0.fetch_max(loaded.reading.mark, Ordering::SeqCst);
         self.serving.store(true, Ordering::SeqCst);
         Ok(Box::new(session))
@@ -102,6 +126,9 @@ impl Store for PostgresStore {
 /// One connection.
 struct PgSession {
     connection: PgConnection,
+    purpose: Purpose,
+    backend: Backend,
+    left_behind: Arc<LeftBehind>,
     persistent: bool,
     mark: Arc<Mark>,
     consumers: HashMap<String, i32>,
@@ -123,6 +150,13 @@ impl PgSession {
         };
         self.mark.raise(&reading);
         Ok(reading)
+    }
+}
+
+impl Drop for PgSession {
+    /// The connection closes without a word, so that nothing is cancelled.
+    fn drop(&mut self) {
+        self.left_behind.add(self.purpose, self.backend);
     }
 }
 
@@ -254,6 +288,12 @@ impl Session for PgSession {
             done.insert(row.try_get::<Uuid, _>("key").map_err(of_sqlx)?);
         }
         Ok(raw.iter().map(|row| done.contains(&row.key)).collect())
+    }
+
+    async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
+        let query = self.query(sql::LOCKED).bind(column(keys, Key::hash));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        rows.iter().map(|row| row.try_get("key").map_err(of_sqlx)).collect()
     }
 
     async fn beat(&mut self) -> Result<Reading, StoreError> {

@@ -2,6 +2,7 @@
 //! `pg_stat_statements` and in logs.
 
 use super::super::row::columns;
+use super::left_behind::LEFT_BEHIND;
 use super::purge::{BACKLOG, DELETE, PURGE, PURGES, PURGES_REPORT, RULES, RULES_CHANGED};
 use super::queries;
 
@@ -9,10 +10,13 @@ use super::queries;
 pub const ALL: &[&str] = &[
     TRUST,
     SCHEMA,
+    PROVE,
+    LEFT_BEHIND,
     LOAD,
     INSERT,
     COMPLETE,
     REPLACE,
+    LOCKED,
     BEAT,
     queries::LIST_OLDEST,
     queries::LIST_NEWEST,
@@ -59,7 +63,17 @@ pub const ALL: &[&str] = &[
 pub const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
 SET enable_mergejoin = off; SET jit = off; SET max_parallel_workers_per_gather = 0; \
-SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
+SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
+
+/// What ends the locks of a server that is gone without a word. Not every operating system knows all of them.
+pub(super) const WATCHES: &str = "\
+SET client_connection_check_interval = '5s'; SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; \
+SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
+
+/// A write that touches no row, so that it waits for no lock; like every commit it waits for the standbys.
+pub(super) const PROVE: &str = "\
+-- ledger.prove
+SELECT pg_logical_emit_message(true, 'idempotency-ledger', 'a session begins') IS NOT NULL";
 
 pub(super) const TRUST: &str = "\
 -- ledger.trust
@@ -68,7 +82,10 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
        current_setting('synchronous_standby_names') AS standbys,
        current_setting('fsync')::boolean AS fsync,
        current_setting('server_version_num')::int AS version,
-       to_regclass('ledger.meta') IS NOT NULL AS migrated";
+       to_regclass('ledger.meta') IS NOT NULL AS migrated,
+       pg_backend_pid() AS pid,
+       (SELECT (extract(epoch FROM a.backend_start) * 1000000)::bigint
+        FROM pg_stat_get_activity(pg_backend_pid()) a) AS started";
 
 pub(super) const SCHEMA: &str = "\
 -- ledger.schema
@@ -155,6 +172,13 @@ FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], 
           principal, owner, last_error, history, fingerprint, result, checkpoint)
 WHERE e.key = r.key AND e.version = r.version - 1
 RETURNING e.key";
+
+/// It changes no row: it only takes the free locks for a moment.
+pub(super) const LOCKED: &str = "\
+-- ledger.locked
+SELECT e.key FROM ledger.entries e
+WHERE e.key = ANY ($1::uuid[])
+  AND e.key NOT IN (SELECT f.key FROM ledger.entries f WHERE f.key = ANY ($1::uuid[]) FOR NO KEY UPDATE SKIP LOCKED)";
 
 pub(super) const BEAT: &str = "\
 -- ledger.beat

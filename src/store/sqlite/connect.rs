@@ -13,6 +13,10 @@ use super::sql;
 use crate::store::row::{Schema, schema};
 use crate::store::{Fault, StoreError};
 
+/// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
+/// its statement, so that what ends with it was certainly not applied.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// Locks the file for this process. The operating system ends the lock with the process, however
@@ -42,7 +46,7 @@ async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(BUSY_TIMEOUT)
         .disable_statement_logging();
     options.connect().await.map_err(|error| of_sqlx(&error))
 }

@@ -22,8 +22,8 @@ use sqlx::Row as _;
 use super::row::{Row, read, readable, unreadable};
 use super::{
     AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary,
-    UNREADABLE_AGAIN, Write,
+    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
+    Summary, UNREADABLE_AGAIN, Write,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use errors::of_sqlx;
@@ -56,7 +56,7 @@ impl Store for SqliteStore {
         1
     }
 
-    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
+    async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
         let nothing: Work<()> = Box::new(|_, _| Box::pin(async { Ok(()) }));
         self.file.look(nothing).await?;
         Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
@@ -153,6 +153,11 @@ impl Session for SqliteSession {
             })
         });
         Ok(self.file.write(work).await?.1)
+    }
+
+    /// Whoever writes holds the whole file: no row has a holder of its own.
+    async fn locked(&mut self, _: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn beat(&mut self) -> Result<Reading, StoreError> {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use idempotency_ledger::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
     AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, Outcome, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, Remembered, Session, Store, StoreError, Summary, Write,
+    PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError, Summary, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -163,8 +163,8 @@ impl Store for FaultyStore {
         1
     }
 
-    async fn open(&self) -> Result<Box<dyn Session>, StoreError> {
-        let inner = self.inner.open().await?;
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+        let inner = self.inner.open(purpose).await?;
         Ok(Box::new(FaultySession { inner, plan: Arc::clone(&self.plan), no_read: AtomicBool::new(false) }))
     }
 
@@ -190,6 +190,10 @@ impl Session for FaultySession {
 
     async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
         carried_out!(self, poisoned(entries.iter().map(|row| &row.key)), self.inner.replace(entries))
+    }
+
+    async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
+        self.inner.locked(keys).await
     }
 
     async fn beat(&mut self) -> Result<Reading, StoreError> {

@@ -11,7 +11,7 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, PostgresOptions, PostgresStore, Reading, Session, SqliteStore, Store,
+    Clock, Found, PostgresOptions, PostgresStore, Purpose, Reading, Session, SqliteStore, Store,
 };
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
@@ -53,7 +53,12 @@ pub(crate) async fn migrate_postgres(url: &str) {
 }
 
 pub(crate) fn postgres_store(url: &str) -> PostgresStore {
-    let options = PostgresOptions { url: url.to_owned(), sessions: 2, prepared_statements: true };
+    let options = PostgresOptions {
+        url: url.to_owned(),
+        sessions: 2,
+        lock_wait: Duration::from_millis(250),
+        prepared_statements: true,
+    };
     PostgresStore::new(&options).unwrap()
 }
 
@@ -139,7 +144,7 @@ impl TestStore {
     }
 
     pub(crate) async fn session(&self) -> Box<dyn Session> {
-        self.store.open().await.unwrap()
+        self.store.open(Purpose::Changes).await.unwrap()
     }
 }
 
@@ -211,7 +216,7 @@ impl Setup {
 impl Served {
     pub(crate) async fn start(store: Arc<dyn Store>, setup: Setup) -> Served {
         let policies = Policies::new(setup.default, setup.own);
-        let mut session = store.open().await.unwrap();
+        let mut session = store.open(Purpose::Changes).await.unwrap();
         let in_force = adopt(&policies, &mut *session).await.unwrap();
         drop(session);
         let options = LedgerOptions {

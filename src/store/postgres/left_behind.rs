@@ -1,0 +1,105 @@
+//! Backends of sessions that were given up. A commit that waits for a standby ends only with that wait:
+//! nobody may cancel or terminate it, since that would show a commit which no standby has. So a server
+//! remembers what it left behind, and opens no further sessions beside as many of those as it works with.
+
+use std::sync::{Mutex, PoisonError};
+
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection as _, Row as _};
+
+use super::errors::of_sqlx;
+use crate::store::{Fault, Purpose, StoreError};
+
+/// Which of the backends still carry out a statement. Those that only wait for their client hold nothing.
+pub(super) const LEFT_BEHIND: &str = "\
+-- ledger.left_behind
+SELECT a.pid, (extract(epoch FROM a.backend_start) * 1000000)::bigint AS started
+FROM pg_stat_activity a
+WHERE a.pid = ANY ($1::int[]) AND a.state = 'active'";
+
+/// So many are remembered for each purpose; those beyond have most likely ended long ago.
+const REMEMBERED_MAX: usize = 64;
+
+/// A backend, told apart from a later one with the same number by its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Backend {
+    pub(super) pid: i32,
+    /// Microseconds by the server's clock.
+    pub(super) started: i64,
+}
+
+/// What one server left behind.
+#[derive(Debug, Default)]
+pub(super) struct LeftBehind(Mutex<Vec<(Purpose, Backend)>>);
+
+impl LeftBehind {
+    /// A session is gone; its backend may be not.
+    pub(super) fn add(&self, purpose: Purpose, backend: Backend) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.iter().filter(|(of, _)| *of == purpose).count() >= REMEMBERED_MAX
+            && let Some(oldest) = all.iter().position(|(of, _)| *of == purpose)
+        {
+            all.remove(oldest);
+        }
+        all.push((purpose, backend));
+    }
+
+    /// Looks which are still at work, and forgets the others. Refuses where there are `max` of them: then the
+    /// connection is closed, so that it is none too many.
+    pub(super) async fn admit(
+        &self,
+        mut connection: PgConnection,
+        purpose: Purpose,
+        max: usize,
+    ) -> Result<PgConnection, StoreError> {
+        let mine = self.of(purpose);
+        if mine.is_empty() {
+            return Ok(connection);
+        }
+        let pids: Vec<i32> = mine.iter().map(|backend| backend.pid).collect();
+        let query = sqlx::query(LEFT_BEHIND).persistent(false).bind(pids);
+        let rows = query.fetch_all(&mut connection).await.map_err(of_sqlx)?;
+        let mut at_work = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let pid = row.try_get("pid").map_err(of_sqlx)?;
+            at_work.push(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? });
+        }
+        let left = mine.iter().filter(|backend| at_work.contains(backend)).count();
+        let gone = |of: Purpose, backend: &Backend| of == purpose && mine.contains(backend);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(of, backend)| !gone(*of, backend) || at_work.contains(backend));
+        if left < max {
+            return Ok(connection);
+        }
+        let _closed = connection.close().await;
+        Err(StoreError::NotApplied(Fault::Unavailable(format!(
+            "{left} statements that this server gave up are still under way in the database, most likely \
+             waiting for a standby; no further connection is opened until they end"
+        ))))
+    }
+
+    fn of(&self, purpose: Purpose) -> Vec<Backend> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|(of, _)| *of == purpose).map(|(_, backend)| *backend).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_are_remembered_for_each_purpose() {
+        let left = LeftBehind::default();
+        let backend = |pid| Backend { pid, started: 1 };
+        left.add(Purpose::Purge, backend(7));
+        for pid in 0..100 {
+            left.add(Purpose::Claims, backend(pid));
+        }
+        assert_eq!(left.of(Purpose::Purge), [backend(7)]);
+        let claims = left.of(Purpose::Claims);
+        assert_eq!((claims.len(), claims[0], claims[63]), (64, backend(36), backend(99)));
+    }
+}

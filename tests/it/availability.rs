@@ -1,0 +1,503 @@
+//! What one lost session, one held row, one silent network and one absent standby cost everybody else.
+//!
+//! Each bar is a ratio or a time inside one run. `LEDGER_PROOF_SIZE` is the number of seconds that each harm
+//! lasts; beside other tests the bars of rates are lower, since those use the machine too.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::settlement::Action;
+use idempotency_ledger::rpc::proto::settlement_result::Outcome;
+use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use sqlx::Executor as _;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::transport::Channel;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::postgres::Cluster;
+use crate::harness::server::{Served, Setup, migrate_postgres, postgres_store};
+use crate::harness::switch::Switch;
+use crate::proof::run::Run;
+
+/// Alone, rates are compared without the other harms beside them.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A cluster of its own, a server on it, and a network between them that can fail.
+struct Scene {
+    _alone: Option<tokio::sync::MutexGuard<'static, ()>>,
+    run: Run,
+    cluster: Cluster,
+    switch: Switch,
+    served: Served,
+}
+
+impl Scene {
+    async fn new(suite: &'static str, seconds: u64) -> Scene {
+        let alone = if alone() { Some(ALONE.lock().await) } else { None };
+        let run = Run::new(suite, seconds);
+        let cluster = tokio::task::spawn_blocking(|| Cluster::start("fsync = off")).await.unwrap();
+        migrate_postgres(&cluster.url("postgres")).await;
+        // Not a superuser: limits of roles do not hold for those.
+        cluster
+            .execute(
+                "postgres",
+                "CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ledger TO app; \
+                 GRANT ALL ON ALL TABLES IN SCHEMA ledger TO app; GRANT SELECT ON _sqlx_migrations TO app",
+            )
+            .await;
+        let switch = Switch::before(SocketAddr::from(([127, 0, 0, 1], cluster.port))).await;
+        let url = format!("postgres://app@{}/postgres?sslmode=disable", switch.address);
+        let served = Served::start(Arc::new(postgres_store(&url)), Setup::default()).await;
+        let scene = Scene { _alone: alone, run, cluster, switch, served };
+        scene.becomes(ServingStatus::Serving).await;
+        scene
+    }
+
+    fn client(&self) -> LedgerServiceClient<Channel> {
+        self.served.client.clone()
+    }
+
+    async fn health(&self) -> ServingStatus {
+        self.health_of("").await
+    }
+
+    async fn health_of(&self, name: &str) -> ServingStatus {
+        let channel = Channel::from_shared(format!("http://{}", self.served.address)).unwrap();
+        let mut client = HealthClient::new(channel.connect().await.unwrap());
+        let request = HealthCheckRequest { service: name.to_owned() };
+        client.check(request).await.unwrap().into_inner().status()
+    }
+
+    async fn becomes(&self, status: ServingStatus) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.health().await != status {
+            assert!(Instant::now() < until, "the server does not become {status:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How long a harm lasts.
+    fn seconds(&self) -> Duration {
+        Duration::from_secs(self.run.size)
+    }
+
+    /// Of a rate, in hundredths: what is asked alone, and what beside other tests.
+    fn bar(&self, alone: u64) -> u64 {
+        if self::alone() { alone } else { alone / 2 }
+    }
+
+    async fn end(self, told: String) {
+        self.run.summary(told);
+        self.served.stop().await;
+    }
+}
+
+/// The suite was started by itself.
+fn alone() -> bool {
+    std::env::var_os("LEDGER_PROOF_SIZE").is_some()
+}
+
+/// Pairs of claim and complete on keys of their own, by many clients, each after the other.
+struct Load {
+    counted: Arc<Counted>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Counted {
+    pairs: AtomicU64,
+    over: AtomicBool,
+    refused: std::sync::Mutex<BTreeMap<String, u64>>,
+    /// The longest time without any answer that was OK.
+    last: std::sync::Mutex<Option<Instant>>,
+    gap: std::sync::Mutex<Duration>,
+}
+
+impl Counted {
+    fn answered(&self) {
+        let now = Instant::now();
+        if let Some(last) = self.last.lock().unwrap().replace(now) {
+            let mut gap = self.gap.lock().unwrap();
+            *gap = gap.max(now - last);
+        }
+    }
+}
+
+impl Load {
+    fn start(client: &LedgerServiceClient<Channel>, clients: u64) -> Load {
+        let counted = Arc::new(Counted::default());
+        let clients = (0..clients)
+            .map(|number| tokio::spawn(work(client.clone(), number, Arc::clone(&counted))))
+            .collect();
+        Load { counted, clients }
+    }
+
+    fn pairs(&self) -> u64 {
+        self.counted.pairs.load(Ordering::Relaxed)
+    }
+
+    /// How many pairs were done meanwhile.
+    async fn during(&self, time: Duration) -> u64 {
+        let before = self.pairs();
+        tokio::time::sleep(time).await;
+        self.pairs() - before
+    }
+
+    /// From now on the longest gap counts.
+    fn watch_gaps(&self) {
+        *self.counted.last.lock().unwrap() = Some(Instant::now());
+        *self.counted.gap.lock().unwrap() = Duration::ZERO;
+    }
+
+    fn gap(&self) -> Duration {
+        self.counted.answered();
+        *self.counted.gap.lock().unwrap()
+    }
+
+    fn refused(&self) -> BTreeMap<String, u64> {
+        self.counted.refused.lock().unwrap().clone()
+    }
+
+    async fn end(self) {
+        self.counted.over.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.await.unwrap();
+        }
+    }
+}
+
+async fn work(mut client: LedgerServiceClient<Channel>, number: u64, counted: Arc<Counted>) {
+    for round in 0_u64.. {
+        if counted.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let id = format!("load-{number}-{round}");
+        let done = async {
+            let answer = client.claim(claim("load", &id)).await?.into_inner();
+            counted.answered();
+            let token = acquired(&answer).token;
+            let request = proto::CompleteRequest { key: key("load", &id), token, ..Default::default() };
+            client.complete(request).await
+        };
+        match done.await {
+            Ok(_) => {
+                counted.answered();
+                counted.pairs.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(status) => {
+                *counted.refused.lock().unwrap().entry(refusal(&status).reason).or_default() += 1;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+}
+
+async fn hold(scene: &Scene, id: &str) -> sqlx::PgConnection {
+    let mut other = scene.cluster.connect("postgres").await;
+    other.execute("BEGIN").await.unwrap();
+    let statement = format!("SELECT 1 FROM ledger.entries WHERE id = '{id}' FOR UPDATE");
+    other.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+    other
+}
+
+fn complete(id: &str, token: i64) -> proto::CompleteRequest {
+    proto::CompleteRequest { key: key("held", id), token, ..Default::default() }
+}
+
+/// One of two sessions ends, and cannot come back: the other one does all the work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_lost_session_refuses_nobody() {
+    let scene = Scene::new("availability-session", 3).await;
+    let load = Load::start(&scene.client(), 32);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let calm = load.during(scene.seconds()).await;
+    scene.cluster.execute("postgres", "ALTER ROLE app CONNECTION LIMIT 0").await;
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE application_name = 'idempotency-ledger claims' LIMIT 1";
+    scene.cluster.execute("postgres", end).await;
+    let harmed = load.during(scene.seconds()).await;
+    let refused = load.refused();
+    assert!(refused.is_empty(), "{refused:?}");
+    let share = harmed * 100 / calm.max(1);
+    assert!(share >= scene.bar(45), "{share} % of the calm rate: {harmed} pairs after {calm}");
+    assert_eq!(scene.health().await, ServingStatus::Serving);
+    load.end().await;
+    scene.end(format!("one of two sessions lost: 0 refused, {share} % of {calm} calm pairs")).await;
+}
+
+/// Somebody else holds one row, which is renewed ten times a second: all others go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_held_row_stalls_nobody_else() {
+    let scene = Scene::new("availability-row", 3).await;
+    let mut client = scene.client();
+    let token = acquired(&client.claim(claim("held", "hot")).await.unwrap().into_inner()).token;
+    let load = Load::start(&client, 32);
+    let over = Arc::new(AtomicBool::new(false));
+    let renewing = tokio::spawn({
+        let (mut client, over) = (client.clone(), Arc::clone(&over));
+        async move {
+            let mut refused = 0;
+            while !over.load(Ordering::Relaxed) {
+                let request = proto::RenewRequest { key: key("held", "hot"), token, ..Default::default() };
+                if let Err(status) = client.renew(request).await {
+                    assert_eq!(refusal(&status).reason, "OVERLOADED");
+                    refused += 1;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            refused
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (mut calm, mut harmed) = (0, 0);
+    for _ in 0..scene.run.size {
+        calm += load.during(Duration::from_secs(1)).await;
+        let mut other = hold(&scene, "hot").await;
+        harmed += load.during(Duration::from_secs(1)).await;
+        other.execute("ROLLBACK").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    let renewals = renewing.await.unwrap();
+    assert!(renewals > 0, "the row was held");
+    let share = harmed * 100 / calm.max(1);
+    assert!(share >= scene.bar(80), "{share} % of the calm rate: {harmed} pairs beside {calm}");
+    assert!(load.refused().is_empty(), "{:?}", load.refused());
+    load.end().await;
+    let told = format!("one row held: others {share} % of {calm} calm pairs, {renewals} renewals refused");
+    scene.end(told).await;
+}
+
+/// A batch with one held row is answered soon, and only that item is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_with_a_held_row_is_answered_soon() {
+    let scene = Scene::new("availability-batch", 1).await;
+    let mut client = scene.client();
+    let claims = || (0..1_000).map(|number| claim("held", &format!("m{number}"))).collect();
+    let request = proto::BatchClaimRequest { requests: claims() };
+    let granted = client.batch_claim(request).await.unwrap().into_inner().responses;
+    let tokens: Vec<i64> = granted.iter().map(|one| acquired(one).token).collect();
+    let renew = |number: usize| {
+        Action::Renew(proto::RenewRequest {
+            key: key("held", &format!("m{number}")),
+            token: tokens[number],
+            ..Default::default()
+        })
+    };
+    let end = |number: usize| Action::Complete(complete(&format!("m{number}"), tokens[number]));
+    let mut told = Vec::new();
+    let mut held = hold(&scene, "m700").await;
+    for (what, action) in [("renewals", &renew as &dyn Fn(usize) -> Action), ("completions", &end)] {
+        let settle = |number| proto::Settlement { action: Some(action(number)) };
+        let settlements = (0..1_000).map(settle).collect();
+        let started = Instant::now();
+        let results = client.batch_settle(proto::BatchSettleRequest { settlements }).await;
+        let took = started.elapsed();
+        assert!(took < Duration::from_millis(1_500), "{what}: {took:?}");
+        for (number, result) in results.unwrap().into_inner().results.iter().enumerate() {
+            match &result.outcome {
+                Some(Outcome::Rejected(it)) if number == 700 => {
+                    assert_eq!(it.reason(), proto::ErrorReason::Overloaded);
+                }
+                Some(Outcome::Complete(_) | Outcome::Renew(_)) if number != 700 => {}
+                other => panic!("{what}, {number}: {other:?}"),
+            }
+        }
+        told.push(format!("{what} {} ms", took.as_millis()));
+        // Not from memory: the next batch meets the row anew.
+        held.execute("ROLLBACK").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        held = hold(&scene, "m700").await;
+    }
+    held.execute("ROLLBACK").await.unwrap();
+    client.complete(complete("m700", tokens[700])).await.unwrap();
+    scene.end(format!("batches of 1000 with one held row: {}", told.join(", "))).await;
+}
+
+/// What ends a claim waits for its row for as long as its caller does; nobody waits with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_settlement_waits_for_its_row_alone() {
+    let scene = Scene::new("availability-settlement", 3).await;
+    let mut client = scene.client();
+    let token = acquired(&client.claim(claim("held", "1")).await.unwrap().into_inner()).token;
+    let mut other = hold(&scene, "1").await;
+    let waits = tokio::spawn({
+        let mut client = client.clone();
+        async move { client.complete(complete("1", token)).await }
+    });
+    let mut impatient = tonic::Request::new(complete("1", token));
+    impatient.set_timeout(Duration::from_secs(1));
+    let late = client.complete(impatient).await.unwrap_err();
+    assert_eq!(refusal(&late).reason, "DEADLINE_EXCEEDED");
+    let refused = client.claim(claim("held", "1")).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "OVERLOADED");
+    for number in 0..50 {
+        acquired(&client.claim(claim("held", &format!("n{number}"))).await.unwrap().into_inner());
+    }
+    assert!(!waits.is_finished());
+    other.execute("ROLLBACK").await.unwrap();
+    waits.await.unwrap().unwrap();
+    let answer = client.claim(claim("held", "1")).await.unwrap().into_inner();
+    assert!(matches!(answer.verdict, Some(Verdict::Completed(_))), "{answer:?}");
+    scene.end("a completion waited for its row, and was carried out".into()).await;
+}
+
+/// An insert under way cannot be seen: its key is refused, the others are granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_under_way_stalls_nobody_else() {
+    let scene = Scene::new("availability-insert", 3).await;
+    let mut client = scene.client();
+    acquired(&client.claim(claim("held", "1")).await.unwrap().into_inner());
+    let mut other = scene.cluster.connect("postgres").await;
+    // The row is gone for others only once this ends, and so is the one that it makes in its place.
+    other.execute("BEGIN; DELETE FROM ledger.entries WHERE id = '1'; COMMIT").await.unwrap();
+    let id = idempotency_ledger::domain::Key::new("held", "tests", "1").hash();
+    let insert = format!(
+        "BEGIN; INSERT INTO ledger.entries SELECT (jsonb_populate_record(e, jsonb_build_object('key', '{id}'))).* \
+         FROM ledger.entries e WHERE e.id = '2'"
+    );
+    acquired(&client.claim(claim("held", "2")).await.unwrap().into_inner());
+    other.execute(sqlx::AssertSqlSafe(insert)).await.unwrap();
+    let requests = (0..100).map(|number| claim("held", &format!("{number}"))).collect();
+    let started = Instant::now();
+    let answers = client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap().into_inner();
+    let took = started.elapsed();
+    for (number, answer) in answers.responses.iter().enumerate() {
+        match &answer.verdict {
+            Some(Verdict::Rejected(it)) if number == 1 => {
+                assert_eq!(it.reason(), proto::ErrorReason::Overloaded);
+            }
+            Some(Verdict::InProgress(_)) if number == 2 => {}
+            Some(Verdict::Acquired(_)) if number != 1 => {}
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    other.execute("ROLLBACK").await.unwrap();
+    scene.end(format!("a batch of 100 with an insert under way: {} ms", took.as_millis())).await;
+}
+
+/// Open connections become black holes, new ones work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_failover_costs_few_seconds() {
+    let scene = Scene::new("availability-failover", 3).await;
+    let load = Load::start(&scene.client(), 8);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    load.watch_gaps();
+    let mut longest = Duration::ZERO;
+    for _ in 0..scene.run.size.div_ceil(3) {
+        scene.switch.kill_open();
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        longest = longest.max(load.gap());
+        load.watch_gaps();
+    }
+    assert!(longest < Duration::from_secs(5), "{longest:?} without an answer");
+    assert!(longest > Duration::from_secs(1), "{longest:?}: nothing was silent");
+    let pairs = load.during(Duration::from_secs(1)).await;
+    assert!(pairs > 0);
+    load.end().await;
+    scene.end(format!("silent failover: at most {} ms without an answer", longest.as_millis())).await;
+}
+
+/// The network to Postgres is silent as a whole: health says so, and never for a short stall.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_tells_an_outage_and_no_short_stall() {
+    let scene = Scene::new("availability-health", 3).await;
+    let mut told = Vec::new();
+    for busy in [true, false] {
+        let load = busy.then(|| Load::start(&scene.client(), 8));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        scene.switch.silence(true);
+        let stalled = Instant::now();
+        while stalled.elapsed() < Duration::from_millis(1_900) {
+            assert_eq!(scene.health().await, ServingStatus::Serving, "after {:?}", stalled.elapsed());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        scene.switch.silence(false);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(scene.health().await, ServingStatus::Serving, "after the stall");
+        scene.switch.silence(true);
+        let silent = Instant::now();
+        scene.becomes(ServingStatus::NotServing).await;
+        let took = silent.elapsed();
+        assert!(took < Duration::from_secs(5), "NOT_SERVING after {took:?}");
+        for (name, status) in [
+            ("idempotency.ledger.v1.LedgerService", ServingStatus::NotServing),
+            ("idempotency.ledger.v1.AdminService", ServingStatus::NotServing),
+            ("accepting", ServingStatus::Serving),
+            ("liveness", ServingStatus::Serving),
+        ] {
+            assert_eq!(scene.health_of(name).await, status, "{name}");
+        }
+        scene.switch.silence(false);
+        scene.becomes(ServingStatus::Serving).await;
+        told.push(format!("{}: {} ms", if busy { "busy" } else { "idle" }, took.as_millis()));
+        if let Some(load) = load {
+            load.end().await;
+        }
+    }
+    scene.end(format!("a full outage shows within: {}", told.join(", "))).await;
+}
+
+/// No commit ends while the standby is away: few backends stay behind, nothing is acknowledged, and all is
+/// well soon after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_absent_standby_leaves_few_backends_behind() {
+    let scene = Scene::new("availability-standby", 10).await;
+    let load = Load::start(&scene.client(), 16);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (most, seen) = (watch::Sender::new(BTreeMap::<String, i64>::new()), AtomicU64::new(0));
+    scene.cluster.execute("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'away'").await;
+    scene.cluster.execute("postgres", "SELECT pg_reload_conf()").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let (before, away) = (load.pairs(), Instant::now());
+    let mut watcher = scene.cluster.connect("postgres").await;
+    while away.elapsed() < scene.seconds() {
+        let rows: Vec<(String, i64)> = sqlx::query_as(
+            "SELECT application_name, count(*) FROM pg_stat_activity \
+             WHERE application_name LIKE 'idempotency-ledger%' GROUP BY 1",
+        )
+        .fetch_all(&mut watcher)
+        .await
+        .unwrap();
+        most.send_modify(|most| {
+            for (name, count) in rows {
+                let name = name.trim_start_matches("idempotency-ledger ").to_owned();
+                let highest = most.entry(name).or_default();
+                *highest = (*highest).max(count);
+            }
+        });
+        seen.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let acknowledged = load.pairs() - before;
+    assert_eq!(acknowledged, 0, "acknowledged while no standby had it");
+    let most = most.borrow().clone();
+    // The server works with two sessions.
+    assert!(most["claims"] <= 4, "{most:?}");
+    assert!(most.iter().all(|(name, count)| name == "claims" || *count <= 2), "{most:?}");
+    scene.cluster.execute("postgres", "ALTER SYSTEM RESET synchronous_standby_names").await;
+    scene.cluster.execute("postgres", "SELECT pg_reload_conf()").await;
+    let back = Instant::now();
+    while load.pairs() == before {
+        assert!(back.elapsed() < Duration::from_secs(5), "not well: {:?}", load.refused());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let took = back.elapsed();
+    scene.becomes(ServingStatus::Serving).await;
+    load.end().await;
+    let told = format!(
+        "standby away for {} s: at most {most:?} backends, 0 acknowledged, well after {} ms",
+        scene.run.size,
+        took.as_millis()
+    );
+    scene.end(told).await;
+}
