@@ -319,12 +319,17 @@ impl<'a> Batch<'a> {
                 }
             }
             StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_))) => {
-                tracing::warn!(%fault, commands = part.len(), "the store refuses a statement");
-                self.outcome.broken = true;
-                for pending in part {
-                    self.deliver(pending.unit, Err(store_unavailable()));
-                }
+                self.refused(part, &fault);
             }
+        }
+    }
+
+    /// The store refuses a statement, and whatever comes after it on this session.
+    fn refused<T>(&mut self, part: Vec<Pending<T>>, fault: &Fault) {
+        tracing::warn!(%fault, commands = part.len(), "the store refuses a statement");
+        self.outcome.broken = true;
+        for pending in part {
+            self.deliver(pending.unit, Err(store_unavailable()));
         }
     }
 
@@ -334,8 +339,11 @@ impl<'a> Batch<'a> {
         let keys: Vec<Key> = part.iter().map(|pending| pending.unit.key.clone()).collect();
         let held = match within(self.shared, self.session.locked(&keys)).await {
             Ok(held) => held,
-            Err(StoreError::NotApplied(error)) => {
-                tracing::debug!(%error, "held rows cannot be looked for");
+            Err(StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_)))) => {
+                return self.refused(part, &fault);
+            }
+            Err(StoreError::NotApplied(fault)) => {
+                tracing::debug!(%fault, "held rows cannot be looked for");
                 Vec::new()
             }
             Err(StoreError::Unknown(text)) => return self.unsent(part, &text),

@@ -110,8 +110,15 @@ impl Locked {
         if !ends || rows.waiting.len() >= WAITING_MAX {
             return Some(unit);
         }
-        let until = (!unit.alone).then(|| Instant::now() + BATCH_WAIT);
+        let now = Instant::now();
+        let until = (!unit.alone).then(|| now + BATCH_WAIT);
+        // A look may have found it free a moment ago: the next one lets the unit go on.
+        let held = || Held { key: unit.key.clone(), until: now, seen: now };
+        rows.held.entry(unit.key.hash()).or_insert_with(held);
         rows.waiting.push(Waiting { unit, until });
+        drop(rows);
+        self.some.store(true, Ordering::Release);
+        self.came.notify_one();
         None
     }
 

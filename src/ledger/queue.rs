@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::rt::{Mutex, MutexGuard};
+use super::rt::{Mutex, MutexGuard, pause};
 use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
 
 /// One command and whom to answer.
@@ -92,6 +93,9 @@ struct Waiting {
     closed: bool,
 }
 
+/// How often a queue that was closed is asked whether it is empty.
+const EMPTY_YET: Duration = Duration::from_millis(20);
+
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     ready: Notify,
@@ -154,9 +158,12 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// Resolves once nothing more is taken.
-    pub(super) async fn closed(&self) {
+    /// Resolves once nothing more is taken, and nothing waits.
+    pub(super) async fn ended(&self) {
         self.closed.cancelled().await;
+        while self.waiting().commands > 0 {
+            pause(EMPTY_YET).await;
+        }
     }
 
     /// Waits for units, and takes up to `max` of them; none once the queue is closed and empty.

@@ -42,23 +42,20 @@ pub(super) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
 async fn run(shared: &Shared, batch_max: usize) {
     while let Some(session) = opened(shared, batch_max).await {
         if work(shared, session, batch_max).await == Ended::Queue {
-            return;
+            break;
         }
     }
+    refuse_held(shared.locked.end());
 }
 
-/// A session; none once the queue is closed, and empty or served by another worker.
+/// A session; none once the queue is closed and empty.
 async fn opened(shared: &Shared, batch_max: usize) -> Option<Box<dyn Session>> {
     let mut opening = std::pin::pin!(open(shared));
     loop {
-        let served_by_another = async {
-            shared.queue.closed().await;
-            shared.crew.any().await;
-        };
         tokio::select! {
             biased;
             session = &mut opening => return Some(session),
-            () = served_by_another => return None,
+            () = shared.queue.ended() => return None,
             _keys = shared.locked.look_due() => go_on(shared, None),
             units = unserved(shared, batch_max) => refuse(units?),
         }
@@ -127,10 +124,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
                 }
                 units = shared.queue.pull(batch_max) => units,
             };
-            let Some(units) = pulled else {
-                refuse_held(shared.locked.end());
-                return Ended::Queue;
-            };
+            let Some(units) = pulled else { return Ended::Queue };
             units
         } else {
             // Many calls for one key wait for each other, but must not keep the others out.
