@@ -13,8 +13,11 @@ pub(super) fn decide(entry: Option<&Entry>, token: i64, settle: &Settle, context
     let entry = match present(entry, token, context) {
         Ok(entry) => entry,
         Err(rejection) => {
+            // An operator's Resolve, and an import, complete an entry without a second claim's word.
+            let by_another = entry.is_some_and(|entry| entry.closed_by == ClosedBy::Complete);
             let twice = rejection.reason == Reason::LeaseLost
                 && rejection.state == Some(State::Completed)
+                && by_another
                 && matches!(settle, Settle::Complete { .. });
             let alert = if twice {
                 Some("two claims of one message both report its effect as done")
