@@ -63,8 +63,10 @@ pub struct Rejection {
     pub message: String,
     /// The entry's state, where it was looked at.
     pub state: Option<State>,
-    /// Of `InvalidField`: every fault.
+    /// Of `InvalidField`: every fault, up to a bound.
     pub violations: Vec<Violation>,
+    /// How many more faults there are than are listed.
+    pub left_out: usize,
     /// What somebody should be woken for: only a bug, a contradiction or a loss of commits explains
     /// this refusal.
     pub alert: Option<&'static str>,
@@ -81,6 +83,7 @@ impl Rejection {
             message: message.into(),
             state: None,
             violations: Vec::new(),
+            left_out: 0,
             alert: None,
             retry_after: None,
         }
@@ -123,7 +126,9 @@ impl Rejection {
     pub fn advice(&self) -> Advice {
         match self.reason {
             Reason::InvalidField => {
-                let only_key = !self.violations.is_empty()
+                // What is not listed may lie anywhere.
+                let only_key = self.left_out == 0
+                    && !self.violations.is_empty()
                     && self.violations.iter().all(|violation| is_of_key(&violation.field));
                 if only_key { Advice::DeadLetter } else { Advice::RetryLater }
             }

@@ -7,11 +7,25 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt as _};
 
 use super::convert;
+use super::fit::cut;
 use super::proto::{self, ErrorReason};
-use crate::domain::{Reason, Rejection, Span, State};
+use crate::domain::{Reason, Rejection, Span, State, Violation};
 
 /// The domain of every `ErrorInfo`.
 pub(super) const DOMAIN: &str = "idempotency.ledger.v1";
+
+/// How much is told of a refusal, whatever was in the request: all trailers of an answer together, as they are
+/// sent, stay below 6 KiB. Many clients take no more than 8 KiB, and drop the details of an answer that has more.
+/// The message is sent twice, percent-encoded and within the details; those are sent as base64.
+const MESSAGE_MAX: usize = 640;
+const MESSAGE_SENT_MAX: usize = 1_024;
+const FIELD_MAX: usize = 200;
+pub(super) const DESCRIPTION_MAX: usize = 400;
+/// Of all fields at fault together, with what their encoding costs.
+const VIOLATIONS_BYTES_MAX: usize = 1_792;
+const VIOLATION_OVERHEAD: usize = 10;
+/// How many of them are kept.
+pub(super) const VIOLATIONS_MAX: usize = 32;
 
 /// Whether a refusal answers a claim: `CLAIM_CLOSED` is ABORTED there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,25 +137,70 @@ fn bare<'w>(word: &'w str, prefix: &str) -> &'w str {
     word.strip_prefix(prefix).unwrap_or(word)
 }
 
+/// What is told of a refusal.
+struct Told {
+    message: String,
+    violations: Vec<Violation>,
+    left_out: usize,
+}
+
+fn told(rejection: &Rejection) -> Told {
+    let mut bytes = 0;
+    let all = rejection.violations.iter().map(|one| Violation {
+        field: cut(&one.field, FIELD_MAX),
+        description: cut(&one.description, DESCRIPTION_MAX),
+    });
+    let fits = |one: &Violation| {
+        bytes += one.field.len() + one.description.len() + VIOLATION_OVERHEAD;
+        bytes <= VIOLATIONS_BYTES_MAX
+    };
+    let violations: Vec<Violation> = all.take(VIOLATIONS_MAX).take_while(fits).collect();
+    let left_out = rejection.left_out + rejection.violations.len() - violations.len();
+    let more = if left_out == 0 { String::new() } else { format!("; {left_out} more faults are not listed") };
+    let message = message(&rejection.message, &more);
+    Told { message, violations, left_out }
+}
+
+/// A message with its end, of which the first part is cut where both together would be too long.
+fn message(text: &str, end: &str) -> String {
+    let room = MESSAGE_SENT_MAX - sent_bytes(end);
+    let mut max = MESSAGE_MAX - end.len();
+    let mut short = cut(text, max);
+    while sent_bytes(&short) > room {
+        // Each byte may be sent as three.
+        max -= (sent_bytes(&short) - room).div_ceil(3);
+        short = cut(text, max);
+    }
+    short + end
+}
+
+/// How many bytes a message has when it is percent-encoded, as `grpc-message` is.
+fn sent_bytes(text: &str) -> usize {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"#%<>`?{}".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { 1 } else { 3 }).sum()
+}
+
 pub(super) fn status(rejection: &Rejection, during: During) -> Status {
+    let Told { message, violations, left_out } = told(rejection);
     let mut metadata = HashMap::from([("advice".to_owned(), rejection.advice().word().to_owned())]);
     if let Some(state) = rejection.state {
         metadata.insert("current_state".to_owned(), state_word(state).to_owned());
     }
+    if left_out > 0 {
+        metadata.insert("violations_omitted".to_owned(), left_out.to_string());
+    }
     let word = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_");
     let mut details = ErrorDetails::with_error_info(word, DOMAIN, metadata);
-    if !rejection.violations.is_empty() {
-        let violations = rejection.violations.iter();
+    if !violations.is_empty() {
+        let violations = violations.into_iter();
         details.set_bad_request(
-            violations
-                .map(|one| FieldViolation::new(one.field.clone(), one.description.clone()))
-                .collect::<Vec<_>>(),
+            violations.map(|one| FieldViolation::new(one.field, one.description)).collect::<Vec<_>>(),
         );
     }
     if let Some(wait) = retry_after(rejection) {
         details.set_retry_info(Some(wait.to_std().max(Duration::from_millis(1))));
     }
-    Status::with_error_details(code(rejection.reason, during), rejection.message.clone(), details)
+    Status::with_error_details(code(rejection.reason, during), message, details)
 }
 
 fn state_word(state: State) -> &'static str {
@@ -149,16 +208,14 @@ fn state_word(state: State) -> &'static str {
 }
 
 pub(super) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {
-    let violations = rejection.violations.iter();
+    let Told { message, violations, .. } = told(rejection);
+    let violations = violations.into_iter();
     proto::Rejected {
         reason: reason(rejection.reason).into(),
         code: code(rejection.reason, during).into(),
-        message: rejection.message.clone(),
+        message,
         field_violations: violations
-            .map(|one| proto::FieldViolation {
-                field: one.field.clone(),
-                description: one.description.clone(),
-            })
+            .map(|one| proto::FieldViolation { field: one.field, description: one.description })
             .collect(),
         retry_after: retry_after(rejection).map(convert::duration),
         current_state: rejection.state.map_or(proto::EntryState::Unspecified, convert::state).into(),
@@ -171,5 +228,59 @@ pub(super) fn note(rejection: &Rejection, key: &crate::domain::Key) {
     if let Some(alert) = rejection.alert {
         let reason = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_");
         tracing::error!(reason, consumer = key.consumer(), key = %key.hash(), "{alert}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client counts of the header fields: HTTP/2 adds 32 to each of them.
+    fn sent(status: Status) -> usize {
+        let response: http::Response<()> = status.into_http();
+        let fields = response.headers().iter();
+        fields.map(|(name, value)| name.as_str().len() + value.len() + 32).sum()
+    }
+
+    #[test]
+    fn whatever_is_refused_the_trailers_fit() {
+        for text in ["x", " ", "%", "é", "\u{10ffff}", "\u{7f}"] {
+            for (length, count) in [(0, 0), (1, 1), (100, 3), (700, 7), (100_000, 2), (10, 5_000)] {
+                let long = text.repeat(length);
+                let one = Violation { field: long.clone(), description: long.clone() };
+                let rejection = Rejection {
+                    state: Some(State::FailedRetryable),
+                    retry_after: Some(Span(i64::MAX)),
+                    left_out: usize::MAX / 2,
+                    ..Rejection::invalid(vec![one; count])
+                };
+                for rejection in [Rejection { message: text.repeat(5_000), ..rejection.clone() }, rejection] {
+                    let sent = sent(status(&rejection, During::Other));
+                    assert!(sent < 5 * 1_024, "{sent} bytes for {length} x {text:?}, {count} times");
+                    let size = prost::Message::encoded_len(&rejected(&rejection, During::Other));
+                    assert!(size <= 2_600, "{size} bytes of one item");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let one = |number| Violation { field: format!("field[{number}]"), description: "is wrong".into() };
+        let few = told(&Rejection::invalid((0..20).map(one).collect()));
+        assert_eq!((few.violations.len(), few.left_out), (20, 0));
+        let many = told(&Rejection { left_out: 5, ..Rejection::invalid((0..100).map(one).collect()) });
+        assert_eq!((many.violations.len(), many.left_out), (VIOLATIONS_MAX, 73));
+        assert!(many.message.contains("field[0]: is wrong; "), "{}", many.message);
+        assert!(many.message.ends_with("… [truncated]; 73 more faults are not listed"), "{}", many.message);
+    }
+
+    #[test]
+    fn the_message_is_counted_as_it_is_sent() {
+        for text in ["plain", "a b", "50% <of> \"it\" #1 `x`? {}", "größer…\u{0}\n"] {
+            let status = Status::new(Code::Internal, text);
+            let response: http::Response<()> = status.into_http();
+            assert_eq!(response.headers()["grpc-message"].len(), sent_bytes(text), "{text:?}");
+        }
     }
 }

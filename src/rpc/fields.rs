@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
+use super::fit::cut;
 use super::proto;
 use crate::domain::{Key, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
 
@@ -49,21 +51,35 @@ pub(super) struct Fields<'a> {
     pub(super) limits: &'a Limits,
     prefix: &'a str,
     violations: Vec<Violation>,
+    /// How many more there were than are kept.
+    left_out: usize,
 }
 
 impl<'a> Fields<'a> {
     pub(super) fn new(limits: &'a Limits, prefix: &'a str) -> Fields<'a> {
-        Fields { limits, prefix, violations: Vec::new() }
+        Fields { limits, prefix, violations: Vec::new(), left_out: 0 }
     }
 
     pub(super) fn wrong(&mut self, field: &str, description: impl Into<String>) {
-        self.violations
-            .push(Violation { field: format!("{}{field}", self.prefix), description: description.into() });
+        self.wrong_as(field, || description.into());
+    }
+
+    /// The same of lists that may be long: what is only counted is not described.
+    pub(super) fn wrong_as(&mut self, field: &str, description: impl FnOnce() -> String) {
+        if self.violations.len() >= VIOLATIONS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let description = cut(&description(), DESCRIPTION_MAX);
+        self.violations.push(Violation { field: format!("{}{field}", self.prefix), description });
     }
 
     /// The value, if nothing was wrong; else all that was.
     pub(super) fn finish<T>(self, value: impl FnOnce() -> T) -> Result<T, Rejection> {
-        if self.violations.is_empty() { Ok(value()) } else { Err(Rejection::invalid(self.violations)) }
+        if self.violations.is_empty() {
+            return Ok(value());
+        }
+        Err(Rejection { left_out: self.left_out, ..Rejection::invalid(self.violations) })
     }
 
     pub(super) fn key(&mut self, key: Option<&proto::EntryKey>) -> Option<Key> {
@@ -192,15 +208,6 @@ impl<'a> Fields<'a> {
 
     /// An error's text: never refused, truncated with a mark.
     pub(super) fn error(&self, value: &str) -> String {
-        const MARK: &str = "… [truncated]";
-        let clean = value.replace('\0', "\u{fffd}");
-        if clean.len() <= self.limits.error {
-            return clean;
-        }
-        let mut end = self.limits.error.saturating_sub(MARK.len());
-        while !clean.is_char_boundary(end) {
-            end -= 1;
-        }
-        format!("{}{MARK}", clean.get(..end).unwrap_or_default())
+        cut(&value.replace('\0', "\u{fffd}"), self.limits.error)
     }
 }

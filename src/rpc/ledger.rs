@@ -2,16 +2,14 @@
 
 use std::collections::HashSet;
 
-use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use super::auth;
 use super::convert::{self, Asked};
 use super::errors::{self, During};
 use super::fields::Limits;
-use super::proto::{
-    self, claim_response::Verdict, ledger_service_server::LedgerService, settlement_result::Outcome,
-};
+use super::fit;
+use super::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
 use crate::crash;
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
 use crate::ledger::Ledger;
@@ -155,7 +153,7 @@ impl LedgerService for LedgerRpc {
                 }
             });
         let mut responses: Vec<_> = responses.collect();
-        fit(&mut responses, self.limits.batch_bytes);
+        fit::claims(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchClaimResponse { responses }))
     }
 
@@ -177,7 +175,9 @@ impl LedgerService for LedgerRpc {
             };
             proto::SettlementResult { outcome: Some(outcome) }
         });
-        Ok(Response::new(proto::BatchSettleResponse { results: results.collect() }))
+        let mut results: Vec<_> = results.collect();
+        fit::settlements(&mut results, self.limits.batch_bytes);
+        Ok(Response::new(proto::BatchSettleResponse { results }))
     }
 }
 
@@ -195,41 +195,4 @@ fn repeated_claim_id(prefix: &str) -> Rejection {
         field: format!("{prefix}claim_id"),
         description: "stands in this batch before: each delivery has a claim_id of its own".into(),
     }])
-}
-
-/// Leaves results and then checkpoints out, the last ones first to go, until the answer fits.
-fn fit(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
-    // Each item costs its tag and its length besides.
-    const OVERHEAD: usize = 6;
-    let mut bytes: usize = responses.iter().map(|response| response.encoded_len() + OVERHEAD).sum();
-    for leave_out in [leave_result_out, leave_checkpoint_out] {
-        for response in responses.iter_mut().rev() {
-            if bytes <= bytes_max {
-                return;
-            }
-            let before = response.encoded_len();
-            if let Some(verdict) = &mut response.verdict {
-                leave_out(verdict);
-            }
-            bytes -= before - response.encoded_len();
-        }
-    }
-}
-
-fn leave_result_out(verdict: &mut Verdict) {
-    if let Verdict::Completed(completed) = verdict
-        && !completed.result.is_empty()
-    {
-        completed.result.clear();
-        completed.result_omitted = true;
-    }
-}
-
-fn leave_checkpoint_out(verdict: &mut Verdict) {
-    if let Verdict::Acquired(acquired) = verdict
-        && acquired.checkpoint.len() > 2
-    {
-        acquired.checkpoint.clear();
-        acquired.checkpoint_omitted = true;
-    }
 }

@@ -9,6 +9,7 @@ mod edge;
 mod entries;
 mod errors;
 mod fields;
+mod fit;
 mod health;
 mod ledger;
 mod operate;

@@ -144,7 +144,7 @@ fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPatch {
 fn restrict(fields: &mut Fields<'_>, patch: &mut PolicyPatch, mask: &FieldMask) {
     for path in &mask.paths {
         if !PATHS.contains(&path.as_str()) {
-            fields.wrong("update_mask", format!("{path:?} is none of {}", PATHS.join(", ")));
+            fields.wrong_as("update_mask", || format!("{path:?} is none of {}", PATHS.join(", ")));
         }
     }
     let named = |path: &str| mask.paths.iter().any(|one| one == path);

@@ -14,6 +14,7 @@
 mod harness;
 
 mod admin;
+mod answers;
 mod architecture;
 mod availability;
 mod batches;
