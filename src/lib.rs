@@ -33,6 +33,7 @@ pub mod config;
 mod crash;
 pub mod domain;
 pub mod ledger;
+mod once_a_second;
 pub mod rpc;
 pub mod store;
 pub mod telemetry;

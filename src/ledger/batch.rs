@@ -11,6 +11,7 @@ use crate::domain::{
     Answer, Claim, Command, Context, Decision, Entry, Key, Reason, Rejection, Reply, Settle, StoreTime,
     Verdict, decide, guessable, inside_until,
 };
+use crate::once_a_second::warn_once_a_second;
 use crate::store::{Completion, Fault, Found, Reading, Session, StoreError};
 
 /// How often a command may lose against others before it is refused.
@@ -275,7 +276,7 @@ impl<'a> Batch<'a> {
     ) {
         match error {
             StoreError::Unknown(text) => {
-                tracing::warn!(error = text, commands = part.len(), "the outcome of a statement is unknown");
+                warn_once_a_second!(error = text, commands = part.len(), "the outcome of a statement is unknown");
                 self.outcome.broken = true;
                 for Pending { mut unit, .. } in part {
                     unit.unknown += 1;
@@ -304,7 +305,7 @@ impl<'a> Batch<'a> {
                 }
             }
             StoreError::NotApplied(Fault::Locked(text)) => {
-                tracing::warn!(error = text, "somebody holds the row of an entry");
+                warn_once_a_second!(error = text, "somebody holds the row of an entry");
                 self.part_locked(part, work).await;
             }
             StoreError::NotApplied(Fault::Conflict(text)) => {
@@ -326,7 +327,7 @@ impl<'a> Batch<'a> {
 
     /// The store refuses a statement, and whatever comes after it on this session.
     fn refused<T>(&mut self, part: Vec<Pending<T>>, fault: &Fault) {
-        tracing::warn!(%fault, commands = part.len(), "the store refuses a statement");
+        warn_once_a_second!(%fault, commands = part.len(), "the store refuses a statement");
         self.outcome.broken = true;
         for pending in part {
             self.deliver(pending.unit, Err(store_unavailable()));
@@ -378,7 +379,7 @@ impl<'a> Batch<'a> {
 
     /// The connection broke over a load: nothing of it was applied.
     fn unsent<T>(&mut self, part: Vec<Pending<T>>, text: &str) {
-        tracing::warn!(error = text, commands = part.len(), "the connection broke over a load");
+        warn_once_a_second!(error = text, commands = part.len(), "the connection broke over a load");
         self.outcome.broken = true;
         for Pending { mut unit, .. } in part {
             unit.rounds += 1;

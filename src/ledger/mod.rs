@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, Span, StoreTime};
+use crate::once_a_second::warn_once_a_second;
 use crate::store::{
     AuditEvent, AuditListing, Fault, Listing, PolicyVersion, PurgeStatus, Reading, Store, StoreError, Summary,
 };
@@ -401,7 +402,7 @@ fn store_unavailable() -> Rejection {
 
 /// A refusal for a read: it changes nothing, so that no outcome is unknown.
 fn read_failed(error: &StoreError) -> Rejection {
-    tracing::warn!(%error, "the store failed");
+    warn_once_a_second!(%error, "the store failed");
     match error {
         StoreError::NotApplied(Fault::Locked(_)) => Rejection::new(
             Reason::Overloaded,

@@ -12,6 +12,7 @@ use super::rules::Rules;
 use super::worklog::{Worklog, words};
 use crate::chance;
 use crate::domain::{Span, Sweep, sweep};
+use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 
 /// How the purge works.
@@ -61,7 +62,7 @@ pub(super) async fn run(shared: Shared, options: SweepOptions, stop: Cancellatio
             }
             Ok(Ok(Batch::Last)) => None,
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the purge failed; it goes on later");
+                warn_once_a_second!(%error, "the purge failed; it goes on later");
                 Some(words(&error))
             }
             Err(_) => Some("the store did not answer in time"),
@@ -149,7 +150,7 @@ async fn batch(
         done += purged;
     }
     if let Some(error) = left.first() {
-        tracing::warn!(%error, entries = left.len(), "entries were left for the next round");
+        warn_once_a_second!(%error, entries = left.len(), "entries were left for the next round");
         log.failed(words(error), Instant::now());
     }
     // No policy speaks of them, and no message comes back for them.

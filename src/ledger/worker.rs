@@ -13,6 +13,7 @@ use super::rt::{sleep, timeout};
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
+use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 
 /// How long a worker rests after it failed to open a session, at first and at most.
@@ -76,13 +77,13 @@ async fn open(shared: &Shared) -> Box<dyn Session> {
                 tracing::error!(%fault, "the store can not be used");
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the store can not be opened");
+                warn_once_a_second!(%error, "the store can not be opened");
                 if matches!(error, StoreError::Unknown(_)) {
                     // The connection was there, and broke: the store is on its way up, or about to be.
                     rest = REST_MIN;
                 }
             }
-            Err(_) => tracing::warn!(within = ?OPEN_WITHIN, "the store does not answer"),
+            Err(_) => warn_once_a_second!(within = ?OPEN_WITHIN, "the store does not answer"),
         }
         shared.crew.rest(rest).await;
         rest = (rest * 2).min(REST_MAX);
@@ -152,7 +153,7 @@ async fn look(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Optio
     match batch::within(shared, session.locked(keys)).await {
         Ok(still) => Some(still),
         Err(error) => {
-            tracing::warn!(%error, rows = keys.len(), "nobody can look whether rows are still held");
+            warn_once_a_second!(%error, rows = keys.len(), "nobody can look whether rows are still held");
             go_on(shared, None);
             None
         }

@@ -31,6 +31,7 @@ mod policies;
 mod process;
 mod proof;
 mod queries;
+mod quiet;
 mod quota;
 mod redelivery;
 mod retention;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::errors::{of_connect, of_sqlx};
 use super::left_behind::Backend;
 use super::sql;
+use crate::once_a_second::warn_once_a_second;
 use crate::store::row::{self, Schema};
 use crate::store::{Fault, Purpose, StoreError};
 
@@ -149,7 +150,9 @@ async fn check(
         ));
     }
     if !row.try_get::<bool, _>("fsync").map_err(of_sqlx)? {
-        tracing::warn!("the server runs with fsync = off: a crash of its machine can lose what was answered");
+        warn_once_a_second!(
+            "the server runs with fsync = off: a crash of its machine can lose what was answered"
+        );
     }
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
         return Err(schema("the database has no ledger yet: run `idempotency-ledger migrate`".into()));

@@ -1,0 +1,75 @@
+//! Lines of the log that a failing store would make for each batch or attempt: one a second of each kind, with
+//! the number of those that were held back since the one before.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One kind of line.
+pub(crate) struct OnceASecond(Mutex<State>);
+
+struct State {
+    last: Option<Instant>,
+    held_back: u64,
+}
+
+impl OnceASecond {
+    pub(crate) const fn new() -> OnceASecond {
+        OnceASecond(Mutex::new(State { last: None, held_back: 0 }))
+    }
+
+    /// Whether a line may be written now: how many were held back since the last one. None: this one is held
+    /// back, too.
+    pub(crate) fn turn(&self, now: Instant) -> Option<HeldBack> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.last.is_some_and(|last| now.saturating_duration_since(last) < SECOND) {
+            state.held_back += 1;
+            return None;
+        }
+        state.last = Some(now);
+        Some(HeldBack(std::mem::take(&mut state.held_back)))
+    }
+}
+
+/// How many lines of a kind were held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldBack(u64);
+
+impl HeldBack {
+    /// For the log, where nothing is said of none.
+    pub(crate) fn logged(self) -> Option<u64> {
+        (self.0 > 0).then_some(self.0)
+    }
+}
+
+/// Warns, at most once a second from each place of the code where it stands; takes what `tracing::warn!` takes.
+macro_rules! warn_once_a_second {
+    ($($line:tt)+) => {{
+        static KIND: $crate::once_a_second::OnceASecond =
+            $crate::once_a_second::OnceASecond::new();
+        if let Some(held_back) = KIND.turn(std::time::Instant::now()) {
+            tracing::warn!(held_back = held_back.logged(), $($line)+);
+        }
+    }};
+}
+pub(crate) use warn_once_a_second;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_a_second_tells_how_many_were_held_back() {
+        let (kind, start) = (OnceASecond::new(), Instant::now());
+        let told: Vec<_> = [0, 1, 500, 999, 1_000, 1_999, 2_000, 9_000]
+            .into_iter()
+            .map(|millis| kind.turn(start + Duration::from_millis(millis)).map(HeldBack::logged))
+            .collect();
+        assert_eq!(
+            told,
+            [Some(None), None, None, None, Some(Some(3)), None, Some(Some(1)), Some(None)],
+            "held back, or written with the number of those that were"
+        );
+    }
+}
