@@ -276,7 +276,11 @@ impl<'a> Batch<'a> {
     ) {
         match error {
             StoreError::Unknown(text) => {
-                warn_once_a_second!(error = text, commands = part.len(), "the outcome of a statement is unknown");
+                warn_once_a_second!(
+                    error = text,
+                    commands = part.len(),
+                    "the outcome of a statement is unknown"
+                );
                 self.outcome.broken = true;
                 for Pending { mut unit, .. } in part {
                     unit.unknown += 1;
@@ -319,6 +323,8 @@ impl<'a> Batch<'a> {
                     self.lost_race(pending.unit);
                 }
             }
+            // Certainly not applied: they come again, on a new session.
+            StoreError::NotApplied(Fault::Stale(text)) => self.unsent(part, &text),
             StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_))) => {
                 self.refused(part, &fault);
             }
@@ -343,11 +349,13 @@ impl<'a> Batch<'a> {
             Err(StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_)))) => {
                 return self.refused(part, &fault);
             }
+            Err(StoreError::NotApplied(Fault::Stale(text)) | StoreError::Unknown(text)) => {
+                return self.unsent(part, &text);
+            }
             Err(StoreError::NotApplied(fault)) => {
                 tracing::debug!(%fault, "held rows cannot be looked for");
                 Vec::new()
             }
-            Err(StoreError::Unknown(text)) => return self.unsent(part, &text),
         };
         if !held.is_empty() && self.lock_waits < LOCK_WAITS_MAX {
             let is_held = |key: &Key| held.contains(&key.hash());
@@ -377,9 +385,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The connection broke over a load: nothing of it was applied.
+    /// The session is of no use any more, and nothing of these units was applied.
     fn unsent<T>(&mut self, part: Vec<Pending<T>>, text: &str) {
-        warn_once_a_second!(error = text, commands = part.len(), "the connection broke over a load");
+        warn_once_a_second!(
+            error = text,
+            commands = part.len(),
+            "a session is given up; nothing of its statement was applied"
+        );
         self.outcome.broken = true;
         for Pending { mut unit, .. } in part {
             unit.rounds += 1;

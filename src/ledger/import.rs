@@ -1,8 +1,12 @@
 //! An import's messages: what is absent is stored as COMPLETED, with one audit event for all of them.
 
+use std::sync::PoisonError;
+
 use uuid::Uuid;
 
+use super::jobs::{Tried, nothing_sent};
 use super::policies::Live;
+use super::rt::Mutex;
 use crate::crash;
 use crate::domain::{Arrival, Context, Import, Imported, Key, Reason, Rejection, import};
 use crate::store::{AuditEvent, Fault, Found, Outcome, Reading, Session, StoreError};
@@ -37,15 +41,36 @@ pub enum Fate {
 /// The fate of each message, in their order.
 pub type Fates = Vec<Result<Fate, Rejection>>;
 
+/// The id of the event that was sent last, and the fates that come true if it is found: it tells a second try
+/// whether the first one was applied.
+#[derive(Default)]
+pub(super) struct Sent(Mutex<Option<(String, Fates)>>);
+
+impl Sent {
+    fn note(&self, request_id: &str, fates: &Fates) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((request_id.to_owned(), fates.clone()));
+    }
+
+    fn noted(&self) -> Option<(String, Fates)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Looks, decides and writes, until nobody came in between.
 pub(super) async fn carry_out(
     session: &mut dyn Session,
     policies: &Live,
     order: &ImportOrder,
-) -> Result<Result<Fates, Rejection>, StoreError> {
+    sent: &Sent,
+) -> Tried<Fates> {
+    if let Some((request_id, fates)) = sent.noted()
+        && session.audited(&request_id).await.map_err(nothing_sent)?.is_some()
+    {
+        return Ok(Ok(fates));
+    }
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
-        let loaded = session.load(&keys).await?;
+        let loaded = session.load(&keys).await.map_err(nothing_sent)?;
         if loaded.reading.behind() && loaded.found.iter().any(|found| matches!(found, Found::Absent)) {
             return Ok(Err(clock_behind()));
         }
@@ -73,6 +98,7 @@ pub(super) async fn carry_out(
         // By key, as every statement that writes.
         arrivals.sort_by_key(|arrival| arrival.entry().key.hash());
         let event = event(order, &loaded.reading, &arrivals);
+        sent.note(&event.request_id, &fates);
         match crash::around(session.import(&arrivals, &event)).await {
             Ok(Outcome::Done) => {
                 tracing::info!(

@@ -413,7 +413,11 @@ fn read_failed(error: &StoreError) -> Rejection {
             "the store refuses this for good; nothing was changed: see the log",
         ),
         StoreError::NotApplied(
-            Fault::Unavailable(_) | Fault::Conflict(_) | Fault::ClockBehind | Fault::Schema(_),
+            Fault::Unavailable(_)
+            | Fault::Conflict(_)
+            | Fault::Stale(_)
+            | Fault::ClockBehind
+            | Fault::Schema(_),
         )
         | StoreError::Unknown(_) => store_unavailable(),
     }

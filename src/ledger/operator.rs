@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::import::{self, Fates, ImportOrder};
-use super::jobs::{Reply, answer_change, answer_read, opened};
+use super::jobs::{Before, Desk, Reply, Tried, nothing_sent};
 use super::policies::{Live, Policies};
 use super::policy::{self, PolicyOrder};
 use super::rt::spawn;
@@ -207,7 +207,7 @@ async fn run(
     stop: CancellationToken,
 ) {
     let mut waiting = waiting.lock().await;
-    let mut session: Option<Box<dyn Session>> = None;
+    let mut desk = Desk::new(store, Purpose::Changes);
     loop {
         let job = tokio::select! {
             biased;
@@ -217,83 +217,78 @@ async fn run(
                 None => return,
             },
         };
-        let broken = match job {
-            Job::Change(order, reply) => {
-                let work = async {
-                    change(opened(&*store, Purpose::Changes, &mut session).await?, &policies, &order).await
-                };
-                answer_change(reply, work).await
-            }
-            Job::Begin(order, reply) => {
-                let work =
-                    async { begin(opened(&*store, Purpose::Changes, &mut session).await?, &order).await };
-                answer_change(reply, work).await
-            }
-            Job::Import(order, reply) => {
-                let work = async {
-                    import::carry_out(
-                        opened(&*store, Purpose::Changes, &mut session).await?,
-                        &policies,
-                        &order,
-                    )
-                    .await
-                };
-                answer_change(reply, work).await
-            }
-            Job::Policy(order, reply) => {
-                let work = async {
-                    policy::set(opened(&*store, Purpose::Changes, &mut session).await?, &policies, &order)
-                        .await
-                };
-                answer_change(reply, work).await
-            }
-            Job::Audit(listing, reply) => {
-                let work = async {
-                    Ok(Ok(opened(&*store, Purpose::Changes, &mut session).await?.audit(&listing).await?))
-                };
-                answer_read(reply, work).await
-            }
-            Job::Policies(reply) => {
-                let work = async {
-                    Ok(Ok(policies.refresh(opened(&*store, Purpose::Changes, &mut session).await?).await?))
-                };
-                answer_read(reply, work).await
-            }
-            Job::Retention(due_max, reply) => {
-                let work = async {
-                    Ok(Ok(opened(&*store, Purpose::Changes, &mut session)
-                        .await?
-                        .purge_status(due_max)
-                        .await?))
-                };
-                answer_read(reply, work).await
-            }
-            Job::Versions(consumer, before, limit, reply) => {
-                let work = async {
-                    let session = opened(&*store, Purpose::Changes, &mut session).await?;
-                    Ok(Ok(session.policy_versions(&consumer, before, limit).await?))
-                };
-                answer_read(reply, work).await
-            }
-        };
-        if broken {
-            session = None;
+        carry_out(&mut desk, &policies, job).await;
+    }
+}
+
+async fn carry_out(desk: &mut Desk, policies: &Arc<Live>, job: Job) {
+    let policies = Arc::clone(policies);
+    match job {
+        Job::Change(order, reply) => {
+            desk.change(reply, &(policies, *order), |session, (policies, order), before| {
+                Box::pin(change(session, policies, order, before))
+            })
+            .await;
+        }
+        Job::Begin(order, reply) => {
+            desk.change(reply, &*order, |session, order, _| Box::pin(begin(session, order))).await;
+        }
+        Job::Import(order, reply) => {
+            let asked = (policies, *order, import::Sent::default());
+            desk.change(reply, &asked, |session, (policies, order, sent), _| {
+                Box::pin(import::carry_out(session, policies, order, sent))
+            })
+            .await;
+        }
+        Job::Policy(order, reply) => {
+            desk.change(reply, &(policies, *order), |session, (policies, order), before| {
+                Box::pin(async move {
+                    let set = policy::set(session, policies, order).await?;
+                    Ok(set.map(|(now, replayed)| (now, replayed && before == Before::NotSent)))
+                })
+            })
+            .await;
+        }
+        Job::Audit(listing, reply) => {
+            desk.read(reply, &listing, |session, listing| {
+                Box::pin(async move { Ok(Ok(session.audit(listing).await?)) })
+            })
+            .await;
+        }
+        Job::Policies(reply) => {
+            desk.read(reply, &policies, |session, policies| {
+                Box::pin(async move { Ok(Ok(policies.refresh(session).await?)) })
+            })
+            .await;
+        }
+        Job::Retention(due_max, reply) => {
+            desk.read(reply, &due_max, |session, due_max| {
+                Box::pin(async move { Ok(Ok(session.purge_status(*due_max).await?)) })
+            })
+            .await;
+        }
+        Job::Versions(consumer, before, limit, reply) => {
+            desk.read(reply, &(consumer, before, limit), |session, (consumer, before, limit)| {
+                Box::pin(async move { Ok(Ok(session.policy_versions(consumer, *before, *limit).await?)) })
+            })
+            .await;
         }
     }
 }
 
 /// Writes down that an operation begins, or finds that it has.
-async fn begin(session: &mut dyn Session, order: &Begin) -> Result<Result<Began, Rejection>, StoreError> {
+async fn begin(session: &mut dyn Session, order: &Begin) -> Tried<Began> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(event) = session.audited(&order.operation_id).await? {
+        if let Some(event) = session.audited(&order.operation_id).await.map_err(nothing_sent)? {
             let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
             if event.action != REDRIVE_ENTRIES || !same {
                 return Ok(Err(used_before("operation_id")));
             }
-            let done = session.audited_under(&format!("{}/", order.operation_id)).await?;
+            let done = session.audited_under(&format!("{}/", order.operation_id)).await;
+            let done = done.map_err(nothing_sent)?;
             return Ok(Ok(Began { at: event.at, done }));
         }
-        let reading = session.load(&[]).await?.reading;
+        let reading = session.load(&[]).await.map_err(nothing_sent)?.reading;
         let event = AuditEvent {
             request_id: order.operation_id.clone(),
             at: reading.now,
@@ -326,16 +321,12 @@ fn used_before(field: &str) -> Rejection {
 }
 
 /// Looks, decides and writes, until nobody came in between.
-async fn change(
-    session: &mut dyn Session,
-    policies: &Live,
-    order: &Order,
-) -> Result<Result<Carried, Rejection>, StoreError> {
+async fn change(session: &mut dyn Session, policies: &Live, order: &Order, before: Before) -> Tried<Carried> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(event) = session.audited(&order.request_id).await? {
-            return replay(session, order, &event).await;
+        if let Some(event) = session.audited(&order.request_id).await.map_err(nothing_sent)? {
+            return replay(session, order, &event, before).await.map_err(nothing_sent);
         }
-        let (reading, entry) = match look(session, &order.key).await? {
+        let (reading, entry) = match look(session, &order.key).await.map_err(nothing_sent)? {
             Ok(found) => found,
             Err(rejection) => return Ok(Err(rejection)),
         };
@@ -414,11 +405,13 @@ async fn replay(
     session: &mut dyn Session,
     order: &Order,
     event: &AuditEvent,
-) -> Result<Result<Carried, Rejection>, StoreError> {
+    before: Before,
+) -> Tried<Carried> {
     if !order.made(event) {
         return Ok(Err(used_before("request_id")));
     }
-    Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried { reading, entry, replayed: true }))
+    let replayed = before == Before::NotSent;
+    Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried { reading, entry, replayed }))
 }
 
 fn event(order: &Order, reading: &Reading, before: Option<&Entry>, changed: &Changed) -> AuditEvent {

@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use super::jobs::nothing_sent;
 use super::policies::{Live, Policies, in_force};
 use crate::crash;
 use crate::domain::{Policy, PolicyPatch, Reason, Rejection, Violation};
@@ -26,18 +29,53 @@ pub struct PolicyOrder {
     pub expected_version: i32,
     /// What to change; none: delete the policy.
     pub patch: Option<PolicyPatch>,
+    /// The fields that the request's mask names, sorted; none: it has no mask.
+    pub mask: Option<Vec<String>>,
 }
 
+/// What the audit keeps of a policy beside its fields.
+const VERSION: &str = "version";
+/// What it keeps of the request that brought a policy.
+const MASK: &str = "update_mask";
+
 impl PolicyOrder {
-    /// Whether the event is of this very order: then its patch changes nothing of what came out.
+    /// Whether the event is of this very order: consumer, reason, expected version and mask are the same, and
+    /// the patch changes nothing of what came out. What an older server did not keep is not compared.
     fn made(&self, event: &AuditEvent) -> bool {
         let came_out = event.after.as_deref().map(serde_json::from_str::<Policy>);
         let same = match (&self.patch, came_out) {
-            (None, None) => true,
-            (Some(patch), Some(Ok(policy))) => patch.onto(&policy) == policy,
+            (None, None) => self.looked_at(event.before.as_deref(), 0),
+            (Some(patch), Some(Ok(policy))) => {
+                patch.onto(&policy) == policy && self.looked_at(event.after.as_deref(), 1)
+            }
             (Some(_), Some(Err(_)) | None) | (None, Some(_)) => false,
         };
-        same && event.consumer == self.consumer && event.key.is_none() && event.action == action(self)
+        same && event.consumer == self.consumer
+            && event.key.is_none()
+            && event.action == action(self)
+            && event.reason == self.reason
+    }
+
+    /// Whether a policy that the audit keeps has the version that is so many above the expected one, and was
+    /// brought with this mask.
+    fn looked_at(&self, kept: Option<&str>, above: i32) -> bool {
+        let kept = kept.and_then(|text| serde_json::from_str(text).ok());
+        let kept: serde_json::Map<String, Value> = kept.unwrap_or_default();
+        let Some(version) = kept.get(VERSION) else { return true };
+        let mask = if self.patch.is_some() { kept.get(MASK) } else { None };
+        version.as_i64() == Some(i64::from(self.expected_version) + i64::from(above))
+            && mask.cloned() == self.mask.clone().map(Value::from)
+    }
+
+    /// A policy as the audit keeps it.
+    fn kept(policy: &str, version: i32, mask: Option<&[String]>) -> String {
+        let kept = serde_json::from_str(policy);
+        let mut kept: serde_json::Map<String, Value> = kept.unwrap_or_default();
+        kept.insert(VERSION.to_owned(), version.into());
+        if let Some(mask) = mask {
+            kept.insert(MASK.to_owned(), mask.into());
+        }
+        Value::Object(kept).to_string()
     }
 }
 
@@ -47,15 +85,15 @@ pub(super) async fn set(
     order: &PolicyOrder,
 ) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
-        let current = live.refresh(session).await?;
-        if let Some(event) = session.audited(&order.request_id).await? {
+        let current = live.refresh(session).await.map_err(nothing_sent)?;
+        if let Some(event) = session.audited(&order.request_id).await.map_err(nothing_sent)? {
             return Ok(if order.made(&event) { Ok((current, true)) } else { Err(used_before()) });
         }
         let next = match next(&current, order) {
             Ok(next) => next,
             Err(rejection) => return Ok(Err(rejection)),
         };
-        let (reading, remembered) = session.remembered().await?;
+        let (reading, remembered) = session.remembered().await.map_err(nothing_sent)?;
         // Without a policy of its own the one of the file, or the default, is in force again.
         let effective = next.clone().map_or_else(|| live.file.of(&order.consumer), Arc::new);
         let own = next.is_some() || live.file.registered(&order.consumer);
@@ -77,8 +115,11 @@ pub(super) async fn set(
             consumer: order.consumer.clone(),
             key: None,
             reason: order.reason.clone(),
-            before,
-            after: policy.policy.clone(),
+            before: before.map(|text| PolicyOrder::kept(&text, order.expected_version, None)),
+            after: policy
+                .policy
+                .as_deref()
+                .map(|text| PolicyOrder::kept(text, policy.version, order.mask.as_deref())),
         };
         match crash::around(session.add_policy(&policy, &in_force, &event)).await {
             Ok(Outcome::Done) => {

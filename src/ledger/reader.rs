@@ -7,14 +7,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::jobs::{Reply, answer_read, opened};
+use super::jobs::{Desk, Reply, Tried};
 use super::policies::Live;
 use super::rt::spawn;
 use super::{store_unavailable, supervised};
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
-use crate::store::{
-    EntryFilter, Found, Listed, Listing, Purpose, Reading, Session, Store, StoreError, Summary,
-};
+use crate::store::{EntryFilter, Found, Listed, Listing, Purpose, Reading, Session, Store, Summary};
 
 /// How many reads may wait.
 const WAITING_MAX: usize = 64;
@@ -121,7 +119,7 @@ async fn run(
     stop: CancellationToken,
 ) {
     let mut waiting = waiting.lock().await;
-    let mut session: Option<Box<dyn Session>> = None;
+    let mut desk = Desk::new(store, Purpose::Reads);
     loop {
         let job = tokio::select! {
             job = waiting.recv() => job,
@@ -131,35 +129,26 @@ async fn run(
         if job.abandoned() {
             continue;
         }
-        let broken = match job {
-            Job::Get(key, reply) => {
-                let work = async { get(opened(&*store, Purpose::Reads, &mut session).await?, key).await };
-                answer_read(reply, work).await
-            }
+        match job {
+            Job::Get(key, reply) => desk.read(reply, &key, |session, key| Box::pin(get(session, key))).await,
             Job::List(listing, ages, reply) => {
-                let work = async {
-                    list(opened(&*store, Purpose::Reads, &mut session).await?, *listing, ages).await
-                };
-                answer_read(reply, work).await
+                let asked = (*listing, ages);
+                desk.read(reply, &asked, |session, (listing, ages)| Box::pin(list(session, listing, *ages)))
+                    .await;
             }
             Job::Count(whose, reply) => {
-                let work = async {
-                    count(opened(&*store, Purpose::Reads, &mut session).await?, &policies, whose).await
-                };
-                answer_read(reply, work).await
+                let asked = (Arc::clone(&policies), whose);
+                desk.read(reply, &asked, |session, (policies, whose)| {
+                    Box::pin(count(session, policies, whose))
+                })
+                .await;
             }
-        };
-        if broken {
-            session = None;
         }
     }
 }
 
-async fn list(
-    session: &mut dyn Session,
-    mut listing: Listing,
-    ages: Ages,
-) -> Result<Result<Page, Rejection>, StoreError> {
+async fn list(session: &mut dyn Session, listing: &Listing, ages: Ages) -> Tried<Page> {
+    let mut listing = listing.clone();
     if ages.min.is_some() || ages.max.is_some() {
         let now = session.load(&[]).await?.reading.now;
         ages.fix(&mut listing.filter, now);
@@ -168,14 +157,10 @@ async fn list(
     Ok(Ok((listing, listed)))
 }
 
-async fn count(
-    session: &mut dyn Session,
-    policies: &Live,
-    whose: Counted,
-) -> Result<Result<(Vec<String>, Summary), Rejection>, StoreError> {
+async fn count(session: &mut dyn Session, policies: &Live, whose: &Counted) -> Tried<(Vec<String>, Summary)> {
     let names = match whose {
-        Counted::One(consumer) => vec![consumer],
-        Counted::After(after, limit) => session.consumers(&after, limit).await?,
+        Counted::One(consumer) => vec![consumer.clone()],
+        Counted::After(after, limit) => session.consumers(after, *limit).await?,
     };
     let asked: Vec<(String, i32)> =
         names.iter().map(|name| (name.clone(), policies.of(name).max_attempts)).collect();
@@ -183,8 +168,8 @@ async fn count(
     Ok(Ok((names, summary)))
 }
 
-async fn get(session: &mut dyn Session, key: Key) -> Result<Result<(Reading, Entry), Rejection>, StoreError> {
-    let mut loaded = session.load(&[key]).await?;
+async fn get(session: &mut dyn Session, key: &Key) -> Tried<(Reading, Entry)> {
+    let mut loaded = session.load(std::slice::from_ref(key)).await?;
     Ok(match loaded.found.pop() {
         Some(Found::Entry(entry)) => Ok((loaded.reading, *entry)),
         Some(Found::Unreadable(problem)) => {

@@ -117,6 +117,7 @@ pub(super) fn words(error: &StoreError) -> &'static str {
         StoreError::NotApplied(fault) => match fault {
             Fault::Unavailable(_) => "the store could not be reached, or refused writes",
             Fault::Conflict(_) => "lost against other statements",
+            Fault::Stale(_) => "the connection to the store had to be renewed",
             Fault::Locked(_) => "somebody held a row, and did not let go",
             Fault::Permanent(_) => "the store refused a statement",
             Fault::ClockBehind => "the store's clock was behind its mark",

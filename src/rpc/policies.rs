@@ -59,6 +59,7 @@ pub(super) fn set(
         consumer: request.consumer.clone(),
         expected_version: request.expected_version,
         patch: Some(patch),
+        mask: request.update_mask.as_ref().map(named),
     })
 }
 
@@ -82,7 +83,16 @@ pub(super) fn delete(
         consumer: request.consumer.clone(),
         expected_version: request.expected_version,
         patch: None,
+        mask: None,
     })
+}
+
+/// What a mask names, sorted, each once.
+fn named(mask: &FieldMask) -> Vec<String> {
+    let mut paths = mask.paths.clone();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }
 
 fn common(fields: &mut Fields<'_>, consumer: &str, request_id: &str, reason: &str, limits: &Limits) {

@@ -57,6 +57,9 @@ pub enum Fault {
     /// A row of the batch is at fault: no repeat will help.
     #[error("refused for good: {0}")]
     Permanent(String),
+    /// The session's own prepared statements are of no use any more: a new session works.
+    #[error("the session is stale: {0}")]
+    Stale(String),
     /// The store's clock runs behind what it showed before.
     #[error("the store's clock is behind its mark")]
     ClockBehind,

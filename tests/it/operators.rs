@@ -314,17 +314,22 @@ async fn an_unknown_outcome_is_found_out_by_the_repeat(kind: Kind) {
     let plan = Arc::new(Plan::default());
     at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
     let mut server = TestServer::on(at, Setup::default()).await;
-    for (id, fault, applied) in
-        [("1", Inject::LostAnswer, true), ("2", Inject::LostRequest, false), ("3", Inject::NoReadAfter, true)]
-    {
+    // One try more finds out by itself; where that one breaks, too, nobody knows.
+    for id in ["1", "2"] {
         take(&mut server, id).await;
         let request = park(&mut server, id).await;
-        plan.next([fault]);
+        plan.next([Inject::LostRequest; 2]);
         let refused = server.admin.park_entry(request.clone()).await.unwrap_err();
         assert_eq!(reason(refused), (Code::Unavailable, "OUTCOME_UNKNOWN".into()));
         let again = server.admin.park_entry(request).await.unwrap().into_inner();
-        assert_eq!((again.replayed, again.entry.unwrap().state()), (applied, proto::EntryState::Parked));
+        assert_eq!((again.replayed, again.entry.unwrap().state()), (false, proto::EntryState::Parked));
     }
+    take(&mut server, "3").await;
+    let request = park(&mut server, "3").await;
+    plan.next([Inject::LostRequest, Inject::LostAnswer]);
+    let refused = server.admin.park_entry(request.clone()).await.unwrap_err();
+    assert_eq!(reason(refused), (Code::Unavailable, "OUTCOME_UNKNOWN".into()));
+    assert!(server.admin.park_entry(request).await.unwrap().into_inner().replayed);
     // A policy likewise.
     let policy = proto::Policy { disabled: Some(false), ..Default::default() };
     let request = proto::SetPolicyRequest {
@@ -334,7 +339,7 @@ async fn an_unknown_outcome_is_found_out_by_the_repeat(kind: Kind) {
         policy: Some(policy),
         ..Default::default()
     };
-    plan.next([Inject::NoReadAfter]);
+    plan.next([Inject::LostRequest, Inject::NoReadAfter]);
     let refused = server.admin.set_policy(request.clone()).await.unwrap_err();
     assert_eq!(reason(refused), (Code::Unavailable, "OUTCOME_UNKNOWN".into()));
     assert!(server.admin.set_policy(request).await.unwrap().into_inner().replayed);

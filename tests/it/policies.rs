@@ -346,10 +346,24 @@ async fn a_request_id_belongs_to_its_change(kind: Kind) {
     let days = Some(prost_types::Duration { seconds: 30 * 86_400, nanos: 0 });
     let first = proto::Policy { retention: days, ..disabled(false) };
     assert!(!server.admin.set_policy(set(0, first.clone())).await.unwrap().into_inner().replayed);
-    // Whoever looks at the version anew repeats it, too.
-    for expected_version in [0, 1] {
-        let again = server.admin.set_policy(set(expected_version, first.clone())).await.unwrap();
-        assert!(again.into_inner().replayed);
+    let again = server.admin.set_policy(set(0, first.clone())).await.unwrap().into_inner();
+    assert!(again.replayed);
+    // The same change, but for one thing that the operator said of it.
+    let paths =
+        |paths: &[&str]| Some(FieldMask { paths: paths.iter().map(|&path| path.to_owned()).collect() });
+    let masked =
+        proto::SetPolicyRequest { update_mask: paths(&["retention", "disabled"]), ..set(0, first.clone()) };
+    for (what, request) in [
+        ("version", set(1, first.clone())),
+        ("reason", proto::SetPolicyRequest { reason: "another".into(), ..set(0, first.clone()) }),
+        ("mask", masked.clone()),
+    ] {
+        let refused = server.admin.set_policy(request).await.unwrap_err();
+        assert_eq!(
+            (reason(refused.clone()).1.as_str(), fields(&refused)),
+            ("INVALID_FIELD", vec!["request_id".into()]),
+            "{what}"
+        );
     }
     let other = server.admin.set_policy(set(1, disabled(true))).await.unwrap_err();
     assert_eq!(fields(&other), ["request_id"]);
@@ -361,5 +375,38 @@ async fn a_request_id_belongs_to_its_change(kind: Kind) {
     };
     let other = server.admin.delete_policy(delete).await.unwrap_err();
     assert_eq!(fields(&other), ["request_id"]);
+    // Those of a mask, in any order; and of a deletion.
+    let masked = proto::SetPolicyRequest { request_id: "m".into(), expected_version: 1, ..masked };
+    server.admin.set_policy(masked.clone()).await.unwrap();
+    for (mask, replayed) in [
+        (paths(&["disabled", "retention"]), true),
+        (paths(&["disabled"]), false),
+        (paths(&["disabled", "retention", "lease"]), false),
+        (None, false),
+    ] {
+        let mut request = proto::SetPolicyRequest { update_mask: mask.clone(), ..masked.clone() };
+        request.policy.as_mut().unwrap().lease = seconds(30);
+        match server.admin.set_policy(request).await {
+            Ok(answer) => assert!(replayed && answer.into_inner().replayed, "{mask:?}"),
+            Err(refused) => {
+                assert_eq!((replayed, fields(&refused)), (false, vec!["request_id".into()]), "{mask:?}")
+            }
+        }
+    }
+    let gone = super::policies::delete("c", 2);
+    assert!(!server.admin.delete_policy(gone.clone()).await.unwrap().into_inner().replayed);
+    assert!(server.admin.delete_policy(gone.clone()).await.unwrap().into_inner().replayed);
+    for request in [
+        proto::DeletePolicyRequest { reason: "another".into(), ..gone.clone() },
+        proto::DeletePolicyRequest { expected_version: 3, ..gone },
+    ] {
+        assert_eq!(fields(&server.admin.delete_policy(request).await.unwrap_err()), ["request_id"]);
+    }
+    let kept = server.admin.list_audit_events(proto::ListAuditEventsRequest::default()).await;
+    let kept = kept.unwrap().into_inner().events;
+    let kept = |id: &str| kept.iter().find(|event| event.request_id == id).cloned().unwrap();
+    let (masked, gone) = (kept("m"), kept("delete c 2"));
+    assert!(masked.after_json.contains(r#""update_mask":["disabled","retention"]"#), "{masked:?}");
+    assert!(gone.before_json.contains(r#""version":2"#) && gone.after_json.is_empty(), "{gone:?}");
     server.stop().await;
 }

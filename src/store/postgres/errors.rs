@@ -17,6 +17,10 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
     let text = error.to_string();
     let code = database.code().unwrap_or_default().into_owned();
     let fault = match code.as_str() {
+        // A prepared statement is gone (DEALLOCATE, DISCARD, a pooler's other connection), or its plan is of a
+        // table that has changed since. That one is told from all else that is not supported by who says so.
+        "26000" => Fault::Stale(text),
+        "0A000" if routine(&**database) == Some("RevalidateCachedQuery") => Fault::Stale(text),
         // Deadlock, serialization failure.
         "40P01" | "40001" => Fault::Conflict(text),
         // Lock timeout.
@@ -36,6 +40,11 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
         _ => Fault::Permanent(text),
     };
     StoreError::NotApplied(fault)
+}
+
+/// Which part of the server speaks, whatever its language.
+fn routine(database: &dyn sqlx::error::DatabaseError) -> Option<&str> {
+    database.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?.routine()
 }
 
 /// Sorts an error that came before anything was sent.
