@@ -17,6 +17,7 @@ mod retention;
 mod screen;
 mod table;
 mod text;
+mod tokens;
 mod words;
 
 use clap::{Args, Subcommand};
@@ -43,6 +44,9 @@ pub enum Command {
     /// See how the purge keeps up
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Retention(Box<Retention>),
+    /// See and raise what tokens are made of: for a store whose clock was set back
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Tokens(Box<Tokens>),
     /// Print the completions of a shell
     #[command(after_help = "Install, for example: idempotency-ledger completions bash \
                             > /etc/bash_completion.d/idempotency-ledger")]
@@ -76,6 +80,8 @@ group!(
     Audit: audit::Command,
     /// The commands about the purge.
     Retention: retention::Command,
+    /// The commands about tokens.
+    Tokens: tokens::Command,
 );
 
 /// Runs a command; `whole` is the command line that it was taken from. What is wrong goes to standard error.
@@ -89,6 +95,7 @@ async fn carry_out(command: Command, whole: clap::Command) -> Result<Exit, Probl
         Command::Policy(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Completions { shell } => completions(shell, whole),
     }
 }

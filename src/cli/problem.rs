@@ -34,7 +34,8 @@ pub enum Exit {
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  failed or refused; policy lint --strict: there are warnings; retention status: falling behind
+  1  failed or refused; policy lint --strict: there are warnings; retention status: falling behind;
+     tokens show: the clock is behind
   2  called wrongly, or not confirmed
   3  no such entry or policy
   4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
@@ -192,7 +193,9 @@ fn hint(reason: &str) -> Option<&'static str> {
         "CONSUMER_NOT_ALLOWED" => "your token does not allow this; ask who hands out the tokens",
         "DRAINING" => "another server answers: try again",
         "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" => "try again in a moment",
-        "STORE_CLOCK_BEHIND" => "wait until the database's clock has caught up, and try again",
+        "STORE_CLOCK_BEHIND" => {
+            "wait until the database's clock has caught up, and try again; `tokens show` tells by how much it is behind"
+        }
         // Of what only looks. Each change says how to repeat it.
         "OUTCOME_UNKNOWN" => "nothing was changed: try again",
         "DEADLINE_EXCEEDED" | "CANCELLED" => TIMED_OUT,

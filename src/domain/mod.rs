@@ -17,6 +17,7 @@ mod reply;
 mod retention;
 mod settle;
 mod time;
+mod token_offset;
 
 pub use advice::Advice;
 pub(crate) use claim::{guessable, inside_until};
@@ -31,6 +32,7 @@ pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
 pub use retention::{PURGE_MARGIN, Sweep, raised_floor, sweep};
 pub use time::{Span, StoreTime};
+pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
 
 /// The highest token: it fits a JavaScript number.
 pub const TOKEN_MAX: i64 = (1 << 53) - 1;

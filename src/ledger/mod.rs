@@ -21,6 +21,7 @@ mod reader;
 mod rt;
 mod rules;
 mod sweeper;
+mod token_offset;
 mod worker;
 mod worklog;
 
@@ -52,6 +53,7 @@ use quota::Quotas;
 pub use reader::{Ages, Counted, Page};
 use rt::{Instant, Mutex};
 pub use sweeper::SweepOptions;
+pub use token_offset::{OffsetOrder, TokenClock};
 
 /// How the ledger works; each has a bound.
 #[derive(Clone, Copy, Debug)]
@@ -308,6 +310,15 @@ impl Ledger {
     /// `VERSION_MISMATCH`, `POLICY_NOT_FOUND`, every fault of the policy, and those of the store.
     pub async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
         self.inner.operator.set_policy(order).await
+    }
+
+    /// Raises the number that is added to the store's clock for tokens; how both stand then.
+    ///
+    /// # Errors
+    /// Those of [`crate::domain::raise_token_offset`], a request id that was used for something else, and those
+    /// of the store.
+    pub async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
+        self.inner.operator.raise_token_offset(order).await
     }
 
     /// The policies in force, as the store has them now.

@@ -12,6 +12,7 @@ use super::jobs::{Before, Desk, Reply, Tried, nothing_sent};
 use super::policies::{Live, Policies};
 use super::policy::{self, PolicyOrder};
 use super::rt::spawn;
+use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::{lost, store_unavailable, supervised};
 use crate::crash;
 use crate::domain::{
@@ -28,7 +29,7 @@ const WAITING_MAX: usize = 64;
 /// The name in the audit of an operation on many entries; each of them has its own event besides.
 const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
 /// How often a change may lose against claims before it is refused.
-const ROUNDS_MAX: usize = 8;
+pub(super) const ROUNDS_MAX: usize = 8;
 
 /// An operator's request.
 #[derive(Clone, Debug)]
@@ -110,6 +111,7 @@ enum Job {
     Change(Box<Order>, Reply<Carried>),
     Audit(AuditListing, Reply<Vec<AuditEvent>>),
     Policy(Box<PolicyOrder>, Reply<(Arc<Policies>, bool)>),
+    Offset(OffsetOrder, Reply<TokenClock>),
     Policies(Reply<Arc<Policies>>),
     Versions(String, i32, usize, Reply<Vec<PolicyVersion>>),
     Retention(usize, Reply<(Reading, PurgeStatus)>),
@@ -160,6 +162,12 @@ impl Operator {
     pub(super) async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Policy(Box::new(order), reply))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    pub(super) async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Offset(order, reply))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -249,6 +257,12 @@ async fn carry_out(desk: &mut Desk, policies: &Arc<Live>, job: Job) {
             })
             .await;
         }
+        Job::Offset(order, reply) => {
+            desk.change(reply, &order, |session, order, before| {
+                Box::pin(token_offset::raise(session, order, before))
+            })
+            .await;
+        }
         Job::Audit(listing, reply) => {
             desk.read(reply, &listing, |session, listing| {
                 Box::pin(async move { Ok(Ok(session.audit(listing).await?)) })
@@ -313,7 +327,7 @@ async fn begin(session: &mut dyn Session, order: &Begin) -> Tried<Began> {
     )))
 }
 
-fn used_before(field: &str) -> Rejection {
+pub(super) fn used_before(field: &str) -> Rejection {
     Rejection::invalid(vec![Violation {
         field: field.into(),
         description: "was used before for another request: each request has an id of its own".into(),

@@ -13,6 +13,7 @@ use super::policies;
 use super::proto::{self, admin_service_server::AdminService};
 use super::retention;
 use super::summary;
+use super::token_offset;
 use crate::domain::Rejection;
 use crate::ledger::{Ledger, Order, PolicyOrder};
 
@@ -97,6 +98,17 @@ impl AdminService for AdminRpc {
         _request: Request<proto::GetRetentionStatusRequest>,
     ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
         retention::status(&self.ledger).await.map(Response::new).map_err(|rejection| refuse(&rejection))
+    }
+
+    async fn raise_token_offset(
+        &self,
+        request: Request<proto::RaiseTokenOffsetRequest>,
+    ) -> Result<Response<proto::RaiseTokenOffsetResponse>, Status> {
+        let actor = auth::caller(request.metadata()).principal;
+        let order = token_offset::order(request.get_ref(), &actor, &self.limits);
+        let order = order.map_err(|rejection| refuse(&rejection))?;
+        let clock = self.ledger.raise_token_offset(order).await.map_err(|rejection| refuse(&rejection))?;
+        Ok(Response::new(token_offset::response(clock)))
     }
 
     async fn redrive_entry(

@@ -17,6 +17,7 @@ mod policies;
 pub mod proto;
 mod retention;
 mod summary;
+mod token_offset;
 
 use std::future::Future;
 use std::time::Duration;

@@ -188,6 +188,15 @@ pub enum Write {
     Nothing,
 }
 
+/// A new `token_offset`, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetRaise {
+    /// What it is now.
+    pub from: i64,
+    /// What it is to be.
+    pub to: i64,
+}
+
 /// A version of a consumer's own policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyVersion {
@@ -340,6 +349,15 @@ pub trait Session: Send {
 
     /// Writes an operator's change and its audit event, both or neither.
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError>;
+
+    /// Raises `token_offset` where it is still the one before, and writes the audit event: both or neither. When
+    /// it returns, every statement that began with the old one has ended: no later row of a key can have a
+    /// token below that of a row which the new offset makes old enough to be forgotten.
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError>;
 
     /// Stores entries as completed where there is none, and the audit event of all of them: either all or
     /// nothing. Slices hold at most [`ROWS_MAX`] rows, sorted by key, each key once.

@@ -36,6 +36,8 @@ mod quota;
 mod redelivery;
 mod retention;
 mod settle_table;
+mod stale;
 mod stores;
 mod storm;
+mod token_offset;
 mod upkeep;

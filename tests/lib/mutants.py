@@ -135,4 +135,44 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("C7", "the age of unanswered statements is no matter of health", "ledger::probe", [
         ("src/ledger/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
     ]),
+    Mutant("A1", "what fails on an old connection is not tried on a new one", "stale::", [
+        ("src/ledger/jobs.rs", "session_at_fault && began", "session_at_fault && false && began"),
+    ]),
+    Mutant("A2", "a refusal after an unknown outcome is told as certain", "stale::", [
+        ("src/ledger/jobs.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
+    ]),
+    Mutant("A3", "what breaks before anything was sent is unknown", "stale::", [
+        ("src/ledger/jobs.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
+    ]),
+    Mutant("A4", "a statement that is gone fails for ever", "stale::", [
+        ("src/store/postgres/errors.rs", '"26000" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),'),
+    ]),
+    Mutant("A5", "a plan that is of another table fails for ever", "stale::", [
+        ("src/store/postgres/errors.rs", 'Some("RevalidateCachedQuery")', 'Some("")'),
+    ]),
+    Mutant("A6", "the fields at fault are not bounded together", "answers::", [
+        ("src/rpc/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
+    ]),
+    Mutant("A7", "errors are not cut where a batch is too large", "answers::", [
+        ("src/rpc/fit.rs", "*text = cut(text, longest);", "*text = cut(text, usize::MAX.max(longest));"),
+    ]),
+    Mutant("A8", "an operator's Resolve and a late Complete are an alarm", "settle_table", [
+        (SETTLE, "entry.closed_by == ClosedBy::Complete)", "entry.state == State::Completed)"),
+    ]),
+    Mutant("A9", "a request_id of a policy is good for any mask", "policies::", [
+        ("src/ledger/policy.rs", "mask.cloned() == self.mask.clone().map(Value::from)", "mask.cloned() == mask.cloned()"),
+    ]),
+    Mutant("A10", "a failing store writes a line for each batch", "quiet::", [
+        ("src/once_a_second.rs", "state.held_back += 1;\n            return None;", "state.held_back += 1;"),
+    ]),
+    Mutant("A11", "the token offset is raised beside writes that read the old one", "token_offset::", [
+        ("src/store/postgres/audit.rs", "        self.plain(sql::OFFSET_LOCK).await?;\n", ""),
+    ]),
+    Mutant("A12", "the token offset can be lowered", "token_offset::", [
+        (POSTGRES, "WHERE token_offset = $1 AND $2 > $1", "WHERE token_offset = $1 AND $2 <> $1"),
+        (SQLITE, "WHERE token_offset = ?1 AND ?2 > ?1", "WHERE token_offset = ?1 AND ?2 <> ?1"),
+    ]),
+    Mutant("A13", "the token offset is raised from whatever it is", "token_offset::", [
+        ("src/domain/token_offset.rs", "if expected != present {", "if false {"),
+    ]),
 ]

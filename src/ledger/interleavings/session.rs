@@ -11,9 +11,9 @@ use super::rt::wander;
 use super::tally::Tally;
 use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
-    Summary, Write,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, OffsetRaise,
+    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store,
+    StoreError, Summary, Write,
 };
 
 /// The store that the ledger sees.
@@ -264,6 +264,10 @@ impl Session for DiskSession {
     }
 
     async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {
+        Ok(Outcome::Lost)
+    }
+
+    async fn raise_token_offset(&mut self, _: OffsetRaise, _: &AuditEvent) -> Result<Outcome, StoreError> {
         Ok(Outcome::Lost)
     }
 

@@ -7,7 +7,8 @@ use super::{PgSession, sql};
 use crate::domain::{Arrival, Entry, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow};
 use crate::store::{
-    AuditEvent, AuditListing, AuditOf, Outcome, PolicyVersion, Remembered, Session as _, StoreError, Write,
+    AuditEvent, AuditListing, AuditOf, OffsetRaise, Outcome, PolicyVersion, Remembered, Session as _,
+    StoreError, Write,
 };
 
 impl PgSession {
@@ -112,6 +113,33 @@ impl PgSession {
         }
         let replaced = self.replace(&entries).await?;
         Ok(if replaced.iter().all(|done| *done) { Outcome::Done } else { Outcome::Lost })
+    }
+
+    /// Nobody writes entries while it is raised. A statement takes its locks before its view of the store: what
+    /// waits sees the new offset, and what ran with the old one has ended.
+    pub(super) async fn raise_offset_in_one(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        self.plain("BEGIN").await?;
+        let outcome = self.raise_within_transaction(raise, event).await;
+        self.end(outcome).await
+    }
+
+    async fn raise_within_transaction(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(Outcome::Repeated);
+        }
+        self.plain(sql::OFFSET_WAIT).await?;
+        self.plain(sql::OFFSET_LOCK).await?;
+        let query = self.query(sql::OFFSET_RAISE).bind(raise.from).bind(raise.to);
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(if done.rows_affected() == 1 { Outcome::Done } else { Outcome::Lost })
     }
 
     pub(super) async fn count_audited(&mut self, prefix: &str) -> Result<i64, StoreError> {

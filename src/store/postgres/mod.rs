@@ -22,9 +22,9 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, unreadable};
 use super::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
-    Summary, UNREADABLE_AGAIN, Write, in_order,
+    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, OffsetRaise,
+    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store,
+    StoreError, Summary, UNREADABLE_AGAIN, Write, in_order,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
 use errors::of_sqlx;
@@ -361,6 +361,14 @@ impl Session for PgSession {
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
         self.change_in_one(write, event).await
+    }
+
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        self.raise_offset_in_one(raise, event).await
     }
 
     async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {

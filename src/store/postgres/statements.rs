@@ -45,6 +45,7 @@ pub const ALL: &[&str] = &[
     SOURCES_FIND,
     REMEMBERED,
     REMEMBER,
+    OFFSET_RAISE,
     AUDIT_ADD,
     AUDITED,
     AUDITED_UNDER,
@@ -247,6 +248,19 @@ WITH changed AS (
     RETURNING n.no
 )
 UPDATE ledger.meta SET rules = rules + 1 WHERE (SELECT count(*) FROM changed) > 0";
+
+/// Writers queue up behind the lock that follows: they must not wait for long.
+pub(super) const OFFSET_WAIT: &str = "\
+-- ledger.offset_wait
+SET LOCAL lock_timeout = '200ms'";
+
+pub(super) const OFFSET_LOCK: &str = "\
+-- ledger.offset_lock
+LOCK TABLE ledger.entries IN SHARE MODE";
+
+pub(super) const OFFSET_RAISE: &str = "\
+-- ledger.offset_raise
+UPDATE ledger.meta SET token_offset = $2 WHERE token_offset = $1 AND $2 > $1";
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add

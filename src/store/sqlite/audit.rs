@@ -6,7 +6,8 @@ use super::{purge, sql};
 use crate::domain::{Arrival, Span, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
 use crate::store::{
-    AuditEvent, AuditListing, AuditOf, Outcome, PolicyVersion, Reading, Remembered, StoreError, Write,
+    AuditEvent, AuditListing, AuditOf, OffsetRaise, Outcome, PolicyVersion, Reading, Remembered, StoreError,
+    Write,
 };
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -62,6 +63,24 @@ pub(super) async fn import(
         insert(connection, &Row::from(&entry)).await?;
         entry.version += 1;
         replace(connection, &Row::from(&entry)).await?;
+    }
+    add_event(connection, event).await?;
+    Ok(Outcome::Done)
+}
+
+/// Nobody else writes meanwhile.
+pub(super) async fn raise_offset(
+    connection: &mut SqliteConnection,
+    raise: OffsetRaise,
+    event: AuditEvent,
+) -> Result<Outcome, StoreError> {
+    if audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(Outcome::Repeated);
+    }
+    let query = sqlx::query(sql::OFFSET_RAISE).bind(raise.from).bind(raise.to);
+    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    if done.rows_affected() == 0 {
+        return Ok(Outcome::Lost);
     }
     add_event(connection, event).await?;
     Ok(Outcome::Done)

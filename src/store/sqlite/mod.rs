@@ -21,9 +21,9 @@ use sqlx::Row as _;
 
 use super::row::{Row, read, readable, unreadable};
 use super::{
-    AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
-    Summary, UNREADABLE_AGAIN, Write,
+    AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded,
+    OffsetRaise, Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session,
+    Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use errors::of_sqlx;
@@ -267,6 +267,17 @@ impl Session for SqliteSession {
                 audit::change(connection, reading, &write, event).await
             })
         });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        let event = event.clone();
+        let work: Work<Outcome> =
+            Box::new(move |connection, _| Box::pin(audit::raise_offset(connection, raise, event)));
         Ok(self.file.write(work).await?.1)
     }
 

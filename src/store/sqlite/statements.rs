@@ -36,6 +36,7 @@ pub const ALL: &[&str] = &[
     SOURCE_FIND,
     REMEMBERED,
     REMEMBER,
+    OFFSET_RAISE,
     AUDIT_ADD,
     AUDITED,
     AUDITED_UNDER,
@@ -141,6 +142,10 @@ pub(super) const REMEMBER: &str = "\
 -- ledger.remember
 UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3)
 WHERE name = ?1 AND (retention IS NOT ?2 OR window_floor < ?3)";
+
+pub(super) const OFFSET_RAISE: &str = "\
+-- ledger.offset_raise
+UPDATE meta SET token_offset = ?2 WHERE token_offset = ?1 AND ?2 > ?1";
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add

@@ -9,6 +9,7 @@ mod plain;
 mod policies;
 mod retention;
 mod tls;
+mod tokens;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

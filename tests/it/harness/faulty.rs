@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use idempotency_ledger::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
-    AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, Outcome, PolicyVersion,
-    PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError, Summary, Write,
+    AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, OffsetRaise, Outcome,
+    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
+    Summary, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -242,6 +243,14 @@ impl Session for FaultySession {
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
         carried_out!(self, false, self.inner.change(write, event))
+    }
+
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<Outcome, StoreError> {
+        carried_out!(self, false, self.inner.raise_token_offset(raise, event))
     }
 
     async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {

@@ -1,0 +1,164 @@
+//! `tokens`: what tokens are made of, and what helps where the store's clock is behind.
+
+use clap::{Args, Subcommand};
+use prost_types::Duration;
+
+use super::client::{Admin, Client};
+use super::confirm::confirm;
+use super::problem::{Exit, Problem};
+use super::repeat::{self, Known};
+use super::screen::{Screen, Tone};
+use super::text::{quoted, when};
+use crate::config::Human;
+use crate::rpc::proto;
+
+/// The commands.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Show the store's clock and what is added to it for tokens; exits with 1 when the clock is behind
+    Show,
+    /// Raise what is added to the store's clock for tokens, where that clock was set back. It only ever goes up
+    RaiseOffset(Raise),
+}
+
+/// `tokens raise-offset`.
+#[derive(Args)]
+pub(super) struct Raise {
+    /// By how much, such as 1h: more than the clock is behind, at most 366 days at once
+    #[arg(long, value_name = "DURATION")]
+    by: Human,
+    /// Why, for the audit
+    #[arg(long)]
+    reason: String,
+    /// The offset that you looked at, as `tokens show` shows it [default: the present one]
+    #[arg(long, value_name = "DURATION")]
+    expected_offset: Option<Human>,
+    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Do it without being asked
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl Command {
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
+        match self {
+            Command::Show => show(&client).await,
+            Command::RaiseOffset(raise) => raise.run(&client).await,
+        }
+    }
+}
+
+/// How it stands; nothing is changed.
+async fn look(client: &Client, admin: &mut Admin) -> Result<proto::RaiseTokenOffsetResponse, Problem> {
+    let request = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
+    let answer = admin.raise_token_offset(client.request(request)).await;
+    Ok(answer.map_err(|status| Problem::of(&status))?.into_inner())
+}
+
+async fn show(client: &Client) -> Result<Exit, Problem> {
+    let mut admin = client.connect().await?;
+    let now = look(client, &mut admin).await?;
+    let screen = client.screen;
+    let exit = if now.behind.is_some() { Exit::Failed } else { Exit::Done };
+    if screen.json() {
+        screen.message("RaiseTokenOffsetResponse", &now)?;
+    } else {
+        lines(screen, &now).iter().try_for_each(|line| screen.line(line))?;
+    }
+    Ok(exit)
+}
+
+fn lines(screen: Screen, now: &proto::RaiseTokenOffsetResponse) -> Vec<String> {
+    let clock = now.clock.as_ref().map_or_else(|| "-".to_owned(), when);
+    let verdict = match &now.behind {
+        None => screen.toned("the clock is not behind", Tone::Good),
+        Some(behind) => {
+            let text =
+                format!("the clock is behind by {}: nothing is granted until it has caught up", span(behind));
+            screen.toned(&text, Tone::Bad)
+        }
+    };
+    vec![format!("the store's clock shows {clock}"), format!("token offset: {}", offset(now)), verdict]
+}
+
+fn offset(now: &proto::RaiseTokenOffsetResponse) -> String {
+    span(&now.token_offset.unwrap_or_default())
+}
+
+/// Exact, and as flags take it.
+fn span(duration: &Duration) -> String {
+    let exact = std::time::Duration::try_from(*duration).unwrap_or_default();
+    humantime::format_duration(exact).to_string()
+}
+
+/// Whole microseconds.
+fn message(duration: std::time::Duration) -> Duration {
+    let nanos = duration.subsec_micros() * 1_000;
+    Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(nanos).unwrap_or(0),
+    }
+}
+
+impl Raise {
+    async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        let mut admin = client.connect().await?;
+        let now = look(client, &mut admin).await?;
+        let present = now.token_offset.unwrap_or_default();
+        let present = std::time::Duration::try_from(present).unwrap_or_default();
+        let expected = self.expected_offset.map_or(present, Into::into);
+        let by: std::time::Duration = self.by.into();
+        let (from, to) = (message(expected), message(expected.saturating_add(by)));
+        let screen = client.screen;
+        for line in lines(screen, &now) {
+            screen.note(&line);
+        }
+        let question = format!(
+            "Raise the token offset from {} to {}, for good (it can never be lowered)?",
+            span(&from),
+            span(&to)
+        );
+        confirm(&question, self.yes)?;
+        let request = proto::RaiseTokenOffsetRequest {
+            request_id: self.request_id.unwrap_or_else(repeat::id),
+            reason: self.reason,
+            token_offset: Some(to),
+            expected_token_offset: Some(from),
+            validate_only: false,
+        };
+        let call = || {
+            let (mut admin, request) = (admin.clone(), client.request(request.clone()));
+            async move { admin.raise_token_offset(request).await }
+        };
+        let known = repeat::until_known(call).await;
+        let Known { answer, repeated } = known.map_err(|status| problem(&status, &request))?;
+        if screen.json() {
+            screen.message("RaiseTokenOffsetResponse", &answer)?;
+            return Ok(Exit::Done);
+        }
+        let before = answer.replayed && !repeated;
+        let again = if before { " (it had been done before; this repeat changed nothing)" } else { "" };
+        screen.line(&format!("token offset: {}{again}", offset(&answer)))?;
+        if let Some(behind) = &answer.behind {
+            screen.note(&format!("the clock is still behind by {}: raise the offset by more", span(behind)));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn problem(status: &tonic::Status, request: &proto::RaiseTokenOffsetRequest) -> Problem {
+    let problem = Problem::of(status);
+    if repeat::unknown(status) {
+        return problem.next(format!(
+            "it may have been done: repeat the same command with --request-id {} --expected-offset {}",
+            quoted(&request.request_id),
+            quoted(&span(&request.expected_token_offset.unwrap_or_default()))
+        ));
+    }
+    if problem.text.starts_with("VERSION_MISMATCH: ") {
+        return problem.next("somebody raised it: look again with `tokens show`, then decide again");
+    }
+    problem
+}

@@ -1,0 +1,92 @@
+//! `token_offset`: what an operator adds to the store's clock where it is behind, so that tokens go on growing.
+
+use super::reason::{Reason, Rejection, Violation};
+use super::{Span, StoreTime, TOKEN_MAX};
+
+/// By how much it may be raised at once: a slip of the hand must not use up the tokens.
+pub const TOKEN_OFFSET_STEP_MAX: Span = Span::from_days(366);
+/// The highest that it may ever be: a hundred years.
+pub const TOKEN_OFFSET_MAX: Span = Span::from_days(36_500);
+/// For how long the clock must be able to go on before tokens come to [`TOKEN_MAX`].
+const LEFT_MIN: Span = Span::from_days(3_650);
+
+/// Decides whether the offset may be raised from `present` to `asked` while the clock shows `now`.
+///
+/// # Errors
+/// `VERSION_MISMATCH` where the operator looked at another offset, `INVALID_FIELD` where the new one is not
+/// higher, or beyond a bound.
+pub fn raise_token_offset(
+    present: Span,
+    expected: Span,
+    asked: Span,
+    now: StoreTime,
+) -> Result<(), Rejection> {
+    if expected != present {
+        return Err(Rejection::new(
+            Reason::VersionMismatch,
+            format!(
+                "token_offset is {} us, not the expected {} us: it was raised since; look at it again",
+                present.micros(),
+                expected.micros()
+            ),
+        ));
+    }
+    let step = asked.micros().saturating_sub(present.micros());
+    let problem = if step <= 0 {
+        format!(
+            "is {} us, must be more than the present {} us: it only grows",
+            asked.micros(),
+            present.micros()
+        )
+    } else if step > TOKEN_OFFSET_STEP_MAX.micros() {
+        "is more than 366 days above the present one, the most that it may be raised at once".to_owned()
+    } else if asked > TOKEN_OFFSET_MAX {
+        "is more than 36500 days, the highest that it may ever be".to_owned()
+    } else if (now + asked + LEFT_MIN).micros() > TOKEN_MAX {
+        "would leave tokens for less than ten years: they must stay below 2^53".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Rejection::invalid(vec![Violation { field: "token_offset".into(), description: problem }]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
+
+    fn refused(present: Span, expected: Span, asked: Span, now: StoreTime) -> Option<Reason> {
+        raise_token_offset(present, expected, asked, now).err().map(|rejection| rejection.reason)
+    }
+
+    #[test]
+    fn it_only_grows_from_what_was_seen_and_within_its_bounds() {
+        let (day, step, max) = (Span::from_days(1), TOKEN_OFFSET_STEP_MAX, TOKEN_OFFSET_MAX);
+        let below = Span(max.micros() - step.micros());
+        let none = Span::ZERO;
+        let late = StoreTime(TOKEN_MAX - LEFT_MIN.micros() - day.micros());
+        for (present, expected, asked, now, reason) in [
+            (none, none, Span(1), NOW, None),
+            (none, none, step, NOW, None),
+            (none, none, step + Span(1), NOW, Some(Reason::InvalidField)),
+            (day, day, day, NOW, Some(Reason::InvalidField)),
+            (day, day, Span(day.micros() - 1), NOW, Some(Reason::InvalidField)),
+            (day, none, day + day, NOW, Some(Reason::VersionMismatch)),
+            (none, day, day + day, NOW, Some(Reason::VersionMismatch)),
+            (below, below, max, NOW, None),
+            (max, max, max + Span(1), NOW, Some(Reason::InvalidField)),
+            (none, none, day, late, None),
+            (none, none, day + Span(1), late, Some(Reason::InvalidField)),
+            (none, none, Span(i64::MAX), NOW, Some(Reason::InvalidField)),
+        ] {
+            assert_eq!(refused(present, expected, asked, now), reason, "{present:?} {asked:?}");
+        }
+    }
+
+    /// Wherever it stands at its highest, tokens last for a hundred years from today.
+    #[test]
+    fn the_highest_offset_leaves_tokens() {
+        assert!((NOW + TOKEN_OFFSET_MAX + Span::from_days(36_500)).micros() < TOKEN_MAX);
+    }
+}

@@ -1,0 +1,119 @@
+//! Raising `token_offset`: audited, repeatable, and in force for every statement that begins from then on, on all
+//! replicas, since each reads it beside the clock.
+
+use super::jobs::{Before, Tried, nothing_sent};
+use super::operator::{ROUNDS_MAX, used_before};
+use crate::crash;
+use crate::domain::{Reason, Rejection, Span, raise_token_offset};
+use crate::store::{AuditEvent, Fault, OffsetRaise, Outcome, Reading, Session, StoreError};
+
+/// The action's name in the audit.
+const ACTION: &str = "RAISE_TOKEN_OFFSET";
+
+/// An operator's request.
+#[derive(Clone, Debug)]
+pub struct OffsetOrder {
+    /// The operator's own id of the request; its repeats change nothing.
+    pub request_id: String,
+    /// Who, as authenticated.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// The new offset; none: only look.
+    pub token_offset: Option<Span>,
+    /// The offset that was looked at.
+    pub expected: Span,
+    /// Change nothing; say whether it would be allowed.
+    pub validate_only: bool,
+}
+
+/// The store's clock, and what is added to it for tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenClock {
+    /// Both, and the highest that they have shown together.
+    pub reading: Reading,
+    /// The request had been carried out before.
+    pub replayed: bool,
+}
+
+impl OffsetOrder {
+    /// Whether the event is of this very order.
+    fn made(&self, event: &AuditEvent) -> bool {
+        event.action == ACTION
+            && event.reason == self.reason
+            && event.before.as_deref() == Some(&kept(self.expected))
+            && event.after == self.token_offset.map(kept)
+    }
+}
+
+/// An offset as the audit keeps it.
+fn kept(offset: Span) -> String {
+    serde_json::json!({ "token_offset_us": offset.micros() }).to_string()
+}
+
+pub(super) async fn raise(
+    session: &mut dyn Session,
+    order: &OffsetOrder,
+    before: Before,
+) -> Tried<TokenClock> {
+    for _ in 0..ROUNDS_MAX {
+        let made = if order.validate_only {
+            None
+        } else {
+            session.audited(&order.request_id).await.map_err(nothing_sent)?
+        };
+        let reading = session.load(&[]).await.map_err(nothing_sent)?.reading;
+        if let Some(event) = made {
+            let replayed = before == Before::NotSent;
+            let answer = if order.made(&event) {
+                Ok(TokenClock { reading, replayed })
+            } else {
+                Err(used_before("request_id"))
+            };
+            return Ok(answer);
+        }
+        let now = TokenClock { reading, replayed: false };
+        let Some(asked) = order.token_offset else { return Ok(Ok(now)) };
+        let present = Span(reading.token_offset);
+        if let Err(rejection) = raise_token_offset(present, order.expected, asked, reading.now) {
+            return Ok(Err(rejection));
+        }
+        if order.validate_only {
+            return Ok(Ok(now));
+        }
+        let event = AuditEvent {
+            request_id: order.request_id.clone(),
+            at: reading.now,
+            actor: order.actor.clone(),
+            action: ACTION.to_owned(),
+            consumer: String::new(),
+            key: None,
+            reason: order.reason.clone(),
+            before: Some(kept(present)),
+            after: Some(kept(asked)),
+        };
+        let raise = OffsetRaise { from: present.micros(), to: asked.micros() };
+        match crash::around(session.raise_token_offset(raise, &event)).await {
+            Ok(Outcome::Done) => {
+                tracing::warn!(
+                    from_us = raise.from,
+                    to_us = raise.to,
+                    request_id = event.request_id,
+                    actor = event.actor,
+                    "an operator raised token_offset"
+                );
+                // It is done: whatever fails from here on, nobody may be told that it was not.
+                let loaded =
+                    session.load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
+                return Ok(Ok(TokenClock { reading: loaded.reading, replayed: false }));
+            }
+            // Somebody raised it in between, by this very request or by another: look again.
+            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Err(Rejection::new(
+        Reason::Overloaded,
+        "too many operators raise token_offset at once; nothing was changed: try again later",
+    )))
+}

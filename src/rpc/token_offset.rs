@@ -1,0 +1,61 @@
+//! `RaiseTokenOffset`: a message to an order, and the store's clock back.
+
+use super::convert::{duration, shown};
+use super::fields::{Fields, Limits};
+use super::proto;
+use crate::domain::{Rejection, Span, StoreTime};
+use crate::ledger::{OffsetOrder, TokenClock};
+
+const REQUEST_ID_MAX: usize = 128;
+const REASON_MAX: usize = 1_024;
+const MILLI: i64 = 1_000;
+
+pub(super) fn order(
+    request: &proto::RaiseTokenOffsetRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<OffsetOrder, Rejection> {
+    let mut fields = Fields::new(limits, "");
+    if request.validate_only {
+        fields.text("request_id", &request.request_id, REQUEST_ID_MAX);
+        fields.text("reason", &request.reason, REASON_MAX);
+    } else {
+        fields.name("request_id", &request.request_id, REQUEST_ID_MAX);
+        fields.name("reason", &request.reason, REASON_MAX);
+    }
+    let token_offset = micros(&mut fields, "token_offset", request.token_offset.as_ref());
+    if request.token_offset.is_none() && !request.validate_only {
+        fields.wrong("token_offset", "is missing: set the new offset; validate_only shows the present one");
+    }
+    let expected = micros(&mut fields, "expected_token_offset", request.expected_token_offset.as_ref());
+    fields.finish(|| OffsetOrder {
+        request_id: request.request_id.clone(),
+        actor: actor.to_owned(),
+        reason: request.reason.clone(),
+        token_offset,
+        expected: expected.unwrap_or(Span::ZERO),
+        validate_only: request.validate_only,
+    })
+}
+
+/// An offset is compared with the stored one: nothing of it may be lost.
+fn micros(fields: &mut Fields<'_>, field: &str, value: Option<&prost_types::Duration>) -> Option<Span> {
+    let value = value?;
+    if value.nanos % 1_000 != 0 {
+        fields.wrong(field, "has parts of a microsecond, must be whole microseconds");
+    }
+    fields.span(field, value)
+}
+
+pub(super) fn response(clock: TokenClock) -> proto::RaiseTokenOffsetResponse {
+    let reading = clock.reading;
+    let behind = reading.mark.saturating_sub(reading.token_clock());
+    let up = behind.saturating_add(MILLI - 1) / MILLI * MILLI;
+    proto::RaiseTokenOffsetResponse {
+        token_offset: Some(duration(Span(reading.token_offset))),
+        clock: Some(shown(reading.now)),
+        clock_mark: Some(shown(StoreTime(reading.mark.max(reading.token_clock())))),
+        behind: (behind > 0).then(|| duration(Span(up))),
+        replayed: clock.replayed,
+    }
+}
