@@ -15,7 +15,8 @@ use crate::rpc::{Limits, ServeOptions};
 
 /// Where the ledger lives when nothing else is said.
 pub const DATABASE_URL_DEFAULT: &str = "sqlite://data/ledger.db";
-/// For how long claims are granted by policies that can not be read anew; they are read once a second.
+/// Within this time a hold is in force everywhere: older policies grant nothing after it. They are asked for once
+/// a second.
 const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 
 /// A duration as people write it: `500ms`, `30s`, `15m`, `24h`, `7d`.
@@ -458,6 +459,7 @@ impl PolicyFile {
             disabled: self.disabled.unwrap_or(usual.disabled),
             claims_per_second: self.claims_per_second.unwrap_or(usual.claims_per_second),
             window_floor: usual.window_floor,
+            doubt: usual.doubt,
         }
     }
 }

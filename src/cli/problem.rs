@@ -200,7 +200,9 @@ fn hint(reason: &str) -> Option<&'static str> {
         "OUTCOME_UNKNOWN" => "nothing was changed: try again",
         "DEADLINE_EXCEEDED" | "CANCELLED" => TIMED_OUT,
         "UNIMPLEMENTED" => "the server is older than this command line",
-        "INTERNAL" | "KEY_COLLISION" | "ENTRY_UNREADABLE" => "tell who runs the server: its log says more",
+        "INTERNAL" | "KEY_COLLISION" | "ENTRY_UNREADABLE" | "POLICY_UNREADABLE" => {
+            "tell who runs the server: its log says more"
+        }
         _ => return None,
     })
 }

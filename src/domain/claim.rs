@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use super::decide::{Claim, Context, Decision};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
-use super::policy::{FingerprintMode, OnExpiry};
+use super::policy::{Doubt, FingerprintMode, OnExpiry};
 use super::reason::{Reason, Rejection, Violation};
 use super::reply::{Reply, Verdict};
-use super::{Key, Span, StoreTime, retention};
+use super::{Key, Policy, Span, StoreTime, retention};
 
 pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &Context<'_>) -> Decision {
     if context.policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
@@ -52,13 +52,17 @@ fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
 /// No entry: new, unless it is so old that an entry may have been purged.
 fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
+    let mut blank = Entry::blank(key, policy, context.now);
+    // The window too is a rule of the policy: nobody can know it.
+    if let Some(reason) = doubtful(policy) {
+        return not_granted(&blank, reason);
+    }
     if let Some(occurred_at) = claim.occurred_at {
         let window_start = (context.now - policy.retention).max(policy.window_floor);
         if occurred_at <= window_start {
             return verdict(Verdict::OutsideWindow { window: context.now - window_start, occurred_at });
         }
     }
-    let mut blank = Entry::blank(key, policy, context.now);
     claim.traceparent.clone_into(&mut blank.traceparent);
     grant(&blank, claim, context)
 }
@@ -110,8 +114,8 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
         expired.effect_unknown = true;
         return grant(&expired, claim, context);
     }
-    if context.policy.disabled {
-        return not_granted(entry, Reason::ConsumerDisabled);
+    if let Some(reason) = held_back(context.policy) {
+        return not_granted(entry, reason);
     }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
     park(entry, cause, context)
@@ -129,8 +133,8 @@ fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
 /// A new grant; or, where no attempt is left, the end of attempts.
 fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
-    if policy.disabled {
-        return not_granted(entry, Reason::ConsumerDisabled);
+    if let Some(reason) = held_back(policy) {
+        return not_granted(entry, reason);
     }
     if policy.exhausted(entry.attempts) {
         return park(entry, ParkCause::AttemptsExhausted, context);
@@ -163,7 +167,7 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     }
     next.sweep_at = retention::first_sweep(policy, now);
     let answer = acquired(&next, false, context);
-    Decision::write(Ok(Reply::Verdict(answer)), next)
+    Decision::grant(Ok(Reply::Verdict(answer)), next)
 }
 
 /// Parks an entry on behalf of a claim. An open claim ends by its expiry; the token stays, so that
@@ -178,7 +182,7 @@ fn park(entry: &Entry, cause: ParkCause, context: &Context<'_>) -> Decision {
     next.state = State::Parked(cause);
     next.parked_at = Some(context.now);
     let answer = parked(&next, cause);
-    Decision::write(Ok(Reply::Verdict(answer)), next)
+    Decision::grant(Ok(Reply::Verdict(answer)), next)
 }
 
 fn closed(entry: &Entry) -> Decision {
@@ -189,10 +193,30 @@ fn closed(entry: &Entry) -> Decision {
     )))
 }
 
+/// Why nobody can know whether the policy holds grants back.
+fn doubtful(policy: &Policy) -> Option<Reason> {
+    match policy.doubt {
+        Doubt::None => None,
+        Doubt::Unreadable => Some(Reason::PolicyUnreadable),
+        Doubt::Stale => Some(Reason::StoreUnavailable),
+    }
+}
+
+/// Why the policy grants nothing now, and parks nothing in place of a grant.
+fn held_back(policy: &Policy) -> Option<Reason> {
+    doubtful(policy).or(policy.disabled.then_some(Reason::ConsumerDisabled))
+}
+
 /// Nothing may be granted now. Of a key without an entry there is no state to tell.
 fn not_granted(entry: &Entry, reason: Reason) -> Decision {
     let why = if reason == Reason::ConsumerDisabled {
         "the consumer's policy is `disabled`: no new grants until an operator enables it"
+    } else if reason == Reason::PolicyUnreadable {
+        "the consumer's policy was set by a newer version and this server cannot read it, so it grants nothing: \
+         try again later; upgrade this server, or have an operator set a policy that it can read"
+    } else if reason == Reason::StoreUnavailable {
+        "the policies could not be read for too long, and may have changed since; nothing was changed: try again \
+         later"
     } else {
         "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
          caught up, or have an operator raise token_offset"
@@ -244,7 +268,7 @@ fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
 
 /// The last instant at which a claim that finds no entry is still inside the window.
 #[must_use]
-pub(crate) fn inside_until(claim: &Claim, policy: &super::Policy) -> StoreTime {
+pub(crate) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
     let last = |occurred_at: StoreTime| occurred_at + policy.retention - Span(1);
     claim.occurred_at.map_or(StoreTime::MAX, last)
 }
@@ -254,7 +278,7 @@ pub(crate) fn inside_until(claim: &Claim, policy: &super::Policy) -> StoreTime {
 /// without one nothing is known of the window. The insert itself looks at the clock once more
 /// ([`inside_until`]); the margin keeps a guess from failing by that, and all that go with it.
 #[must_use]
-pub(crate) fn guessable(claim: &Claim, policy: &super::Policy, now: Option<StoreTime>) -> bool {
+pub(crate) fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool {
     const MARGIN: Span = Span::from_secs(3_600);
     let inside = match (claim.occurred_at, now) {
         (None, _) => true,
@@ -264,7 +288,7 @@ pub(crate) fn guessable(claim: &Claim, policy: &super::Policy, now: Option<Store
         }
     };
     let present = policy.fingerprint != FingerprintMode::Require || !claim.fingerprint.is_empty();
-    inside && present && !policy.disabled
+    inside && present && held_back(policy).is_none()
 }
 
 #[cfg(test)]
@@ -272,7 +296,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::{Claimant, Policy};
+    use crate::domain::Claimant;
 
     #[test]
     fn only_a_claim_that_is_surely_inside_the_window_is_guessed() {
@@ -297,6 +321,8 @@ mod tests {
             };
             assert_eq!(guessable(&claim, &Policy::default(), clock), guessed, "{made:?} {clock:?}");
             let disabled = Policy { disabled: true, ..Policy::default() };
+            let unreadable = Policy { doubt: Doubt::Unreadable, ..Policy::default() };
+            assert!(!guessable(&claim, &unreadable, clock));
             let required = Policy { fingerprint: FingerprintMode::Require, ..Policy::default() };
             let floor = Policy { window_floor: now, ..Policy::default() };
             assert!(!guessable(&claim, &disabled, clock) && !guessable(&claim, &required, clock));

@@ -115,15 +115,22 @@ pub struct Decision {
     pub answer: Answer,
     /// What to write where the version is still the one that was read; none: nothing changes.
     pub write: Option<Entry>,
+    /// It is a new grant, or a parking in place of one: nothing but the policy that is in force when it is
+    /// written may decide so.
+    pub grants: bool,
 }
 
 impl Decision {
     pub(super) fn read(answer: Answer) -> Decision {
-        Decision { answer, write: None }
+        Decision { answer, write: None, grants: false }
     }
 
     pub(super) fn write(answer: Answer, entry: Entry) -> Decision {
-        Decision { answer, write: Some(entry) }
+        Decision { answer, write: Some(entry), grants: false }
+    }
+
+    pub(super) fn grant(answer: Answer, entry: Entry) -> Decision {
+        Decision { answer, write: Some(entry), grants: true }
     }
 }
 

@@ -16,6 +16,7 @@ mod reason;
 mod reply;
 mod retention;
 mod settle;
+mod stored_policy;
 mod time;
 mod token_offset;
 
@@ -27,10 +28,11 @@ pub use import::{Arrival, Import, Imported, import};
 pub use key::{Key, KeyHash};
 pub use operate::{Action, Change, Changed, Resolution, operate};
 pub use patch::PolicyPatch;
-pub use policy::{Backoff, FingerprintMode, OnExpiry, Policy, PolicyError};
+pub use policy::{Backoff, Doubt, FingerprintMode, OnExpiry, Policy, PolicyError};
 pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
 pub use retention::{PURGE_MARGIN, Sweep, raised_floor, sweep};
+pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
 

@@ -67,6 +67,7 @@ impl PolicyPatch {
             disabled: self.disabled.unwrap_or(base.disabled),
             claims_per_second: self.claims_per_second.unwrap_or(base.claims_per_second),
             window_floor: base.window_floor,
+            doubt: base.doubt,
         }
     }
 }

@@ -29,6 +29,7 @@ pub enum FingerprintMode {
 /// When the next attempt is due after a failure: `min(max, initial × multiplier^(attempt − 1))`,
 /// less up to the share `jitter` of it.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Backoff {
     /// After the first attempt.
     pub initial: Span,
@@ -40,10 +41,21 @@ pub struct Backoff {
     pub jitter: f64,
 }
 
-/// The rules of one consumer. Written down as JSON, spans as microseconds; what an older version has not
-/// written takes its default.
+/// Why nobody can know what a consumer's policy says at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Doubt {
+    /// There is no doubt.
+    #[default]
+    None,
+    /// The newest stored version has a word or a field that this replica cannot read.
+    Unreadable,
+    /// It was read too long ago: it may have been changed since.
+    Stale,
+}
+
+/// The rules of one consumer. How they are written down: [`Policy::to_stored`].
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// Counts the changes of the policy by operators; 0: it is of the configuration.
     #[serde(skip)]
@@ -83,6 +95,9 @@ pub struct Policy {
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
+    /// Whether these rules may not be the ones in force: then nothing is granted or parked by them.
+    #[serde(skip)]
+    pub doubt: Doubt,
 }
 
 /// The shortest lease.
@@ -117,6 +132,7 @@ impl Default for Policy {
             disabled: false,
             claims_per_second: 0,
             window_floor: StoreTime(0),
+            doubt: Doubt::None,
         }
     }
 }

@@ -33,6 +33,7 @@ pub enum Reason {
     Cancelled,
     KeyCollision,
     EntryUnreadable,
+    PolicyUnreadable,
     Internal,
     Unimplemented,
 }
@@ -158,6 +159,7 @@ impl Rejection {
             | Reason::Cancelled
             | Reason::KeyCollision
             | Reason::EntryUnreadable
+            | Reason::PolicyUnreadable
             | Reason::Internal
             | Reason::Unimplemented => Advice::RetryLater,
         }

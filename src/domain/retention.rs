@@ -1,5 +1,6 @@
 //! For how long an entry is remembered, and when it may be forgotten.
 
+use super::policy::Doubt;
 use super::{Entry, OnExpiry, Policy, Span, State, StoreTime};
 
 /// How much longer than promised every entry is kept: for producers whose clocks run ahead, and
@@ -76,6 +77,9 @@ pub(super) fn first_look(retain_until: StoreTime) -> StoreTime {
 /// `token_clock` is the store's clock plus `token_offset`.
 #[must_use]
 pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Sweep {
+    if policy.doubt != Doubt::None {
+        return Sweep::LookAgain(now + SWEEP_SLACK);
+    }
     let later = now + policy.retention.max(SWEEP_SLACK);
     let (Some((from, retention)), Some(promised)) = (basis(entry, policy), entry.retain_until) else {
         return Sweep::LookAgain(later);

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::decide::{Context, Decision, FailureKind, Settle};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
+use super::policy::Doubt;
 use super::reason::{Reason, Rejection};
 use super::reply::Reply;
 use super::{Policy, Span};
@@ -130,7 +131,8 @@ fn fail(
     let mut next = entry.clone();
     error.clone_into(&mut next.last_error);
     match kind {
-        FailureKind::Retryable if policy.exhausted(entry.attempts) => {
+        // By rules in doubt nothing is parked: the next claim decides, by those in force then.
+        FailureKind::Retryable if policy.exhausted(entry.attempts) && policy.doubt == Doubt::None => {
             close(&mut next, State::Parked(ParkCause::AttemptsExhausted), ClosedBy::FailRetryable, context);
         }
         FailureKind::Retryable => {

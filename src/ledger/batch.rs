@@ -1,15 +1,17 @@
 //! One round of one batch: two guesses, a load, decisions, writes. Contract, section 12.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::live::Snapshot;
 use super::locked::row_held;
 use super::queue::Unit;
 use super::rt::timeout;
 use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::domain::{
-    Answer, Claim, Command, Context, Decision, Entry, Key, Reason, Rejection, Reply, Settle, StoreTime,
-    Verdict, decide, guessable, inside_until,
+    Answer, Claim, Command, Context, Decision, Doubt, Entry, Key, Policy, Reason, Rejection, Reply, Settle,
+    StoreTime, Verdict, decide, guessable, inside_until,
 };
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Completion, Fault, Found, Reading, Session, StoreError};
@@ -36,6 +38,8 @@ pub(super) struct Outcome {
 pub(super) struct Batch<'a> {
     shared: &'a Shared,
     session: &'a mut dyn Session,
+    /// What this batch decides by.
+    policies: Arc<Snapshot>,
     outcome: Outcome,
     /// How often a statement has waited in vain for a row.
     lock_waits: u32,
@@ -48,9 +52,17 @@ struct Pending<T> {
     row: T,
 }
 
+/// An entry as it must stand then, and until when it may be written.
+struct Replacement {
+    entry: Entry,
+    until: StoreTime,
+}
+
 impl<'a> Batch<'a> {
     pub(super) fn new(shared: &'a Shared, session: &'a mut dyn Session) -> Batch<'a> {
-        Batch { shared, session, outcome: Outcome { again: Vec::new(), broken: false }, lock_waits: 0 }
+        let policies = shared.policies.snapshot();
+        let outcome = Outcome { again: Vec::new(), broken: false };
+        Batch { shared, session, policies, outcome, lock_waits: 0 }
     }
 
     /// One round. The units are sorted by key, each key once.
@@ -60,14 +72,15 @@ impl<'a> Batch<'a> {
         let mut completions = Vec::new();
         let mut looks = Vec::new();
         let now = self.shared.clock.now();
+        let trusted = self.policies.trusted(now.unwrap_or_default());
         for (unit, position) in units.into_iter().zip(1..) {
             if self.shared.locked.holds(unit.key.hash()) {
                 self.hold_out(unit);
                 continue;
             }
-            let policy = self.shared.policies.of(unit.key.consumer());
+            let policy = self.policies.of(unit.key.consumer());
             match &unit.head.command {
-                Command::Claim(claim) if !unit.look && guessable(claim, &policy, now) => {
+                Command::Claim(claim) if !unit.look && trusted && guessable(claim, &policy, now) => {
                     let (grant, until_then) = self.first_grant(unit, position);
                     until = until.min(until_then);
                     fresh.extend(grant);
@@ -157,13 +170,21 @@ impl<'a> Batch<'a> {
             match within(self.shared, self.session.load(&keys)).await {
                 Ok(loaded) => {
                     self.shared.clock.note(&loaded.reading);
+                    if let Err(error) = self.renew_policies(&part, &loaded.reading).await {
+                        self.unsent(part, &error.to_string());
+                        continue;
+                    }
                     for ((pending, found), position) in part.into_iter().zip(loaded.found).zip(1..) {
                         let unit = pending.unit;
-                        let Decision { answer, write } =
+                        let Decision { answer, write, grants: granting } =
                             self.decide(&unit, &found, &loaded.reading, position);
                         match (write, &found) {
                             (None, _) => self.deliver(unit, answer),
-                            (Some(row), Found::Entry(_)) => replaces.push(Pending { unit, answer, row }),
+                            (Some(entry), Found::Entry(_)) => {
+                                let until =
+                                    if granting { self.policies.trusted_until } else { StoreTime::MAX };
+                                replaces.push(Pending { unit, answer, row: Replacement { entry, until } });
+                            }
                             // A new row takes the clock of its insert, not the one of this look: were
                             // it late, its token could be lower than that of a row that came and went.
                             (Some(_), _) => {
@@ -185,21 +206,36 @@ impl<'a> Batch<'a> {
         self.write_changed(replaces).await;
     }
 
+    /// Claims that find the policies too old have them read at once: a hold is then seen, and all else goes on.
+    /// Where they cannot be read the claims are refused that would be granted.
+    ///
+    /// # Errors
+    /// The session broke.
+    async fn renew_policies(&mut self, part: &[Pending<()>], reading: &Reading) -> Result<(), StoreError> {
+        let claims = part.iter().any(|pending| matches!(pending.unit.head.command, Command::Claim(_)));
+        if claims && !self.policies.trusted(reading.now) {
+            let reread = self.shared.policies.reread(&mut *self.session, reading.now);
+            let read = within(self.shared, reread).await?;
+            self.policies = read.unwrap_or_else(|| Arc::clone(&self.policies));
+        }
+        Ok(())
+    }
+
     /// What the core decides, as of instant zero, on a claim that finds no entry; and the last instant at
     /// which it does.
     fn first_grant(&mut self, unit: Unit, position: i64) -> (Option<Pending<Entry>>, StoreTime) {
-        let policy = self.shared.policies.of(unit.key.consumer());
+        let policy = self.policies.of(unit.key.consumer());
         let context =
             Context { policy: &policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
         let (command, until) = match &unit.head.command {
             Command::Claim(claim) => {
                 // Zero is no instant at which a message's age could be told.
                 let timeless = Claim { occurred_at: None, ..claim.clone() };
-                (Command::Claim(timeless), inside_until(claim, &policy))
+                (Command::Claim(timeless), inside_until(claim, &policy).min(self.policies.trusted_until))
             }
             settlement @ Command::Settle(..) => (settlement.clone(), StoreTime::MAX),
         };
-        let Decision { answer, write } = decide(&unit.key, None, &command, &context);
+        let Decision { answer, write, .. } = decide(&unit.key, None, &command, &context);
         let Some(row) = write else {
             self.deliver(unit, answer);
             return (None, until);
@@ -226,7 +262,12 @@ impl<'a> Batch<'a> {
                 ));
             }
         };
-        let policy = self.shared.policies.of(unit.key.consumer());
+        let mut policy = self.policies.of(unit.key.consumer());
+        // Settlements are decided by the rules that were read last, however old they are.
+        let claims = matches!(unit.head.command, Command::Claim(_));
+        if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {
+            policy = Arc::new(Policy { doubt: Doubt::Stale, ..Policy::clone(&policy) });
+        }
         let context = Context {
             policy: &policy,
             now: reading.now,
@@ -237,14 +278,15 @@ impl<'a> Batch<'a> {
         decide(&unit.key, entry, &unit.head.command, &context)
     }
 
-    async fn write_changed(&mut self, replaces: Vec<Pending<Entry>>) {
+    async fn write_changed(&mut self, replaces: Vec<Pending<Replacement>>) {
         let mut work = vec![replaces];
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
-            let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.shared, self.session.replace(&rows)).await {
+            let rows: Vec<Entry> = part.iter().map(|pending| pending.row.entry.clone()).collect();
+            let until: Vec<StoreTime> = part.iter().map(|pending| pending.row.until).collect();
+            match within(self.shared, self.session.replace_until(&rows, &until)).await {
                 Ok(done) => {
                     for (pending, done) in part.into_iter().zip(done) {
                         if done {
@@ -436,7 +478,7 @@ fn looking(mut unit: Unit) -> Unit {
 }
 
 fn refused(rejection: Rejection) -> Decision {
-    Decision { answer: Err(rejection), write: None }
+    Decision { answer: Err(rejection), write: None, grants: false }
 }
 
 fn with_token(mut answer: Answer, granted: i64) -> Answer {

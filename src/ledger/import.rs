@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use uuid::Uuid;
 
 use super::jobs::{Tried, nothing_sent};
-use super::policies::Live;
+use super::live::Live;
 use super::rt::Mutex;
 use crate::crash;
 use crate::domain::{Arrival, Context, Import, Imported, Key, Reason, Rejection, import};

@@ -8,6 +8,7 @@ mod import;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod jobs;
+mod live;
 mod locked;
 mod marker;
 mod operator;
@@ -33,19 +34,22 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::{Answer, Command, Entry, Key, Reason, Rejection, Span, StoreTime};
+use crate::chance;
+use crate::domain::{Answer, Command, Entry, Key, POLICY_FORMAT, Reason, Rejection, Span, StoreTime};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{
-    AuditEvent, AuditListing, Fault, Listing, PolicyVersion, PurgeStatus, Reading, Store, StoreError, Summary,
+    AuditEvent, AuditListing, Fault, Listing, PolicyVersion, PurgeStatus, Reading, Replica, Store,
+    StoreError, Summary,
 };
 
 pub use bulk::{Progress, RedriveOrder, RedriveOutcome, Told};
 use crew::Crew;
 pub use import::{Fate, Fates, ImportOrder};
+use live::Live;
+pub use live::{InForce, adopt};
 use locked::Locked;
 pub use operator::{Carried, Order};
-use policies::Live;
-pub use policies::{Policies, adopt};
+pub use policies::Policies;
 pub use policy::PolicyOrder;
 use pulse::Pulse;
 use queue::{Queue, Step, Unit};
@@ -64,7 +68,8 @@ pub struct LedgerOptions {
     pub batch_max: usize,
     /// Whether only consumers with a policy of their own are served.
     pub registered_only: bool,
-    /// For how long claims are granted by policies that could not be read anew.
+    /// Within this time a hold is in force everywhere: for how long at the most claims are granted by policies
+    /// that could not be read again.
     pub policies_trusted_for: Duration,
     /// How the purge works.
     pub sweep: SweepOptions,
@@ -106,6 +111,8 @@ struct Shared {
     crew: Arc<Crew>,
     locked: Arc<Locked>,
     pulse: Arc<Pulse>,
+    /// What this replica tells of itself.
+    replica: Replica,
 }
 
 /// A recent reading of the store's clock: good enough to choose a guess, never to decide.
@@ -132,12 +139,7 @@ impl Ledger {
     /// Starts the workers, the probe, the purge, the reader and the operators' task. `file` are the policies
     /// of the configuration, `in_force` what [`adopt`] made of them.
     #[must_use]
-    pub fn start(
-        store: Arc<dyn Store>,
-        file: Policies,
-        in_force: Policies,
-        options: LedgerOptions,
-    ) -> Ledger {
+    pub fn start(store: Arc<dyn Store>, file: Policies, in_force: InForce, options: LedgerOptions) -> Ledger {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
@@ -147,6 +149,11 @@ impl Ledger {
             crew: Arc::default(),
             locked: Arc::default(),
             pulse: Arc::default(),
+            replica: Replica {
+                id: chance::id(),
+                speaks: POLICY_FORMAT,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
             store,
         };
         for number in 0..shared.store.sessions() {
@@ -240,13 +247,6 @@ impl Ledger {
     fn admit(&self, key: &Key, command: &Command) -> Result<(), Rejection> {
         if !matches!(command, Command::Claim(_)) {
             return Ok(());
-        }
-        if !self.inner.policies.trusted() {
-            return Err(Rejection::new(
-                Reason::StoreUnavailable,
-                "the policies could not be read for too long, and may have changed since; nothing was changed: try \
-                 again later",
-            ));
         }
         if self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
             return Err(Rejection::new(

@@ -9,7 +9,8 @@ use tokio_util::task::TaskTracker;
 
 use super::import::{self, Fates, ImportOrder};
 use super::jobs::{Before, Desk, Reply, Tried, nothing_sent};
-use super::policies::{Live, Policies};
+use super::live::Live;
+use super::policies::Policies;
 use super::policy::{self, PolicyOrder};
 use super::rt::spawn;
 use super::token_offset::{self, OffsetOrder, TokenClock};
@@ -271,7 +272,7 @@ async fn carry_out(desk: &mut Desk, policies: &Arc<Live>, job: Job) {
         }
         Job::Policies(reply) => {
             desk.read(reply, &policies, |session, policies| {
-                Box::pin(async move { Ok(Ok(policies.refresh(session).await?)) })
+                Box::pin(async move { Ok(Ok(policies.refresh(session).await?.policies())) })
             })
             .await;
         }

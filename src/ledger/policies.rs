@@ -1,25 +1,66 @@
 //! The policies in force: those of the file, and over them those that operators have set.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::rt::Instant;
-use crate::domain::{Policy, Span, StoreTime, raised_floor};
-use crate::store::{PolicyVersion, Remembered, Session, StoreError};
+use crate::domain::{Doubt, Policy, Span, StoreTime, raised_floor};
+use crate::store::{PolicyVersion, Remembered};
 
 /// The name under which the default policy is remembered.
-const DEFAULT: &str = "";
+pub(super) const DEFAULT: &str = "";
 
 /// A default policy, and those of single consumers.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     default: Arc<Policy>,
     own: HashMap<String, Arc<Policy>>,
-    /// The newest versions that operators have set, deleted ones included.
-    set: HashMap<String, i32>,
+    /// What operators have set last, for each consumer; deletions too.
+    set: HashMap<String, Set>,
     /// Consumers without a policy of their own that have a window floor of their own.
     floors: HashMap<String, Arc<Policy>>,
+}
+
+/// What operators have set last for a consumer.
+#[derive(Clone, Debug)]
+struct Set {
+    version: i32,
+    /// As it is stored; none: they deleted the policy.
+    json: Option<Arc<str>>,
+    /// The policy. One that cannot be read is the last one that could be, in doubt.
+    policy: Option<Arc<Policy>>,
+    /// Why it cannot be read; none: it can.
+    problem: Option<Arc<str>>,
+}
+
+impl Set {
+    fn new(newest: &PolicyVersion, before: Option<&Set>, file: &Policies) -> Set {
+        let version = newest.version;
+        let Some(json) = &newest.policy else {
+            return Set { version, json: None, policy: None, problem: None };
+        };
+        let (policy, problem) = match Policy::from_stored(json) {
+            Ok(policy) => (Policy { version, ..policy }, None),
+            Err(error) => {
+                let last = before.and_then(|before| before.policy.clone());
+                let last = last.unwrap_or_else(|| file.of(&newest.consumer));
+                let policy = Policy { doubt: Doubt::Unreadable, ..Policy::clone(&last) };
+                (policy, Some(Arc::from(error.to_string())))
+            }
+        };
+        Set { version, json: Some(Arc::from(json.as_str())), policy: Some(Arc::new(policy)), problem }
+    }
+
+    /// It is the very same: nothing is to be read.
+    fn is(&self, newest: &PolicyVersion) -> bool {
+        self.version == newest.version && self.json.as_deref() == newest.policy.as_deref()
+    }
+}
+
+/// A stored policy that this replica cannot read.
+pub(super) struct Unreadable<'a> {
+    pub(super) consumer: &'a str,
+    pub(super) version: i32,
+    pub(super) problem: &'a str,
 }
 
 impl Policies {
@@ -37,6 +78,11 @@ impl Policies {
         Arc::clone(own.unwrap_or(&self.default))
     }
 
+    /// The policy of consumers that have none of their own.
+    pub(super) fn default_policy(&self) -> &Policy {
+        &self.default
+    }
+
     /// Whether the consumer has a policy of its own.
     #[must_use]
     pub fn registered(&self, consumer: &str) -> bool {
@@ -46,14 +92,19 @@ impl Policies {
     /// The newest version that operators have set or deleted; 0: none ever.
     #[must_use]
     pub fn version(&self, consumer: &str) -> i32 {
-        self.set.get(consumer).copied().unwrap_or(0)
+        self.set.get(consumer).map_or(0, |set| set.version)
     }
 
     /// Whether operators have set the policy that is in force.
     #[must_use]
     pub fn is_set(&self, consumer: &str) -> bool {
-        let version = self.version(consumer);
-        version > 0 && self.own.get(consumer).is_some_and(|own| own.version == version)
+        self.set.get(consumer).is_some_and(|set| set.json.is_some())
+    }
+
+    /// The policy of a consumer as it is stored, or would be; none: it has none of its own.
+    pub(super) fn stored(&self, consumer: &str) -> Option<String> {
+        let json = self.set.get(consumer).and_then(|set| set.json.as_deref());
+        json.map(str::to_owned).or_else(|| Some(self.own.get(consumer)?.to_stored().ok()?.json))
     }
 
     /// The consumers that have a policy of their own, by name.
@@ -64,142 +115,87 @@ impl Policies {
         names
     }
 
-    /// With what operators have set over it. A policy that can not be read leaves the one below it.
-    pub(super) fn with(&self, set: &[PolicyVersion]) -> Policies {
+    /// The consumers that have a policy of their own, in any order, and their policies.
+    pub(super) fn own(&self) -> impl Iterator<Item = (&str, &Policy)> {
+        self.own.iter().map(|(name, policy)| (name.as_str(), &**policy))
+    }
+
+    /// The stored policies that this replica cannot read.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = Unreadable<'_>> {
+        self.set.iter().filter_map(|(consumer, set)| {
+            let problem = set.problem.as_deref()?;
+            Some(Unreadable { consumer, version: set.version, problem })
+        })
+    }
+
+    /// With what operators have set over it. A policy that cannot be read is, in doubt, the one that `before`
+    /// had, or the one below it. What has not changed since `before` is not read again.
+    pub(super) fn with(&self, set: &[PolicyVersion], before: Option<&Policies>) -> Policies {
         let mut all = self.clone();
         for one in set {
-            all.set.insert(one.consumer.clone(), one.version);
-            let Some(text) = &one.policy else { continue };
-            match serde_json::from_str::<Policy>(text) {
-                Ok(policy) => {
-                    let policy = Policy { version: one.version, ..policy };
-                    all.own.insert(one.consumer.clone(), Arc::new(policy));
-                }
-                Err(error) => {
-                    tracing::error!(consumer = one.consumer, %error, "a stored policy can not be read");
-                }
+            let before = before.and_then(|before| before.set.get(&one.consumer));
+            let set = match before {
+                Some(same) if same.is(one) => same.clone(),
+                before => Set::new(one, before, self),
+            };
+            if let Some(policy) = &set.policy {
+                all.own.insert(one.consumer.clone(), Arc::clone(policy));
             }
+            all.set.insert(one.consumer.clone(), set);
         }
         all
     }
 
     /// With the window floors that are in force.
-    fn with_floors(&self, remembered: &[Remembered]) -> Policies {
+    pub(super) fn with_floors(mut self, remembered: &[Remembered]) -> Policies {
         let floors: HashMap<&str, StoreTime> =
             remembered.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
         let default_floor = floors.get(DEFAULT).copied().unwrap_or_default();
-        let raised = |name: &str, policy: &Policy| {
-            let floor = floors.get(name).copied().unwrap_or_default().max(default_floor);
-            Arc::new(Policy { window_floor: floor, ..policy.clone() })
+        let raise = |name: &str, policy: &mut Arc<Policy>| {
+            let window_floor = floors.get(name).copied().unwrap_or_default().max(default_floor);
+            if policy.window_floor != window_floor {
+                *policy = Arc::new(Policy { window_floor, ..Policy::clone(policy) });
+            }
         };
-        let own = self.own.iter().map(|(name, policy)| (name.clone(), raised(name, policy))).collect();
+        for (name, policy) in &mut self.own {
+            raise(name, policy);
+        }
         // A consumer that lost its own policy keeps its floor.
         let lost = floors.iter().filter(|(name, floor)| {
             **floor > default_floor && !self.own.contains_key(**name) && **name != DEFAULT
         });
-        let floors = lost.map(|(name, _)| ((*name).to_owned(), raised(name, &self.default))).collect();
-        Policies { default: raised(DEFAULT, &self.default), own, set: self.set.clone(), floors }
+        let raised = |name: &str| {
+            let mut policy = Arc::clone(&self.default);
+            raise(name, &mut policy);
+            policy
+        };
+        self.floors = lost.map(|(name, _)| ((*name).to_owned(), raised(name))).collect();
+        raise(DEFAULT, &mut self.default);
+        self
     }
 }
 
-/// Puts policies in force against a store that may have seen others before: where a consumer's
-/// effective retention got longer, its window floor rises, so that nothing that was purged under
-/// the old one comes back as new. Contract, section 8.
-///
-/// # Errors
-/// Those of the store.
-pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<Policies, StoreError> {
-    let policies = file.with(&session.policies().await?);
-    let (reading, remembered) = session.remembered().await?;
-    let before: HashMap<&str, &Remembered> =
-        remembered.iter().map(|one| (one.consumer.as_str(), one)).collect();
-    let mut names: Vec<&str> = policies.own.keys().map(String::as_str).collect();
-    names.extend(before.keys().filter(|name| !policies.own.contains_key(**name)));
-    names.push(DEFAULT);
-    names.sort_unstable();
-    names.dedup();
-    let mut news = Vec::new();
-    for name in names {
-        let own = name == DEFAULT || policies.registered(name);
-        let policy = if name == DEFAULT { Arc::clone(&policies.default) } else { policies.of(name) };
-        let now = in_force(&remembered, name, own, policy.retention, reading.now);
-        if before.get(name) != Some(&&now) {
-            news.push(now);
-        }
-    }
-    for part in news.chunks(crate::store::ROWS_MAX) {
-        session.remember(part).await?;
-    }
-    load(file, session).await
+/// What the store remembers, by consumer.
+pub(super) type ByConsumer<'a> = HashMap<&'a str, &'a Remembered>;
+
+pub(super) fn by_consumer(remembered: &[Remembered]) -> ByConsumer<'_> {
+    remembered.iter().map(|one| (one.consumer.as_str(), one)).collect()
 }
 
 /// What is to be remembered once a consumer's effective retention is this one.
 pub(super) fn in_force(
-    remembered: &[Remembered],
+    before: &ByConsumer<'_>,
     consumer: &str,
     own: bool,
     retention: Span,
     now: StoreTime,
 ) -> Remembered {
-    let before = |name: &str| remembered.iter().find(|one| one.consumer == name);
-    let floor_of = |name: &str| before(name).map_or(StoreTime(0), |one| one.window_floor);
-    let old = before(consumer).and_then(|one| one.retention);
-    let old = old.or_else(|| before(DEFAULT).and_then(|one| one.retention));
+    let floor_of = |name: &str| before.get(name).map_or(StoreTime(0), |one| one.window_floor);
+    let old = before.get(consumer).and_then(|one| one.retention);
+    let old = old.or_else(|| before.get(DEFAULT).and_then(|one| one.retention));
     let floor = match old {
         None => floor_of(consumer),
         Some(old) => raised_floor(floor_of(consumer).max(floor_of(DEFAULT)), old, retention, now),
     };
     Remembered { consumer: consumer.to_owned(), retention: own.then_some(retention), window_floor: floor }
-}
-
-/// The policies in force, as the store has them now.
-async fn load(file: &Policies, session: &mut dyn Session) -> Result<Policies, StoreError> {
-    let set = session.policies().await?;
-    let (_, remembered) = session.remembered().await?;
-    Ok(file.with(&set).with_floors(&remembered))
-}
-
-/// The policies that this replica goes by, and those of its file, which are below them.
-pub(super) struct Live {
-    pub(super) file: Policies,
-    current: RwLock<(Arc<Policies>, Instant)>,
-    /// One at a time reads them, so that an older reading never takes the place of a newer one.
-    refreshing: tokio::sync::Mutex<()>,
-    /// For how long they are good once they were read.
-    trusted_for: Duration,
-}
-
-impl Live {
-    pub(super) fn new(file: Policies, current: Policies, trusted_for: Duration) -> Live {
-        let current = RwLock::new((Arc::new(current), Instant::now()));
-        Live { file, current, refreshing: tokio::sync::Mutex::default(), trusted_for }
-    }
-
-    /// Takes over what the store has now, whichever replica it was set by.
-    pub(super) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Policies>, StoreError> {
-        let _one_at_a_time = self.refreshing.lock().await;
-        let asked_at = Instant::now();
-        let policies = Arc::new(load(&self.file, session).await?);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = (Arc::clone(&policies), asked_at);
-        Ok(policies)
-    }
-
-    /// They were read not long ago. Else nobody knows whether a consumer has been put on hold since.
-    pub(super) fn trusted(&self) -> bool {
-        let asked_at = self.current.read().unwrap_or_else(PoisonError::into_inner).1;
-        asked_at.elapsed() < self.trusted_for
-    }
-
-    pub(super) fn current(&self) -> Arc<Policies> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).0)
-    }
-
-    pub(super) fn of(&self, consumer: &str) -> Arc<Policy> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).0.of(consumer)
-    }
-
-    pub(super) fn registered(&self, consumer: &str) -> bool {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).0.registered(consumer)
-    }
 }

@@ -6,13 +6,20 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::jobs::nothing_sent;
-use super::policies::{Live, Policies, in_force};
+use super::live::Live;
+use super::policies::{Policies, by_consumer, in_force};
 use crate::crash;
-use crate::domain::{Policy, PolicyPatch, Reason, Rejection, Violation};
+use crate::domain::{
+    Doubt, Policy, PolicyPatch, Reason, Rejection, Span, StoreTime, StoredPolicy, Violation,
+};
 use crate::store::{AuditEvent, Fault, Outcome, PolicyVersion, Session, StoreError};
 
 /// How often a change may lose against others before it is refused.
 const ROUNDS_MAX: usize = 8;
+/// A replica that was not heard of for so long is not at work any more.
+const AT_WORK: Span = Span::from_secs(300);
+/// How many replicas a refusal names.
+const NAMED_MAX: usize = 3;
 
 /// An operator's request.
 #[derive(Clone, Debug)]
@@ -42,7 +49,7 @@ impl PolicyOrder {
     /// Whether the event is of this very order: consumer, reason, expected version and mask are the same, and
     /// the patch changes nothing of what came out. What an older server did not keep is not compared.
     fn made(&self, event: &AuditEvent) -> bool {
-        let came_out = event.after.as_deref().map(serde_json::from_str::<Policy>);
+        let came_out = event.after.as_deref().map(came_out);
         let same = match (&self.patch, came_out) {
             (None, None) => self.looked_at(event.before.as_deref(), 0),
             (Some(patch), Some(Ok(policy))) => {
@@ -85,24 +92,43 @@ pub(super) async fn set(
     order: &PolicyOrder,
 ) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
-        let current = live.refresh(session).await.map_err(nothing_sent)?;
+        let current = live.refresh(session).await.map_err(nothing_sent)?.policies();
         if let Some(event) = session.audited(&order.request_id).await.map_err(nothing_sent)? {
-            return Ok(if order.made(&event) { Ok((current, true)) } else { Err(used_before()) });
+            let unreadable = event.after.as_deref().is_some_and(|after| came_out(after).is_err());
+            return Ok(match order.made(&event) {
+                true => Ok((current, true)),
+                false if unreadable && event.action == action(order) => Err(Rejection::new(
+                    Reason::PolicyUnreadable,
+                    "a newer version carried a request with this request_id out, and this server cannot read what it \
+                     wrote; nothing was changed by this call: repeat it at a server of that version",
+                )),
+                false => Err(used_before()),
+            });
         }
         let next = match next(&current, order) {
             Ok(next) => next,
             Err(rejection) => return Ok(Err(rejection)),
         };
+        let stored = match next.as_ref().map(Policy::to_stored).transpose() {
+            Ok(stored) => stored,
+            Err(error) => return Ok(Err(not_storable(&error))),
+        };
         let (reading, remembered) = session.remembered().await.map_err(nothing_sent)?;
+        if let Some(stored) = &stored
+            && let Some(rejection) =
+                not_read_everywhere(session, stored, reading.now).await.map_err(nothing_sent)?
+        {
+            return Ok(Err(rejection));
+        }
         // Without a policy of its own the one of the file, or the default, is in force again.
         let effective = next.clone().map_or_else(|| live.file.of(&order.consumer), Arc::new);
         let own = next.is_some() || live.file.registered(&order.consumer);
-        let in_force = in_force(&remembered, &order.consumer, own, effective.retention, reading.now);
-        let before = current.registered(&order.consumer).then(|| text(&current.of(&order.consumer)));
+        let in_force =
+            in_force(&by_consumer(&remembered), &order.consumer, own, effective.retention, reading.now);
         let policy = PolicyVersion {
             consumer: order.consumer.clone(),
             version: order.expected_version.saturating_add(1),
-            policy: next.as_ref().map(text),
+            policy: stored.map(|stored| stored.json),
             created_at: reading.now,
             actor: order.actor.clone(),
             reason: order.reason.clone(),
@@ -115,7 +141,9 @@ pub(super) async fn set(
             consumer: order.consumer.clone(),
             key: None,
             reason: order.reason.clone(),
-            before: before.map(|text| PolicyOrder::kept(&text, order.expected_version, None)),
+            before: current
+                .stored(&order.consumer)
+                .map(|text| PolicyOrder::kept(&text, order.expected_version, None)),
             after: policy
                 .policy
                 .as_deref()
@@ -131,7 +159,8 @@ pub(super) async fn set(
                 );
                 // It is done: whatever fails from here on, nobody may be told that it was not.
                 let now = live.refresh(session).await;
-                return Ok(Ok((now.map_err(|error| StoreError::Unknown(error.to_string()))?, false)));
+                let now = now.map_err(|error| StoreError::Unknown(error.to_string()))?;
+                return Ok(Ok((now.policies(), false)));
             }
             // Somebody came in between: look again.
             Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
@@ -165,7 +194,15 @@ fn next(current: &Policies, order: &PolicyOrder) -> Result<Option<Policy>, Rejec
         }
         return Ok(None);
     };
-    let policy = patch.onto(&current.of(&order.consumer));
+    let base = current.of(&order.consumer);
+    if base.doubt == Doubt::Unreadable {
+        return Err(Rejection::new(
+            Reason::PolicyUnreadable,
+            "a newer version set the policy and this server cannot read it, so it cannot change single fields of it; \
+             nothing was changed: ask a server of that version, or delete the policy and set it again",
+        ));
+    }
+    let policy = patch.onto(&base);
     match policy.validate() {
         Ok(()) => Ok(Some(policy)),
         Err(errors) => {
@@ -183,6 +220,14 @@ fn next(current: &Policies, order: &PolicyOrder) -> Result<Option<Policy>, Rejec
     }
 }
 
+/// The policy of an audit event, without what is kept beside its fields.
+fn came_out(after: &str) -> Result<Policy, serde_json::Error> {
+    let mut kept: serde_json::Map<String, Value> = serde_json::from_str(after)?;
+    kept.remove(VERSION);
+    kept.remove(MASK);
+    Policy::from_stored(&Value::Object(kept).to_string())
+}
+
 fn action(order: &PolicyOrder) -> &'static str {
     if order.patch.is_some() { "SET_POLICY" } else { "DELETE_POLICY" }
 }
@@ -194,6 +239,33 @@ fn used_before() -> Rejection {
     }])
 }
 
-fn text(policy: &Policy) -> String {
-    serde_json::to_string(policy).unwrap_or_default()
+fn not_storable(error: &serde_json::Error) -> Rejection {
+    tracing::error!(%error, "a policy cannot be written down");
+    Rejection::new(
+        Reason::Internal,
+        "a bug of the server: the policy cannot be written down; nothing was changed",
+    )
+}
+
+/// The refusal of a policy that a replica at work could not read: there it would stop the consumer.
+async fn not_read_everywhere(
+    session: &mut dyn Session,
+    stored: &StoredPolicy,
+    now: StoreTime,
+) -> Result<Option<Rejection>, StoreError> {
+    let behind = session.replicas_below(stored.format, now - AT_WORK, NAMED_MAX).await?;
+    if behind.is_empty() {
+        return Ok(None);
+    }
+    let named =
+        behind.iter().map(|one| format!("{} (version {}, reads format {})", one.id, one.version, one.speaks));
+    Ok(Some(Rejection::new(
+        Reason::StateNotAllowed,
+        format!(
+            "the policy needs format {}, and replicas that were heard of within five minutes cannot read it: {}; \
+             nothing was changed: finish the upgrade of all replicas, and try again five minutes later",
+            stored.format,
+            named.collect::<Vec<_>>().join(", ")
+        ),
+    )))
 }

@@ -102,9 +102,17 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
         *session = Some(shared.store.open(Purpose::Heartbeat).await?);
     }
     if let Some(session) = session {
-        let reading = session.beat().await?;
+        let reading = match session.beat(&shared.replica).await {
+            Ok(reading) => reading,
+            // Whatever keeps it from writing, a hold may have been set.
+            Err(error @ StoreError::NotApplied(_)) => {
+                shared.policies.refresh(session.as_mut()).await?;
+                return Err(error);
+            }
+            Err(error @ StoreError::Unknown(_)) => return Err(error),
+        };
         shared.clock.note(&reading);
-        shared.policies.refresh(session.as_mut()).await?;
+        shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;
         if reading.behind() {
             tracing::error!(
                 behind_micros = reading.mark - reading.token_clock(),

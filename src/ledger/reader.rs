@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::jobs::{Desk, Reply, Tried};
-use super::policies::Live;
+use super::live::Live;
 use super::rt::spawn;
 use super::{store_unavailable, supervised};
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};

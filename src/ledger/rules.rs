@@ -20,7 +20,7 @@ impl Rules {
     /// old, by which nothing is purged, never one that is too new.
     pub(super) async fn read(file: &Policies, session: &mut dyn Session) -> Result<Rules, StoreError> {
         let number = session.rules().await?;
-        let policies = file.with(&session.policies().await?);
+        let policies = file.with(&session.policies().await?, None);
         let (_, remembered) = session.remembered().await?;
         let written = remembered.into_iter().filter_map(|one| Some((one.consumer, one.retention?)));
         Ok(Rules { number, policies, written: written.collect() })

@@ -10,7 +10,6 @@ use super::Shared;
 use super::rt::{Instant, sleep, timeout};
 use super::rules::Rules;
 use super::worklog::{Worklog, words};
-use crate::chance;
 use crate::domain::{Span, Sweep, sweep};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
@@ -45,7 +44,7 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
     let mut open: Option<Open> = None;
-    let mut log = Worklog::new(chance::id(), options.every);
+    let mut log = Worklog::new(shared.replica.id, options.every);
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
@@ -97,7 +96,7 @@ impl Open {
 /// Tells the store what went wrong, by a new connection.
 async fn told(shared: &Shared, log: &mut Worklog) -> Result<Open, StoreError> {
     let mut open = Open::new(shared).await?;
-    let now = open.session.beat().await?.now;
+    let now = open.session.load(&[]).await?.reading.now;
     if let Some(report) = log.report(now, Instant::now()) {
         open.session.report_purge(&report).await?;
     }

@@ -68,6 +68,7 @@ pub(super) fn reason(reason: Reason) -> ErrorReason {
         Reason::Cancelled => ErrorReason::Cancelled,
         Reason::KeyCollision => ErrorReason::KeyCollision,
         Reason::EntryUnreadable => ErrorReason::EntryUnreadable,
+        Reason::PolicyUnreadable => ErrorReason::PolicyUnreadable,
         Reason::Internal => ErrorReason::Internal,
         Reason::Unimplemented => ErrorReason::Unimplemented,
     }
@@ -95,7 +96,9 @@ fn code(reason: Reason, during: During) -> Code {
         }
         Reason::DeadlineExceeded => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
-        Reason::KeyCollision | Reason::EntryUnreadable | Reason::Internal => Code::Internal,
+        Reason::KeyCollision | Reason::EntryUnreadable | Reason::PolicyUnreadable | Reason::Internal => {
+            Code::Internal
+        }
         Reason::Unimplemented => Code::Unimplemented,
     }
 }
@@ -108,7 +111,7 @@ fn retry_after(rejection: &Rejection) -> Option<Span> {
         }
         Reason::Overloaded | Reason::QuotaExceeded => Some(Span::from_millis(250)),
         Reason::StoreUnavailable | Reason::StoreClockBehind => Some(Span::from_secs(1)),
-        Reason::ConsumerDisabled => Some(Span::from_secs(30)),
+        Reason::ConsumerDisabled | Reason::PolicyUnreadable => Some(Span::from_secs(30)),
         Reason::InvalidField
         | Reason::TooManyItems
         | Reason::TooLarge

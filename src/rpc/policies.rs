@@ -5,7 +5,7 @@ use prost_types::FieldMask;
 use super::convert::{duration, timestamp};
 use super::fields::{Fields, Limits};
 use super::proto;
-use crate::domain::{FingerprintMode, OnExpiry, Policy, PolicyPatch, Rejection, StoreTime};
+use crate::domain::{Doubt, FingerprintMode, OnExpiry, Policy, PolicyPatch, Rejection, StoreTime};
 use crate::ledger::{Policies, PolicyOrder};
 use crate::store::PolicyVersion;
 
@@ -197,6 +197,7 @@ pub(super) fn shown(policies: &Policies, consumer: &str) -> proto::ConsumerPolic
         version: policies.version(consumer),
         source: source.into(),
         window_floor: (policy.window_floor > StoreTime(0)).then(|| timestamp(policy.window_floor)),
+        unreadable: policy.doubt == Doubt::Unreadable,
         policy: Some(message(&policy)),
     }
 }
@@ -244,9 +245,12 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
 }
 
 pub(super) fn version(version: PolicyVersion) -> proto::PolicyVersion {
-    let policy = version.policy.and_then(|text| serde_json::from_str::<Policy>(&text).ok());
+    let policy = version.policy.map(|json| Policy::from_stored(&json));
+    let unreadable = policy.as_ref().is_some_and(Result::is_err);
+    let policy = policy.and_then(Result::ok);
     proto::PolicyVersion {
         version: version.version,
+        unreadable,
         policy: policy.as_ref().map(message),
         created_at: Some(timestamp(version.created_at)),
         actor: version.actor,

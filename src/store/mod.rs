@@ -10,6 +10,7 @@ mod clock;
 mod postgres;
 mod purge;
 mod query;
+mod replica;
 mod row;
 mod sqlite;
 
@@ -24,6 +25,7 @@ pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use purge::{PurgeStatus, PurgeWorker};
 pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};
+pub use replica::Replica;
 pub use sqlite::SqliteStore;
 pub use sqlite::statements::ALL as SQLITE_STATEMENTS;
 
@@ -293,7 +295,7 @@ pub trait Session: Send {
     /// Inserts first grants where there is no entry. They were decided as of instant zero: the
     /// statement adds its clock, so that no row is ever born with an old one ([`Entry::stamped`]).
     /// Where the clock has passed `until` nothing is inserted: what was decided of the window no longer
-    /// holds. Refused with [`Fault::ClockBehind`] while the clock is behind.
+    /// holds, or the policies may have changed. Refused with [`Fault::ClockBehind`] while the clock is behind.
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError>;
 
     /// Completes claims whose token is the latest and which are in progress. For each: whether the
@@ -301,14 +303,34 @@ pub trait Session: Send {
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError>;
 
     /// Replaces entries whose version is still the one before. For each: whether it was.
-    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError>;
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+        self.replace_until(entries, &vec![StoreTime::MAX; entries.len()]).await
+    }
+
+    /// The same; and each only as long as the store's clock has not passed the instant that is given for it.
+    /// There is one for each entry.
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError>;
 
     /// Those of these keys whose entry somebody else holds at this moment. It waits for nobody. It cannot see
     /// an entry that another transaction is about to insert.
     async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError>;
 
-    /// Writes the clock's mark down: the probe of the store's health.
-    async fn beat(&mut self) -> Result<Reading, StoreError>;
+    /// The heartbeat, and the probe of the store's health: writes down that the replica was heard of, and the
+    /// clock's mark. On Postgres it waits for nobody who has locked `meta`: then it leaves the mark to a later
+    /// one. Replicas that were not heard of for a day are forgotten.
+    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError>;
+
+    /// Replicas that were heard of since then and cannot read stored policies of this format.
+    async fn replicas_below(
+        &mut self,
+        format: i32,
+        heard_since: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Replica>, StoreError>;
 
     /// Lists entries, as one look shows them. Looks at a bounded number of rows, so that a page may hold
     /// less than asked for while there is more.
@@ -332,7 +354,8 @@ pub trait Session: Send {
     /// Sets when the purge looks again, where the version is still the same.
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
 
-    /// Counts the changes of what is in force, by [`Session::add_policy`] and [`Session::remember`].
+    /// The number of what is in force: another one after each change by [`Session::add_policy`] and
+    /// [`Session::remember`]. Whoever reads it and then the policies sees all changes up to it.
     async fn rules(&mut self) -> Result<i64, StoreError>;
 
     /// Deletes entries whose version is still the one that was judged, and is, like the token, a minute

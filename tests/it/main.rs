@@ -40,4 +40,5 @@ mod stale;
 mod stores;
 mod storm;
 mod token_offset;
+mod unreadable;
 mod upkeep;

@@ -27,6 +27,8 @@ on_both_stores!(
     setting_a_policy_registers_a_consumer,
     policies_are_listed_by_name,
     by_policies_that_can_not_be_read_nothing_is_granted,
+    of_two_readings_the_older_never_wins,
+    a_grant_under_way_does_not_outlive_a_hold,
     a_request_id_belongs_to_its_change,
 );
 
@@ -311,25 +313,128 @@ async fn by_policies_that_can_not_be_read_nothing_is_granted(kind: Kind) {
     let at = TestStore::new(kind).await;
     let plan = Arc::new(Plan::default());
     let store = FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) };
-    let setup = Setup { policies_trusted_for: Duration::from_secs(3), ..Setup::default() };
+    let setup = Setup { policies_trusted_for: TRUSTED_FOR, ..Setup::default() };
     let mut server = Served::start(Arc::new(store), setup).await;
-    let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner()).token;
+    let first = repeatable("c", "held");
+    let held = acquired(&server.client.claim(first.clone()).await.unwrap().into_inner()).token;
+    let released = acquired(&server.client.claim(claim("c", "released")).await.unwrap().into_inner()).token;
+    let request = proto::ReleaseRequest { key: key("c", "released"), token: released, delay: None };
+    server.client.release(request).await.unwrap();
     plan.no_policies.store(true, Ordering::SeqCst);
-    let mut number = 0;
-    let status = in_time(async || {
-        number += 1;
-        server.client.claim(claim("c", &format!("before-{number}"))).await.err()
-    })
-    .await;
-    assert_eq!(status.code(), Code::Unavailable);
-    assert!(status.message().starts_with("the policies could not be read for too long"), "{status:?}");
-    assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE");
-    // Who was granted a claim may end it.
+    at.set_clock(START + Span::from_secs(9)).await;
+    for id in ["new", "released"] {
+        let status = server.client.claim(claim("c", id)).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{id}");
+        assert!(status.message().starts_with("the policies could not be read for too long"), "{status:?}");
+        assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE");
+    }
+    // What grants nothing goes on.
+    let replay = acquired(&server.client.claim(first.clone()).await.unwrap().into_inner());
+    assert!(replay.replayed && replay.token == held);
     let request = proto::CompleteRequest { key: key("c", "held"), token: held, ..Default::default() };
     server.client.complete(request).await.unwrap();
+    let done = server.client.claim(claim("c", "held")).await.unwrap().into_inner();
+    assert!(matches!(done.verdict, Some(Verdict::Completed(_))), "{done:?}");
     plan.no_policies.store(false, Ordering::SeqCst);
-    in_time(async || server.client.claim(claim("c", "after")).await.ok()).await;
+    in_time(async || server.client.claim(claim("c", "new")).await.ok()).await;
     server.stop().await;
+}
+
+/// Within this time a hold is in force everywhere.
+const TRUSTED_FOR: Duration = Duration::from_secs(10);
+
+/// A delivery whose repeat is known as such.
+fn repeatable(consumer: &str, id: &str) -> proto::ClaimRequest {
+    let claim_id = uuid::Builder::from_random_bytes([7; 16]).into_uuid().to_string();
+    proto::ClaimRequest { claim_id, ..claim(consumer, id) }
+}
+
+/// A replica is stuck over a reading of the policies while another change is made by way of it.
+async fn of_two_readings_the_older_never_wins(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    let store = FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) };
+    let mut server = Served::start(Arc::new(store), Setup::default()).await;
+    let mut other = Served::start(Arc::clone(&at.store), Setup::default()).await;
+    acquired(&server.client.claim(claim("c", "before")).await.unwrap().into_inner());
+    let (has_read, go_on) = plan.slow_reading();
+    let policy = proto::Policy { lease: seconds(60), ..Default::default() };
+    other.admin.set_policy(set("other", 0, policy)).await.unwrap();
+    has_read.await.unwrap();
+    let held = proto::Policy { disabled: Some(true), ..Default::default() };
+    server.admin.set_policy(set("c", 0, held)).await.unwrap();
+    drop(go_on);
+    let until = Instant::now() + Duration::from_millis(500);
+    for number in 0.. {
+        let refused = server.client.claim(claim("c", &format!("after {number}"))).await;
+        let refused = refused.expect_err("an older reading of the policies won");
+        assert_eq!(reason(refused), (Code::FailedPrecondition, "CONSUMER_DISABLED".into()));
+        if Instant::now() > until {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    other.stop().await;
+    server.stop().await;
+}
+
+/// A statement stands still on its way to the store while another replica puts the consumer on hold: when it goes
+/// on, 9 s of the store's clock later, it grants nothing.
+async fn a_grant_under_way_does_not_outlive_a_hold(kind: Kind) {
+    let park = Policy { on_expiry: idempotency_ledger::domain::OnExpiry::Park, ..Policy::default() };
+    for (case, statements) in [("new", 1), ("released", 2), ("expired", 2), ("parked", 2), ("failed", 1)] {
+        let at = TestStore::new(kind).await;
+        let plan = Arc::new(Plan::default());
+        let store = FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) };
+        let consumer = if case == "parked" { "careful" } else { "c" };
+        let setup = || {
+            let setup = Setup { policies_trusted_for: TRUSTED_FOR, ..Setup::default() };
+            setup.with("careful", park.clone())
+        };
+        let mut here = Served::start(Arc::new(store), setup()).await;
+        let mut there = Served::start(Arc::clone(&at.store), setup()).await;
+        let mut token = 0;
+        if case != "new" {
+            token = acquired(&here.client.claim(claim(consumer, "1")).await.unwrap().into_inner()).token;
+        }
+        if case == "released" {
+            let request = proto::ReleaseRequest { key: key(consumer, "1"), token, delay: None };
+            here.client.release(request).await.unwrap();
+        }
+        let now = START + Span::from_secs(60);
+        at.set_clock(now).await;
+        // The heartbeat has seen the new clock, so that the first statement is the guess again.
+        in_time(async || here.client.claim(claim(consumer, "another")).await.ok()).await;
+        let before = plan.writes.load(Ordering::SeqCst);
+        plan.close();
+        let mut client = here.client.clone();
+        let answer = tokio::spawn(async move {
+            if case == "failed" {
+                let request = proto::FailRequest { key: key(consumer, "1"), token, ..Default::default() };
+                return client.fail(request).await.map(drop);
+            }
+            client.claim(claim(consumer, "1")).await.map(drop)
+        });
+        for statement in 1..=statements {
+            plan.arrived(before + statement).await;
+            if statement < statements {
+                plan.let_through();
+            }
+        }
+        let hold = proto::Policy { disabled: Some(true), ..Default::default() };
+        there.admin.set_policy(set(consumer, 0, hold)).await.unwrap();
+        at.set_clock(now + Span::from_secs(9)).await;
+        plan.open();
+        let answer = answer.await.unwrap();
+        if case == "failed" {
+            answer.expect("a settlement grants nothing, and goes on");
+        } else {
+            let refused = reason(answer.expect_err(case));
+            assert_eq!(refused, (Code::FailedPrecondition, "CONSUMER_DISABLED".into()), "{case}");
+        }
+        there.stop().await;
+        here.stop().await;
+    }
 }
 
 async fn a_request_id_belongs_to_its_change(kind: Kind) {

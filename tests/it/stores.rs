@@ -11,13 +11,15 @@ use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
-use crate::harness::server::{Kind, START, TestStore, put_new};
+use crate::harness::server::{Kind, START, TestStore, put_new, replica};
 
 on_both_stores!(
     a_row_comes_back_as_it_was_written,
     an_insert_leaves_an_entry_that_is_there,
     a_guess_is_shifted_by_the_stores_clock,
     a_replacement_needs_the_version_before,
+    a_replacement_is_not_written_after_its_instant,
+    replicas_that_can_not_read_a_format_are_found_and_forgotten,
     a_completion_needs_the_latest_token_and_an_open_claim,
     a_guessed_completion_writes_what_the_core_would_decide,
     loads_come_in_the_order_that_was_asked_for,
@@ -162,6 +164,54 @@ async fn a_replacement_needs_the_version_before(kind: Kind) {
     assert_eq!(one.replace(std::slice::from_ref(&mine)).await.unwrap(), [true]);
     assert_eq!(other.replace(&[yours]).await.unwrap(), [false]);
     assert_eq!(load(&mut *other, "1").await, Some(mine));
+}
+
+async fn a_replacement_is_not_written_after_its_instant(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let mut rows = [granted("1", START), granted("2", START), granted("3", START)];
+    rows.sort_by_key(|row| row.key.hash());
+    put_new(&mut *session, START, &rows).await;
+    let now = START + Span::from_secs(60);
+    let changed: Vec<Entry> = rows.iter().map(|row| next(row, &claim(2), now)).collect();
+    at.set_clock(now).await;
+    let until = [now - Span(1), now, StoreTime::MAX];
+    assert_eq!(session.replace_until(&changed, &until).await.unwrap(), [false, true, true]);
+    let id = rows[0].key.id().to_owned();
+    assert_eq!(load(&mut *session, &id).await.as_ref(), Some(&rows[0]));
+    assert_eq!(session.replace(&changed[..1]).await.unwrap(), [true], "without an instant it is written");
+}
+
+async fn replicas_that_can_not_read_a_format_are_found_and_forgotten(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    session.beat(&replica(1)).await.unwrap();
+    at.set_clock(START + Span::from_secs(60)).await;
+    session.beat(&replica(2)).await.unwrap();
+    let minute = START + Span::from_secs(60);
+    for (format, since, found) in [
+        (1, StoreTime(0), &[][..]),
+        (2, StoreTime(0), &[1]),
+        (3, StoreTime(0), &[1, 2]),
+        (3, minute, &[2]),
+        (3, minute + Span(1), &[]),
+    ] {
+        let below = session.replicas_below(format, since, 10).await.unwrap();
+        assert_eq!(
+            below,
+            found.iter().map(|speaks| replica(*speaks)).collect::<Vec<_>>(),
+            "{format} {since:?}"
+        );
+    }
+    assert_eq!(session.replicas_below(3, StoreTime(0), 1).await.unwrap(), [replica(1)]);
+    // It is written anew with each heartbeat, and kept for a day.
+    at.set_clock(START + Span::from_days(1)).await;
+    session.beat(&replica(2)).await.unwrap();
+    assert_eq!(session.replicas_below(3, START + Span::from_days(1), 10).await.unwrap(), [replica(2)]);
+    assert_eq!(session.replicas_below(3, StoreTime(0), 10).await.unwrap().len(), 2);
+    at.set_clock(START + Span::from_days(1) + Span(1)).await;
+    session.beat(&replica(2)).await.unwrap();
+    assert_eq!(session.replicas_below(3, StoreTime(0), 10).await.unwrap(), [replica(2)]);
 }
 
 async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
@@ -336,7 +386,7 @@ async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
 
 async fn the_mark_of_the_clock_survives_a_restart(kind: Kind) {
     let at = TestStore::new(kind).await;
-    at.session().await.beat().await.unwrap();
+    at.session().await.beat(&replica(1)).await.unwrap();
     // A store that is opened anew knows nothing but what was written down.
     at.set_clock(START - Span::from_secs(1)).await;
     let Some(database) = &at.database else { return restarted_sqlite(at).await };

@@ -12,6 +12,7 @@ use crate::cli::words;
 use crate::rpc::proto;
 
 const PAGE: i32 = 500;
+const UNREADABLE: &str = "  a newer version set it, and this server cannot read it";
 
 /// The policy in force.
 pub(super) async fn fetch(
@@ -59,7 +60,11 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
         let value =
             |name: &str| rows.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
         let cell = |name: &str| Cell::from(value(name).unwrap_or_default());
-        let disabled = if own.disabled() { "disabled" } else { "" };
+        let held = match (policy.unreadable, own.disabled()) {
+            (true, _) => "unreadable",
+            (false, true) => "disabled",
+            (false, false) => "",
+        };
         table.row(vec![
             clean(&policy.consumer).into(),
             words::source(policy.source).into(),
@@ -68,7 +73,7 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
             cell("on_expiry"),
             cell("max_attempts"),
             cell("retention"),
-            Cell::new(disabled, Tone::Bad),
+            Cell::new(held, Tone::Bad),
         ]);
     }
     table.print(screen)?;
@@ -98,6 +103,12 @@ pub(super) fn told(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(), 
     put("consumer", clean(&found.consumer));
     put("source", from.to_owned());
     put("version", found.version.to_string());
+    if found.unreadable {
+        put(
+            "unreadable",
+            "this server cannot read the newest version; shown is the last one that it has read".into(),
+        );
+    }
     if let Some(floor) = &found.window_floor {
         put("window_floor", format!("{}: older messages are outside_window", when(floor)));
     }
@@ -140,6 +151,7 @@ impl History {
             screen.line(&format!("{}: {}", screen.toned(&head, Tone::Strong), clean(&version.reason)))?;
             let before = versions.get(at + 1).and_then(|version| version.policy.as_ref());
             match (&version.policy, before) {
+                (None, _) if version.unreadable => screen.line(UNREADABLE)?,
                 (None, _) => screen.line("  deleted: the server's configuration is in force again")?,
                 (Some(new), Some(old)) => {
                     let lines = whole::lines(screen, &whole::difference(old, new));

@@ -12,7 +12,7 @@ use super::tally::Tally;
 use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
 use crate::store::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, OffsetRaise,
-    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store,
+    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica, Session, Store,
     StoreError, Summary, Write,
 };
 
@@ -54,6 +54,12 @@ impl Store for DiskStore {
 }
 
 impl DiskSession {
+    /// A look at the clock, which never fails.
+    async fn clock(&self) -> Result<Reading, StoreError> {
+        wander(1).await;
+        Ok(self.disk.inner().reading(&self.disk.tally))
+    }
+
     /// One statement, and what the session is worth afterwards.
     async fn statement<T>(
         &mut self,
@@ -186,15 +192,24 @@ impl Session for DiskSession {
         self.statement(keys, sent, work).await
     }
 
-    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError> {
         let work = |inner: &mut Inner, tally: &Tally| {
-            let mut replace = |next: &Entry| {
+            let now = inner.reading(tally).now;
+            let mut replace = |next: &Entry, until: StoreTime| {
+                if now > until {
+                    return None;
+                }
                 let current = |row: &&Entry| row.version + 1 == next.version;
                 inner.rows.get(&next.key.hash()).filter(current)?;
                 inner.commit(next.clone());
                 Some(())
             };
-            entries.iter().map(|next| won(tally, replace(next)).is_some()).collect()
+            let each = entries.iter().zip(until);
+            each.map(|(next, until)| won(tally, replace(next, *until)).is_some()).collect()
         };
         let keys = entries.iter().map(|row| &row.key).collect();
         let sent = entries.iter().flat_map(marks).collect();
@@ -211,13 +226,16 @@ impl Session for DiskSession {
         self.statement(Vec::new(), HashSet::new(), work).await
     }
 
-    async fn beat(&mut self) -> Result<Reading, StoreError> {
-        wander(1).await;
-        Ok(self.disk.inner().reading(&self.disk.tally))
+    async fn beat(&mut self, _: &Replica) -> Result<Reading, StoreError> {
+        self.clock().await
+    }
+
+    async fn replicas_below(&mut self, _: i32, _: StoreTime, _: usize) -> Result<Vec<Replica>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn list(&mut self, _: &Listing) -> Result<Listed, StoreError> {
-        Ok(Listed { reading: self.beat().await?, entries: Vec::new(), next: None })
+        Ok(Listed { reading: self.clock().await?, entries: Vec::new(), next: None })
     }
 
     async fn consumers(&mut self, _: &str, _: usize) -> Result<Vec<String>, StoreError> {
@@ -225,7 +243,7 @@ impl Session for DiskSession {
     }
 
     async fn summary(&mut self, _: &[(String, i32)]) -> Result<Summary, StoreError> {
-        let reading = self.beat().await?;
+        let reading = self.clock().await?;
         Ok(Summary {
             reading,
             counts: Vec::new(),
@@ -240,7 +258,7 @@ impl Session for DiskSession {
     }
 
     async fn due(&mut self, _: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        Ok((self.beat().await?, Vec::new()))
+        Ok((self.clock().await?, Vec::new()))
     }
 
     async fn look_again(&mut self, _: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
@@ -260,7 +278,7 @@ impl Session for DiskSession {
     }
 
     async fn purge_status(&mut self, _: usize) -> Result<(Reading, PurgeStatus), StoreError> {
-        Ok((self.beat().await?, PurgeStatus::default()))
+        Ok((self.clock().await?, PurgeStatus::default()))
     }
 
     async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {
@@ -309,7 +327,7 @@ impl Session for DiskSession {
     }
 
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
-        Ok((self.beat().await?, Vec::new()))
+        Ok((self.clock().await?, Vec::new()))
     }
 
     async fn remember(&mut self, _: &[Remembered]) -> Result<(), StoreError> {

@@ -20,7 +20,7 @@ use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
     Settle, Span, State, Verdict,
 };
-use crate::ledger::{Ledger, LedgerOptions, Policies, SweepOptions};
+use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, SweepOptions};
 
 /// One schedule's ledger, and what its callers saw.
 #[derive(Clone)]
@@ -58,8 +58,12 @@ impl World {
             policies_trusted_for: Duration::MAX,
             sweep,
         };
-        let ledger =
-            Ledger::start(Arc::new(DiskStore(Arc::clone(&disk))), policies.clone(), policies, options);
+        let ledger = Ledger::start(
+            Arc::new(DiskStore(Arc::clone(&disk))),
+            policies.clone(),
+            InForce::unread(policies),
+            options,
+        );
         World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
     }
 

@@ -7,6 +7,7 @@ mod left_behind;
 mod names;
 mod purge;
 mod queries;
+mod replicas;
 pub(super) mod statements;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 use super::row::{Row, read, readable, unreadable};
 use super::{
     AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, OffsetRaise,
-    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store,
+    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica, Session, Store,
     StoreError, Summary, UNREADABLE_AGAIN, Write, in_order,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
@@ -245,7 +246,11 @@ impl Session for PgSession {
         Ok(in_order(completions.iter().map(|one| one.key.hash()), done).collect())
     }
 
-    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError> {
         let raw: Vec<Row> = entries.iter().map(Row::from).collect();
         let query = self
             .query(sql::REPLACE)
@@ -281,7 +286,8 @@ impl Session for PgSession {
             .bind(column(&raw, |row| row.history.clone()))
             .bind(column(&raw, |row| row.fingerprint.clone()))
             .bind(column(&raw, |row| row.result.clone()))
-            .bind(column(&raw, |row| row.checkpoint.clone()));
+            .bind(column(&raw, |row| row.checkpoint.clone()))
+            .bind(column(until, |until| until.micros()));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let mut done = std::collections::HashSet::with_capacity(rows.len());
         for row in &rows {
@@ -296,11 +302,17 @@ impl Session for PgSession {
         rows.iter().map(|row| row.try_get("key").map_err(of_sqlx)).collect()
     }
 
-    async fn beat(&mut self) -> Result<Reading, StoreError> {
-        let mark = self.mark.get();
-        let query = self.query(sql::BEAT);
-        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
-        self.reading(&row, mark)
+    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+        self.write_heartbeat(replica).await
+    }
+
+    async fn replicas_below(
+        &mut self,
+        format: i32,
+        heard_since: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Replica>, StoreError> {
+        self.find_replicas_below(format, heard_since, limit).await
     }
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {

@@ -12,9 +12,13 @@ pub(super) const RULES: &str = "\
 SELECT rules FROM ledger.meta";
 
 /// After `consumers`, in every transaction: two that came the other way round would wait for each other.
+///
+/// The row stays locked until the commit, so that the numbers become visible in their order: whoever sees one
+/// sees all changes below it. A number never comes twice, not even where a promoted database lost the
+/// commits that had used it: the clock moves on.
 pub(super) const RULES_CHANGED: &str = "\
 -- ledger.rules_changed
-UPDATE ledger.meta SET rules = rules + 1";
+UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock())";
 
 /// It sees the rules as they stood when it began. A change of policy that is committed while it runs is
 /// later than the purge: the window floor which that one sets leaves the purge's margin for it, and no

@@ -5,6 +5,7 @@ use super::super::row::columns;
 use super::left_behind::LEFT_BEHIND;
 use super::purge::{BACKLOG, DELETE, PURGE, PURGES, PURGES_REPORT, RULES, RULES_CHANGED};
 use super::queries;
+use super::replicas::{BEAT, REPLICAS_BELOW};
 
 /// All of them, for the test that prepares every one.
 pub const ALL: &[&str] = &[
@@ -18,6 +19,7 @@ pub const ALL: &[&str] = &[
     REPLACE,
     LOCKED,
     BEAT,
+    REPLICAS_BELOW,
     queries::LIST_OLDEST,
     queries::LIST_NEWEST,
     queries::LIST_OPEN_OLDEST,
@@ -148,8 +150,10 @@ FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea
 WHERE e.key = r.key AND e.token = r.token AND e.state = 2
 RETURNING e.key, e.lease_until <= c.now AS late";
 
+/// What may be written only until an instant is not written after it: a grant, by policies that may have changed.
 pub(super) const REPLACE: &str = "\
 -- ledger.replace
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, token = r.token, granted_at = r.granted_at, lease_until = r.lease_until,
     grace = r.grace, hold_until = r.hold_until, retention = r.retention, not_before = r.not_before,
@@ -161,17 +165,18 @@ SET version = e.version + 1, token = r.token, granted_at = r.granted_at, lease_u
     effect_unknown = r.effect_unknown, principal = r.principal, owner = r.owner,
     last_error = r.last_error, history = r.history, fingerprint = r.fingerprint, result = r.result,
     checkpoint = r.checkpoint
-FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+FROM clock c CROSS JOIN
+     unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
             $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
             $14::bigint[], $15::uuid[], $16::int[], $17::int[], $18::smallint[], $19::smallint[],
             $20::smallint[], $21::smallint[], $22::smallint[], $23::boolean[], $24::boolean[],
             $25::boolean[], $26::boolean[], $27::text[], $28::text[], $29::text[], $30::text[],
-            $31::bytea[], $32::bytea[], $33::bytea[])
+            $31::bytea[], $32::bytea[], $33::bytea[], $34::bigint[])
      AS r(key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
           updated_at, closed_at, parked_at, retain_until, claim_id, policy_version, attempts, state, cause,
           closed_by, on_expiry, attention, rearmed, effect_started, prior_effect_started, effect_unknown,
-          principal, owner, last_error, history, fingerprint, result, checkpoint)
-WHERE e.key = r.key AND e.version = r.version - 1
+          principal, owner, last_error, history, fingerprint, result, checkpoint, until)
+WHERE e.key = r.key AND e.version = r.version - 1 AND c.now <= r.until
 RETURNING e.key";
 
 /// It changes no row: it only takes the free locks for a moment.
@@ -180,13 +185,6 @@ pub(super) const LOCKED: &str = "\
 SELECT e.key FROM ledger.entries e
 WHERE e.key = ANY ($1::uuid[])
   AND e.key NOT IN (SELECT f.key FROM ledger.entries f WHERE f.key = ANY ($1::uuid[]) FOR NO KEY UPDATE SKIP LOCKED)";
-
-pub(super) const BEAT: &str = "\
--- ledger.beat
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
-UPDATE ledger.meta m SET clock_mark = greatest(m.clock_mark, c.now + m.token_offset)
-FROM clock c
-RETURNING c.now AS clock_now, m.token_offset, 0::bigint AS clock_mark";
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due
@@ -247,7 +245,7 @@ WITH changed AS (
       AND (n.retention IS DISTINCT FROM r.retention OR n.window_floor < r.window_floor)
     RETURNING n.no
 )
-UPDATE ledger.meta SET rules = rules + 1 WHERE (SELECT count(*) FROM changed) > 0";
+UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock()) WHERE (SELECT count(*) FROM changed) > 0";
 
 /// Writers queue up behind the lock that follows: they must not wait for long.
 pub(super) const OFFSET_WAIT: &str = "\

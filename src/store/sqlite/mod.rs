@@ -10,6 +10,7 @@ mod errors;
 mod file;
 mod purge;
 mod queries;
+mod replicas;
 mod rows;
 pub(super) mod statements;
 
@@ -22,8 +23,8 @@ use sqlx::Row as _;
 use super::row::{Row, read, readable, unreadable};
 use super::{
     AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded,
-    OffsetRaise, Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session,
-    Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
+    OffsetRaise, Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica,
+    Session, Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
 };
 use crate::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use errors::of_sqlx;
@@ -141,13 +142,17 @@ impl Session for SqliteSession {
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
-        let rows: Vec<Row> = entries.iter().map(Row::from).collect();
-        let work: Work<Vec<bool>> = Box::new(move |connection, _| {
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError> {
+        let rows: Vec<(Row, StoreTime)> = entries.iter().map(Row::from).zip(until.iter().copied()).collect();
+        let work: Work<Vec<bool>> = Box::new(move |connection, reading| {
             Box::pin(async move {
                 let mut done = Vec::with_capacity(rows.len());
-                for row in &rows {
-                    done.push(replace(connection, row).await?);
+                for (row, until) in &rows {
+                    done.push(reading.now <= *until && replace(connection, row).await?);
                 }
                 Ok(done)
             })
@@ -160,15 +165,22 @@ impl Session for SqliteSession {
         Ok(Vec::new())
     }
 
-    async fn beat(&mut self) -> Result<Reading, StoreError> {
-        let work: Work<()> = Box::new(|connection, reading| {
-            Box::pin(async move {
-                let query = sqlx::query(sql::BEAT).bind(reading.now.micros());
-                query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
-                Ok(())
-            })
-        });
+    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+        let replica = replica.clone();
+        let work: Work<()> =
+            Box::new(move |connection, reading| Box::pin(replicas::beat(connection, reading, replica)));
         Ok(self.file.write(work).await?.0)
+    }
+
+    async fn replicas_below(
+        &mut self,
+        format: i32,
+        heard_since: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Replica>, StoreError> {
+        let work: Work<Vec<Replica>> =
+            Box::new(move |connection, _| Box::pin(replicas::below(connection, format, heard_since, limit)));
+        Ok(self.file.write(work).await?.1)
     }
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {

@@ -3,6 +3,7 @@
 use super::super::row::columns;
 use super::purge::{BACKLOG, DELETE, PURGES, PURGES_FORGET, PURGES_REPORT, RULES, RULES_CHANGED};
 use super::queries;
+use super::replicas::{BEAT, REPLICA_TELL, REPLICAS_BELOW, REPLICAS_FORGET};
 
 /// All of them, for the test that prepares every one.
 pub const ALL: &[&str] = &[
@@ -14,6 +15,9 @@ pub const ALL: &[&str] = &[
     COMPLETE,
     REPLACE,
     BEAT,
+    REPLICA_TELL,
+    REPLICAS_FORGET,
+    REPLICAS_BELOW,
     queries::LIST_OLDEST,
     queries::LIST_NEWEST,
     queries::LIST_OPEN_OLDEST,
@@ -99,10 +103,6 @@ SET version = version + 1, token = ?3, granted_at = ?4, lease_until = ?5, grace 
     prior_effect_started = ?25, effect_unknown = ?26, principal = ?27, owner = ?28, last_error = ?29,
     history = ?30, fingerprint = ?31, result = ?32, checkpoint = ?33
 WHERE key = ?1 AND version = ?2 - 1";
-
-pub(super) const BEAT: &str = "\
--- ledger.beat
-UPDATE meta SET clock_mark = max(clock_mark, ?1 + token_offset)";
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due

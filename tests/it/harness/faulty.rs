@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use idempotency_ledger::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
 use idempotency_ledger::store::{
     AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, OffsetRaise, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Session, Store, StoreError,
-    Summary, Write,
+    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica, Session, Store,
+    StoreError, Summary, Write,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 /// How the next write fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) writes: AtomicUsize,
     /// Every reading of the policies is refused.
     pub(crate) no_policies: AtomicBool,
+    /// The next reading of all policies says that it has read them, and waits.
+    slow_reading: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
     /// Each write takes a permit; there are more than enough until a test closes the gate.
     gate: Semaphore,
 }
@@ -50,6 +52,7 @@ impl Default for Plan {
             faults: Mutex::default(),
             writes: AtomicUsize::new(0),
             no_policies: AtomicBool::new(false),
+            slow_reading: Mutex::default(),
             gate: Semaphore::new(OPEN),
         }
     }
@@ -66,6 +69,14 @@ impl Plan {
     /// From now on writes wait at the gate.
     pub(crate) fn close(&self) {
         self.gate.forget_permits(usize::MAX);
+    }
+
+    /// The next reading of all policies stands still once it has read them. The first resolves then; the
+    /// reading goes on when the second is dropped.
+    pub(crate) fn slow_reading(&self) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
+        let ((read, has_read), (go_on, going_on)) = (oneshot::channel(), oneshot::channel());
+        *self.slow_reading.lock().unwrap() = Some((read, going_on));
+        (has_read, go_on)
     }
 
     /// Lets one write through.
@@ -189,16 +200,30 @@ impl Session for FaultySession {
         carried_out!(self, poisoned(completions.iter().map(|one| &one.key)), self.inner.complete(completions))
     }
 
-    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
-        carried_out!(self, poisoned(entries.iter().map(|row| &row.key)), self.inner.replace(entries))
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError> {
+        let poisoned = poisoned(entries.iter().map(|row| &row.key));
+        carried_out!(self, poisoned, self.inner.replace_until(entries, until))
     }
 
     async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
         self.inner.locked(keys).await
     }
 
-    async fn beat(&mut self) -> Result<Reading, StoreError> {
-        self.inner.beat().await
+    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+        self.inner.beat(replica).await
+    }
+
+    async fn replicas_below(
+        &mut self,
+        format: i32,
+        heard_since: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Replica>, StoreError> {
+        self.inner.replicas_below(format, heard_since, limit).await
     }
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
@@ -226,6 +251,9 @@ impl Session for FaultySession {
     }
 
     async fn rules(&mut self) -> Result<i64, StoreError> {
+        if self.plan.no_policies.load(Ordering::SeqCst) {
+            return Err(refused());
+        }
         self.inner.rules().await
     }
 
@@ -287,7 +315,13 @@ impl Session for FaultySession {
         if self.plan.no_policies.load(Ordering::SeqCst) {
             return Err(refused());
         }
-        self.inner.policies().await
+        let read = self.inner.policies().await;
+        let slow = self.plan.slow_reading.lock().unwrap().take();
+        if let Some((has_read, going_on)) = slow {
+            let _told = has_read.send(());
+            let _going_on = going_on.await;
+        }
+        read
     }
 
     async fn policy_versions(

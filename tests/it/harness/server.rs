@@ -11,7 +11,7 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, PostgresOptions, PostgresStore, Purpose, Reading, Session, SqliteStore, Store,
+    Clock, Found, PostgresOptions, PostgresStore, Purpose, Reading, Replica, Session, SqliteStore, Store,
 };
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
@@ -145,6 +145,15 @@ impl TestStore {
 
     pub(crate) async fn session(&self) -> Box<dyn Session> {
         self.store.open(Purpose::Changes).await.unwrap()
+    }
+}
+
+/// A replica that reads this format of stored policies.
+pub(crate) fn replica(speaks: i32) -> Replica {
+    Replica {
+        id: uuid::Uuid::from_u128(u128::from(speaks.unsigned_abs())),
+        speaks,
+        version: "of a test".into(),
     }
 }
 

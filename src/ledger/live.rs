@@ -1,0 +1,301 @@
+//! The policies that this replica goes by: how they are read from the store, and until when they are trusted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use super::policies::{DEFAULT, Policies, by_consumer, in_force};
+use super::rt::{Instant, Mutex};
+use crate::domain::{Policy, Span, StoreTime};
+use crate::store::{Remembered, Session, StoreError};
+
+/// How long a statement may run after it has read the store's clock. What is written by policies that are
+/// trusted until an instant is committed up to this much later: so they are trusted for that much less than
+/// a hold may take to be in force everywhere. With 10 s nothing is granted by policies that were read more than
+/// 8 s before, and no grant is later than 10 s after a hold was answered.
+const STATEMENT_MAX: Span = Span::from_secs(2);
+/// How often all policies are read, whether anything has changed or not.
+const READ_ALL_EVERY: Duration = Duration::from_mins(1);
+/// After batches failed to read the policies they leave it to the heartbeat for so long.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often the log tells of policies that cannot be read, at the most, while they stay as many.
+const ALERT_EVERY: Duration = Duration::from_mins(1);
+/// How much of what is wrong with such a policy the log shows.
+const PROBLEM_CHARS_MAX: usize = 200;
+
+/// The policies as the store had them at one instant.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    policies: Arc<Policies>,
+    /// The store's clock before they were read: they hold every change that was answered until then.
+    as_of: StoreTime,
+    /// The number of [`Session::rules`] before they were read; none: they were not read from a store.
+    number: Option<i64>,
+    /// When all of them were read.
+    read_at: Instant,
+}
+
+impl InForce {
+    /// Policies that no store has been asked for yet: nothing is granted by them.
+    #[must_use]
+    pub fn unread(policies: Policies) -> InForce {
+        InForce { policies: Arc::new(policies), as_of: StoreTime(0), number: None, read_at: Instant::now() }
+    }
+
+    /// Reads what the store has now; all of it only where something changed since `before`, or a minute has
+    /// passed. The store's clock stood at `as_of` before.
+    async fn read(
+        file: &Policies,
+        before: Option<&InForce>,
+        session: &mut dyn Session,
+        as_of: StoreTime,
+    ) -> Result<InForce, StoreError> {
+        // The number comes first: what changes while the rest is read leaves a number that is too old, so that
+        // all is read once more, never one that is too new.
+        let number = session.rules().await?;
+        if let Some(before) = before
+            && before.number == Some(number)
+            && before.read_at.elapsed() < READ_ALL_EVERY
+        {
+            return Ok(InForce { as_of, ..before.clone() });
+        }
+        Ok(InForce::read_all(file, before, session, as_of, number).await?.0)
+    }
+
+    /// Reads all of it, and gives also the retentions that were in force until now.
+    async fn read_all(
+        file: &Policies,
+        before: Option<&InForce>,
+        session: &mut dyn Session,
+        as_of: StoreTime,
+        number: i64,
+    ) -> Result<(InForce, Vec<Remembered>), StoreError> {
+        let read_at = Instant::now();
+        let set = session.policies().await?;
+        let (_, remembered) = session.remembered().await?;
+        let policies = file.with(&set, before.map(|before| &*before.policies)).with_floors(&remembered);
+        let read = InForce { policies: Arc::new(policies), as_of, number: Some(number), read_at };
+        Ok((read, remembered))
+    }
+}
+
+/// Puts policies in force against a store that may have seen others before: where a consumer's
+/// effective retention got longer, its window floor rises, so that nothing that was purged under
+/// the old one comes back as new. Contract, section 8.
+///
+/// # Errors
+/// Those of the store.
+pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<InForce, StoreError> {
+    let as_of = session.load(&[]).await?.reading.now;
+    let number = session.rules().await?;
+    let (found, remembered) = InForce::read_all(file, None, session, as_of, number).await?;
+    let policies = &found.policies;
+    let before = by_consumer(&remembered);
+    // A reading from after the others: what another replica purged until then it purged by its own rules.
+    let now = session.load(&[]).await?.reading.now;
+    let usual = policies.default_policy();
+    let lost = before.keys().filter(|name| **name != DEFAULT && !policies.registered(name));
+    let mut news = Vec::new();
+    for (name, own, policy) in (policies.own().map(|(name, policy)| (name, true, policy)))
+        .chain(lost.map(|name| (*name, false, usual)))
+        .chain([(DEFAULT, true, usual)])
+    {
+        let next = in_force(&before, name, own, policy.retention, now);
+        if before.get(name) != Some(&&next) {
+            news.push(next);
+        }
+    }
+    news.sort_unstable_by(|one, other| one.consumer.cmp(&other.consumer));
+    if news.is_empty() {
+        return Ok(found);
+    }
+    for part in news.chunks(crate::store::ROWS_MAX) {
+        session.remember(part).await?;
+    }
+    InForce::read(file, Some(&found), session, as_of).await
+}
+
+/// What one batch decides by, from its start to its end: policies, and until when they are trusted. They stay
+/// together: older policies with a newer instant could grant after a hold.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    read: InForce,
+    /// Until when, by the store's clock, something may be granted by them.
+    pub(super) trusted_until: StoreTime,
+    /// When they were asked for, by the clock of this replica. It only takes trust away, where the store's
+    /// clock stands still.
+    asked_at: Instant,
+    trusted_for: Duration,
+    /// Counts the readings, in the order in which they began.
+    number: u64,
+}
+
+impl Snapshot {
+    pub(super) fn policies(&self) -> Arc<Policies> {
+        Arc::clone(&self.read.policies)
+    }
+
+    pub(super) fn of(&self, consumer: &str) -> Arc<Policy> {
+        self.read.policies.of(consumer)
+    }
+
+    /// Whether something may be granted by them when the store's clock stands at `now`. Else nobody knows
+    /// whether a consumer has been put on hold since.
+    pub(super) fn trusted(&self, now: StoreTime) -> bool {
+        now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for
+    }
+}
+
+/// The policies that this replica goes by, and those of its file, which are below them.
+pub(super) struct Live {
+    pub(super) file: Policies,
+    current: RwLock<Arc<Snapshot>>,
+    /// How many readings have begun.
+    begun: AtomicU64,
+    /// For how long they are good once they were read.
+    trusted_for: Duration,
+    /// When a batch last failed to read them.
+    failed_at: Mutex<Option<Instant>>,
+    /// When the log last told of policies that cannot be read, and of how many.
+    alerted: Mutex<Option<(Instant, usize)>>,
+}
+
+impl Live {
+    pub(super) fn new(file: Policies, read: InForce, trusted_for: Duration) -> Live {
+        let first = Snapshot {
+            trusted_until: trusted_until(read.as_of, trusted_for),
+            asked_at: read.read_at,
+            trusted_for,
+            number: 0,
+            read,
+        };
+        let live = Live {
+            file,
+            current: RwLock::new(Arc::new(first)),
+            begun: AtomicU64::new(0),
+            trusted_for,
+            failed_at: Mutex::new(None),
+            alerted: Mutex::new(None),
+        };
+        live.alert(&live.current());
+        live
+    }
+
+    /// Takes over what the store has now, whichever replica it was set by.
+    pub(super) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Snapshot>, StoreError> {
+        let as_of = session.load(&[]).await?.reading.now;
+        self.refresh_as_of(session, as_of).await
+    }
+
+    /// The same, where an earlier statement has read the store's clock.
+    pub(super) async fn refresh_as_of(
+        &self,
+        session: &mut dyn Session,
+        as_of: StoreTime,
+    ) -> Result<Arc<Snapshot>, StoreError> {
+        let number = 1 + self.begun.fetch_add(1, Ordering::SeqCst);
+        let asked_at = Instant::now();
+        let before = self.snapshot();
+        let read = InForce::read(&self.file, Some(&before.read), session, as_of).await?;
+        let trusted_until = trusted_until(as_of, self.trusted_for);
+        let fresh =
+            Arc::new(Snapshot { read, trusted_until, asked_at, trusted_for: self.trusted_for, number });
+        let now = self.install(fresh);
+        self.alert(&now.policies());
+        Ok(now)
+    }
+
+    /// Of two readings the one that began later wins: it holds all that was answered before the other began.
+    fn install(&self, fresh: Arc<Snapshot>) -> Arc<Snapshot> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if fresh.number > current.number {
+            *current = fresh;
+        }
+        Arc::clone(&current)
+    }
+
+    /// Reads them for a batch that found them too old, when the store's clock stood at `as_of`. None: they
+    /// cannot be read now.
+    ///
+    /// # Errors
+    /// The session broke.
+    pub(super) async fn reread(
+        &self,
+        session: &mut dyn Session,
+        as_of: StoreTime,
+    ) -> Result<Option<Arc<Snapshot>>, StoreError> {
+        let failed_at = *self.failed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed_at.is_some_and(|at| at.elapsed() < READ_AGAIN_AFTER) {
+            return Ok(None);
+        }
+        let mut attempt = Attempt { live: self, failed_at: Some(Instant::now()) };
+        let read = self.refresh_as_of(session, as_of).await;
+        attempt.failed_at = read.is_err().then(Instant::now);
+        drop(attempt);
+        match read {
+            Ok(fresh) => Ok(Some(fresh)),
+            Err(StoreError::NotApplied(fault)) => {
+                tracing::warn!(%fault, "the policies could not be read; what would grant is refused");
+                Ok(None)
+            }
+            Err(error @ StoreError::Unknown(_)) => Err(error),
+        }
+    }
+
+    /// Says once a minute, and whenever they are more or fewer, that policies cannot be read.
+    fn alert(&self, policies: &Policies) {
+        let count = policies.unreadable().count();
+        let mut alerted = self.alerted.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = alerted.is_some_and(|(at, of)| of == count && at.elapsed() < ALERT_EVERY);
+        if told || (count == 0 && alerted.is_none()) {
+            return;
+        }
+        *alerted = Some((Instant::now(), count)).filter(|_| count > 0);
+        let Some(one) = policies.unreadable().min_by_key(|one| one.consumer) else {
+            tracing::info!("all stored policies can be read again");
+            return;
+        };
+        let problem: String = one.problem.chars().take(PROBLEM_CHARS_MAX).collect();
+        tracing::error!(
+            consumers = count,
+            first = one.consumer,
+            version = one.version,
+            problem,
+            "stored policies cannot be read by this version: it grants, parks and purges nothing for these \
+             consumers; upgrade this server, or set policies that it can read"
+        );
+    }
+
+    /// The policies of this moment, and until when they are trusted.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn current(&self) -> Arc<Policies> {
+        self.snapshot().policies()
+    }
+
+    pub(super) fn of(&self, consumer: &str) -> Arc<Policy> {
+        self.snapshot().of(consumer)
+    }
+
+    pub(super) fn registered(&self, consumer: &str) -> bool {
+        self.snapshot().read.policies.registered(consumer)
+    }
+}
+
+/// A batch's reading of the policies. One that is given up on the way has failed too.
+struct Attempt<'a> {
+    live: &'a Live,
+    failed_at: Option<Instant>,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        *self.live.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = self.failed_at;
+    }
+}
+
+fn trusted_until(as_of: StoreTime, trusted_for: Duration) -> StoreTime {
+    as_of + (Span::from_std(trusted_for) - STATEMENT_MAX)
+}
