@@ -104,8 +104,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
          "let now: Result<_, StoreError> = Ok(live.current());"),
     ]),
     Mutant("17", "the other replicas do not look for new policies", "proof::live::suites::operators", [
-        ("src/ledger/probe.rs", "        shared.policies.refresh(session.as_mut()).await?;\n", ""),
-        ("src/ledger/policies.rs", "asked_at.elapsed() < self.trusted_for", "asked_at.elapsed() < self.trusted_for * 1_000"),
+        ("src/ledger/probe.rs", "        shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;\n", ""),
+        ("src/ledger/live.rs", "now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for", "now <= StoreTime::MAX"),
     ]),
     Mutant("18", "a change that lost its race leaves its audit event", "proof::live::suites::operators", [
         ("src/store/postgres/audit.rs", 'self.plain("ROLLBACK").await?;', 'self.plain("COMMIT").await?;'),
@@ -174,5 +174,61 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("A13", "the token offset is raised from whatever it is", "token_offset::", [
         ("src/domain/token_offset.rs", "if expected != present {", "if false {"),
+    ]),
+    Mutant("P1", "a first grant is not bound to the policies that decided it", "policies::", [
+        (BATCH, "inside_until(claim, &policy).min(self.policies.trusted_until)", "inside_until(claim, &policy)"),
+    ]),
+    Mutant("P2", "a later grant is not bound to the policies that decided it", "policies::", [
+        (BATCH, "if granting { self.policies.trusted_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX } else { StoreTime::MAX }"),
+    ]),
+    Mutant("P3", "a replacement is written after its instant", "stores::", [
+        (POSTGRES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
+        ("src/store/sqlite/mod.rs", "reading.now <= *until && replace(connection, row).await?", "(reading.now <= StoreTime::MAX || until.micros() > 0) && replace(connection, row).await?"),
+    ]),
+    Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
+        (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
+    ]),
+    Mutant("P5", "of two readings of the policies the older one wins", "policies::", [
+        ("src/ledger/live.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
+    ]),
+    Mutant("P6", "policies that are too old are not read anew, and not trusted all the same", "policies::", [
+        (BATCH, "if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {", "if claims && reading.now > StoreTime::MAX {"),
+    ]),
+    Mutant("P7", "an unknown field of a stored policy is passed over", "unreadable::", [
+        ("src/domain/policy.rs", "#[serde(default, deny_unknown_fields)]", "#[serde(default)]"),
+    ]),
+    Mutant("P8", "a policy that can not be read leaves the one below it, without a doubt", "unreadable::", [
+        ("src/ledger/policies.rs", "let policy = Policy { doubt: Doubt::Unreadable, ..Policy::clone(&last) };", "let policy = Policy { doubt: Doubt::None, ..Policy::clone(&last) };"),
+    ]),
+    Mutant("P9", "the purge goes by rules that are in doubt", "unreadable::", [
+        ("src/domain/retention.rs", "if policy.doubt != Doubt::None {", "if false && policy.doubt != Doubt::None {"),
+    ]),
+    Mutant("P10", "the last attempt is parked by rules that are in doubt", "unreadable::", [
+        (SETTLE, "policy.exhausted(entry.attempts) && policy.doubt == Doubt::None", "policy.exhausted(entry.attempts)"),
+    ]),
+    Mutant("P11", "a policy is written though a replica at work can not read it", "unreadable::", [
+        ("src/ledger/policy.rs", "    if behind.is_empty() {\n", "    if behind.len() < 100 {\n"),
+    ]),
+    Mutant("P12", "fields at their default are stored", "unreadable::", [
+        ("src/domain/stored_policy.rs", "own.retain(|name, value| usual.get(name) != Some(value));", "own.retain(|name, _| usual.contains_key(name));"),
+    ]),
+    Mutant("P13", "single fields of a policy that can not be read are changed", "unreadable::", [
+        ("src/ledger/policy.rs", "    if base.doubt == Doubt::Unreadable {\n", "    if base.doubt == Doubt::Stale {\n"),
+    ]),
+    Mutant("P14", "the heartbeat waits for whoever has locked meta", "proof::live::hold::a_lock", [
+        ("src/store/postgres/replicas.rs", "FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED", "FROM ledger.meta m FOR NO KEY UPDATE"),
+    ]),
+    Mutant("P15", "a change of a policy leaves the number of what is in force", "stores::", [
+        ("src/store/postgres/audit.rs", "        self.rules_changed().await?;\n", ""),
+        ("src/store/sqlite/audit.rs", "    purge::rules_changed(connection).await?;\n", ""),
+    ]),
+    Mutant("P16", "all policies are read each second", "proof::live::policy_costs", [
+        ("src/ledger/live.rs", "&& before.number == Some(number)", "&& before.number == Some(number - 1)"),
+    ]),
+    Mutant("P17", "a change of a policy is not looked for where nothing else is", "policies::", [
+        ("src/ledger/live.rs", "&& before.number == Some(number)", "&& before.number <= Some(number)"),
+    ]),
+    Mutant("P18", "the window of a policy that can not be read is trusted", "unreadable::", [
+        (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
     ]),
 ]
