@@ -15,6 +15,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut documented = protox::Compiler::new(["proto"])?;
     documented.include_imports(true).include_source_info(true);
     documented.open_files(["idempotency/ledger/v1/ledger.proto", "idempotency/ledger/v1/admin.proto"])?;
-    tonic_prost_build::configure().bytes(".").compile_fds(documented.file_descriptor_set())?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .codec_path("crate::rpc::budget::Codec")
+        .compile_fds(documented.file_descriptor_set())?;
     Ok(())
 }

@@ -13,6 +13,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::config::{Config, Database};
+use crate::descriptors;
 use crate::ledger::{Ledger, adopt};
 use crate::rpc;
 use crate::store::{
@@ -28,7 +29,8 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub async fn serve(config: Config) -> Result<(), Problem> {
+pub async fn serve(mut config: Config) -> Result<(), Problem> {
+    config.serve.connections_max = descriptors::connections(config.serve.connections_max);
     let store = store(&config)?;
     if matches!(config.database, Database::Sqlite { .. }) {
         store.migrate().await.map_err(|error| of_store(&error))?;

@@ -76,12 +76,24 @@ pub struct Settings {
     /// How many commands may wait in memory, 16 to 1000000 [default: 8192]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_QUEUE_MAX", value_name = "N")]
     pub queue_max: Option<usize>,
+    /// How many bytes the commands that wait or are at work may have, 1048576 to 1099511627776
+    /// [default: 67108864]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_QUEUE_BYTES_MAX", value_name = "N")]
+    pub queue_bytes_max: Option<usize>,
     /// How many commands one batch takes to the store, 1 to 1000 [default: 1000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_BATCH_MAX", value_name = "N")]
     pub batch_max: Option<usize>,
     /// How many client connections may be open at once, 1 to 1000000 [default: 10000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTIONS_MAX", value_name = "N")]
     pub connections_max: Option<usize>,
+    /// How many bytes the requests under way of one connection may have, 65536 to 1073741824
+    /// [default: 16777216]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_BYTES_MAX", value_name = "N")]
+    pub connection_bytes_max: Option<usize>,
+    /// How many bytes the requests under way of all connections may have, 65536 to 1099511627776
+    /// [default: 268435456]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_SERVER_BYTES_MAX", value_name = "N")]
+    pub server_bytes_max: Option<usize>,
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
     pub deadline_max: Option<Human>,
@@ -255,7 +267,7 @@ impl Settings {
     fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, database_url, sessions, lock_wait, prepared_statements, startup_wait, queue_max,
-            batch_max, connections_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch, audit_retention,
+            queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch, audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }
@@ -269,49 +281,17 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
         }
         value
     };
-    let usual = Limits::default();
-    let limits = Limits {
-        consumer: number("consumer_bytes_max", settings.consumer_bytes_max, usual.consumer, 1, 1_024),
-        source: number("source_bytes_max", settings.source_bytes_max, usual.source, 1, 1_024),
-        id: number("id_bytes_max", settings.id_bytes_max, usual.id, 1, 4_096),
-        owner: number("owner_bytes_max", settings.owner_bytes_max, usual.owner, 1, 1_024),
-        fingerprint: number(
-            "fingerprint_bytes_max",
-            settings.fingerprint_bytes_max,
-            usual.fingerprint,
-            1,
-            256,
-        ),
-        error: number("error_bytes_max", settings.error_bytes_max, usual.error, 64, 65_536),
-        result: number("result_bytes_max", settings.result_bytes_max, usual.result, 0, 1_048_576),
-        checkpoint: number(
-            "checkpoint_bytes_max",
-            settings.checkpoint_bytes_max,
-            usual.checkpoint,
-            0,
-            1_048_576,
-        ),
-        batch_items: number("batch_items_max", settings.batch_items_max, usual.batch_items, 1, 1_000),
-        batch_bytes: number(
-            "batch_bytes_max",
-            settings.batch_bytes_max,
-            usual.batch_bytes,
-            65_536,
-            16_777_216,
-        ),
-    };
+    let limits = field_limits(settings, &mut number);
     let connections_max = number("connections_max", settings.connections_max, 10_000, 1, 1_000_000);
+    let connection_bytes_max =
+        number("connection_bytes_max", settings.connection_bytes_max, 16 << 20, 65_536, 1 << 30);
+    let server_bytes_max = number("server_bytes_max", settings.server_bytes_max, 256 << 20, 65_536, 1 << 40);
+    let queue_bytes_max = number("queue_bytes_max", settings.queue_bytes_max, 64 << 20, 1 << 20, 1 << 40);
     let queue_max = number("queue_max", settings.queue_max, 8_192, 16, 1_000_000);
     let batch_max = number("batch_max", settings.batch_max, 1_000, 1, 1_000);
     let sessions = number("sessions", settings.sessions, 2, 1, 32);
     let sweep_batch = number("sweep_batch", settings.sweep_batch, 500, 1, 1_000);
-    if queue_max * 5 / 8 < limits.batch_items {
-        problems.push(format!(
-            "queue_max: is {queue_max}, must be at least {} so that a batch of {} claims (batch_items_max) fits",
-            (limits.batch_items * 8).div_ceil(5),
-            limits.batch_items
-        ));
-    }
+    batches_fit((queue_max, queue_bytes_max, connection_bytes_max, server_bytes_max), &limits, problems);
     let mut time = |name: &str, value: Option<Human>, default: Duration, min: Duration, max: Duration| {
         let value = value.map_or(default, |human| human.0);
         if value < min || value > max {
@@ -344,6 +324,7 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
         startup_wait,
         ledger: LedgerOptions {
             queue_max,
+            queue_bytes_max,
             batch_max,
             registered_only: settings.require_registration.unwrap_or(false),
             policies_trusted_for: POLICIES_TRUSTED_FOR,
@@ -354,8 +335,90 @@ fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>)
                 ..SweepOptions::default()
             },
         },
-        serve: ServeOptions { limits, connections_max, deadline_max, drain_wait, drain_max },
+        serve: ServeOptions {
+            limits,
+            connections_max,
+            connection_bytes_max,
+            server_bytes_max,
+            deadline_max,
+            drain_wait,
+            drain_max,
+        },
         policies,
+    }
+}
+
+/// The limits of fields and batches.
+fn field_limits(
+    settings: &Settings,
+    number: &mut impl FnMut(&str, Option<usize>, usize, usize, usize) -> usize,
+) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        consumer: number("consumer_bytes_max", settings.consumer_bytes_max, usual.consumer, 1, 1_024),
+        source: number("source_bytes_max", settings.source_bytes_max, usual.source, 1, 1_024),
+        id: number("id_bytes_max", settings.id_bytes_max, usual.id, 1, 4_096),
+        owner: number("owner_bytes_max", settings.owner_bytes_max, usual.owner, 1, 1_024),
+        fingerprint: number(
+            "fingerprint_bytes_max",
+            settings.fingerprint_bytes_max,
+            usual.fingerprint,
+            1,
+            256,
+        ),
+        error: number("error_bytes_max", settings.error_bytes_max, usual.error, 64, 65_536),
+        result: number("result_bytes_max", settings.result_bytes_max, usual.result, 0, 1_048_576),
+        checkpoint: number(
+            "checkpoint_bytes_max",
+            settings.checkpoint_bytes_max,
+            usual.checkpoint,
+            0,
+            1_048_576,
+        ),
+        batch_items: number("batch_items_max", settings.batch_items_max, usual.batch_items, 1, 1_000),
+        batch_bytes: number(
+            "batch_bytes_max",
+            settings.batch_bytes_max,
+            usual.batch_bytes,
+            65_536,
+            16_777_216,
+        ),
+    }
+}
+
+/// The largest batch must fit whatever it goes through.
+fn batches_fit(
+    (queue_max, queue_bytes_max, connection_bytes_max, server_bytes_max): (usize, usize, usize, usize),
+    limits: &Limits,
+    problems: &mut Vec<String>,
+) {
+    if queue_max * 5 / 8 < limits.batch_items {
+        problems.push(format!(
+            "queue_max: is {queue_max}, must be at least {} so that a batch of {} claims (batch_items_max) fits",
+            (limits.batch_items * 8).div_ceil(5),
+            limits.batch_items
+        ));
+    }
+    if queue_bytes_max / 8 * 5 < limits.batch_bytes {
+        problems.push(format!(
+            "queue_bytes_max: is {queue_bytes_max}, must be at least {} so that the claims of a batch of {} bytes \
+             (batch_bytes_max) fit",
+            limits.batch_bytes.div_ceil(5) * 8,
+            limits.batch_bytes
+        ));
+    }
+    if connection_bytes_max < limits.batch_bytes {
+        problems.push(format!(
+            "connection_bytes_max: is {connection_bytes_max}, must be at least {} so that the largest request \
+             (batch_bytes_max) fits",
+            limits.batch_bytes
+        ));
+    }
+    if server_bytes_max < connection_bytes_max {
+        problems.push(format!(
+            "server_bytes_max: is {server_bytes_max}, must be at least {connection_bytes_max}, the bytes of one \
+             connection (connection_bytes_max)"
+        ));
     }
 }
 

@@ -31,6 +31,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 mod crash;
+mod descriptors;
 pub mod domain;
 pub mod ledger;
 mod once_a_second;

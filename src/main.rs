@@ -7,6 +7,11 @@ use idempotency_ledger::cli;
 use idempotency_ledger::telemetry::{self, LogFormat};
 use idempotency_ledger::tend::Tend;
 
+/// Gives memory back within seconds after a flood of requests: glibc's allocator kept a third of a calm
+/// server's memory more, whatever its settings.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = cli::EXIT_CODES)]

@@ -13,6 +13,20 @@ pub enum Command {
     Settle(i64, Settle),
 }
 
+impl Command {
+    /// How many bytes of the caller's own it carries: what has a length, without the key.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        match self {
+            Command::Claim(claim) => claim.fingerprint.len() + claim.claimant.owner.len(),
+            Command::Settle(_, Settle::Complete { result }) => result.len(),
+            Command::Settle(_, Settle::Fail { error, .. }) => error.len(),
+            Command::Settle(_, Settle::Renew { checkpoint, .. }) => checkpoint.as_ref().map_or(0, Bytes::len),
+            Command::Settle(_, Settle::Release { .. }) => 0,
+        }
+    }
+}
+
 /// The right to process the message now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {

@@ -57,6 +57,12 @@ impl Key {
         &self.0.id
     }
 
+    /// How many bytes its parts have together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.consumer.len() + self.0.source.len() + self.0.id.len()
+    }
+
     /// The first 128 bits of the SHA-256 of the length-prefixed parts. Two keys with the same
     /// hash are told apart by their parts, which the store keeps too.
     #[must_use]

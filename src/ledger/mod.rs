@@ -64,6 +64,8 @@ pub use token_offset::{OffsetOrder, TokenClock};
 pub struct LedgerOptions {
     /// How many commands may wait, at the most.
     pub queue_max: usize,
+    /// How many bytes they may have together, at the most; those that are at work count too.
+    pub queue_bytes_max: usize,
     /// How many commands one batch takes, at the most.
     pub batch_max: usize,
     /// Whether only consumers with a policy of their own are served.
@@ -144,7 +146,7 @@ impl Ledger {
         let tasks = TaskTracker::new();
         let shared = Shared {
             policies: Arc::new(Live::new(file, in_force, options.policies_trusted_for)),
-            queue: Arc::new(Queue::new(options.queue_max)),
+            queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max)),
             clock: Arc::default(),
             crew: Arc::default(),
             locked: Arc::default(),

@@ -1,8 +1,9 @@
-//! The queue of commands that wait for a worker: bounded, and refusing claims long before it
-//! refuses a completion.
+//! The queue of commands that wait for a worker: bounded in commands and in bytes, and refusing claims
+//! long before it refuses a completion.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -30,11 +31,41 @@ pub(super) struct Unit {
     pub(super) look: bool,
     /// Its call consists of this one command: no other answer waits for it.
     pub(super) alone: bool,
+    /// Its bytes, once it is in the queue and until its last command is answered.
+    held: Option<Held>,
+}
+
+/// Bytes that count towards the queue's, wherever their unit is: what a worker has taken is in memory too.
+struct Held {
+    bytes: usize,
+    of: Arc<AtomicUsize>,
+}
+
+impl Held {
+    fn new(bytes: usize, of: &Arc<AtomicUsize>) -> Held {
+        of.fetch_add(bytes, Ordering::SeqCst);
+        Held { bytes, of: Arc::clone(of) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
 }
 
 impl Unit {
     pub(super) fn new(key: Key, head: Step) -> Unit {
-        Unit { key, head, later: VecDeque::new(), rounds: 0, unknown: 0, look: false, alone: false }
+        Unit {
+            key,
+            head,
+            later: VecDeque::new(),
+            rounds: 0,
+            unknown: 0,
+            look: false,
+            alone: false,
+            held: None,
+        }
     }
 
     /// The caller has gone away before anything was sent to the store.
@@ -51,6 +82,11 @@ impl Unit {
 
     fn len(&self) -> usize {
         1 + self.later.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let steps = std::iter::once(&self.head).chain(&self.later);
+        self.key.bytes() + steps.map(|step| step.command.payload_bytes()).sum::<usize>()
     }
 }
 
@@ -101,13 +137,16 @@ pub(super) struct Queue {
     ready: Notify,
     closed: CancellationToken,
     commands_max: usize,
+    /// Bytes of all units that are not answered.
+    bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
 }
 
 impl Queue {
-    pub(super) fn new(commands_max: usize) -> Queue {
+    pub(super) fn new(commands_max: usize, bytes_max: usize) -> Queue {
         let waiting = Waiting { lanes: Default::default(), commands: 0, closed: false };
         let (ready, closed) = (Notify::new(), CancellationToken::new());
-        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max }
+        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes: Arc::default(), bytes_max }
     }
 
     /// Takes all units, or none.
@@ -116,6 +155,7 @@ impl Queue {
             return Ok(());
         };
         let commands: usize = units.iter().map(Unit::len).sum();
+        let bytes: usize = units.iter().map(Unit::bytes).sum();
         let mut waiting = self.waiting();
         if waiting.closed {
             return Err(Rejection::new(
@@ -123,14 +163,17 @@ impl Queue {
                 "this server is shutting down; nothing was changed: try again, another one answers",
             ));
         }
-        if waiting.commands + commands > self.commands_max * lane.eighths() / 8 {
+        let held = self.bytes.load(Ordering::SeqCst);
+        let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();
+        if too_full || waiting.commands + commands > self.commands_max * lane.eighths() / 8 {
             return Err(Rejection::new(
                 Reason::Overloaded,
                 "too many calls wait already; nothing was changed: try again later, with fewer at once",
             ));
         }
         waiting.commands += commands;
-        for unit in units {
+        for mut unit in units {
+            unit.held = Some(Held::new(unit.bytes(), &self.bytes));
             let lane = Lane::of(&unit.head.command);
             if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
                 lane.push_back(unit);

@@ -1,5 +1,6 @@
 //! Protobuf messages to commands, and replies to protobuf messages.
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::errors;
@@ -37,11 +38,16 @@ pub(super) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Lim
             owner: request.owner.clone(),
         },
         lease,
-        fingerprint: request.fingerprint.clone(),
+        fingerprint: own(&request.fingerprint),
         occurred_at,
         traceparent: caller.traceparent.clone(),
     };
     finish(fields, key, Command::Claim(claim))
+}
+
+/// Bytes without the request around them: what waits in the queue must not keep all of it in memory.
+fn own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
 }
 
 pub(super) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str) -> Asked {
@@ -53,7 +59,7 @@ pub(super) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str
     let settle = Settle::Renew {
         lease,
         effect_started: request.effect_started,
-        checkpoint: request.checkpoint.clone(),
+        checkpoint: request.checkpoint.as_ref().map(own),
     };
     finish(fields, key, Command::Settle(request.token, settle))
 }
@@ -63,7 +69,7 @@ pub(super) fn complete(request: &proto::CompleteRequest, limits: &Limits, prefix
     let key = fields.key(request.key.as_ref());
     fields.token(request.token);
     fields.bytes("result", &request.result, limits.result);
-    finish(fields, key, Command::Settle(request.token, Settle::Complete { result: request.result.clone() }))
+    finish(fields, key, Command::Settle(request.token, Settle::Complete { result: own(&request.result) }))
 }
 
 pub(super) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) -> Asked {

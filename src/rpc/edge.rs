@@ -1,15 +1,19 @@
-//! What surrounds every call: the content type, the deadline, and errors of the framework in the
-//! ledger's own form.
+//! What surrounds every call: the content type, the deadline, the memory that its request may take, and errors
+//! of the framework in the ledger's own form.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response, StatusCode};
 use tonic::body::Body;
+use tonic::transport::server::TcpConnectInfo;
 use tonic::{Code, Status};
-use tower::{Layer, Service};
+use tower::Service;
 
+use super::budget::{self, Budget, Counted};
 use super::errors::{self, During};
 use crate::domain::{Reason, Rejection, Violation};
 
@@ -19,34 +23,37 @@ const ACCEPTED: &str = "grpc-accept-encoding";
 /// A tenth of the client's time, and not more than this, is left for the answer to arrive.
 const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(200);
 
-/// See the module.
+/// What holds for every call.
 #[derive(Clone, Copy)]
-pub(super) struct EdgeLayer {
+pub(super) struct EdgeOptions {
     /// The deadline of a call that brings none, and the longest of any.
     pub(super) deadline_max: Duration,
     /// The largest request.
     pub(super) bytes_max: usize,
 }
 
-impl<S> Layer<S> for EdgeLayer {
-    type Service = Edge<S>;
-    fn layer(&self, inner: S) -> Edge<S> {
-        Edge { inner, options: *self }
-    }
-}
-
-/// See the module.
+/// See the module; one for each connection.
 #[derive(Clone)]
 pub(super) struct Edge<S> {
     inner: S,
-    options: EdgeLayer,
+    options: EdgeOptions,
+    budget: Budget,
+    peer: TcpConnectInfo,
+}
+
+impl<S> Edge<S> {
+    pub(super) fn new(inner: S, options: EdgeOptions, budget: Budget, peer: TcpConnectInfo) -> Edge<S> {
+        Edge { inner, options, budget, peer }
+    }
 }
 
 impl<S, B> Service<Request<B>> for Edge<S>
 where
-    S: Service<Request<B>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
     S::Error: Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Response = Response<Body>;
     type Error = S::Error;
@@ -56,17 +63,24 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if !is_grpc(request.headers()) {
             return Box::pin(async { Ok(unsupported_media_type()) });
         }
         let options = self.options;
-        let ours = request.uri().path().starts_with("/idempotency.ledger.v1.");
-        let during = if request.uri().path().ends_with("Claim") { During::Claim } else { During::Other };
+        let path = request.uri().path();
+        let ours = path.starts_with("/idempotency.ledger.v1.");
+        let is_stream = !ours || path.ends_with("/ImportEntries");
+        let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
-        let answer = self.inner.call(request);
+        request.extensions_mut().insert(self.peer.clone());
+        let call = self.budget.call();
+        let request = request.map(|body| {
+            Body::new(Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream))
+        });
+        let answer = budget::within(call, self.inner.call(request));
         Box::pin(async move {
             match tokio::time::timeout(deadline, answer).await {
                 Ok(Ok(response)) if ours => Ok(explained(response, options, during)),
@@ -113,7 +127,7 @@ fn too_late() -> Rejection {
 }
 
 /// Errors of the framework, which carry no details, in the ledger's own form.
-fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Response<Body> {
+fn explained(response: Response<Body>, options: EdgeOptions, during: During) -> Response<Body> {
     if response.headers().contains_key("grpc-status-details-bin") {
         return response;
     }
@@ -128,6 +142,9 @@ fn explained(response: Response<Body>, options: EdgeLayer, during: During) -> Re
 
 /// What the framework means by an error of its own; none: it is not one of those.
 pub(super) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
+    if let Some(rejection) = budget::refusal(status) {
+        return Some(rejection);
+    }
     Some(match status.code() {
         // The second: larger than that once it is unpacked.
         Code::OutOfRange | Code::ResourceExhausted => Rejection::new(

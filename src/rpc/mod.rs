@@ -3,6 +3,7 @@
 mod accept;
 mod admin;
 mod auth;
+mod budget;
 mod bulk;
 mod convert;
 mod edge;
@@ -24,12 +25,15 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding::Gzip;
-use tonic::transport::Server;
+use tonic::service::Routes;
+use tonic::transport::server::TcpConnectInfo;
 use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
-use self::edge::EdgeLayer;
+use self::budget::ServerBudget;
+use self::edge::{Edge, EdgeOptions};
 use self::health::HealthState;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
@@ -46,6 +50,10 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// How many connections may be open at once.
     pub connections_max: usize,
+    /// How many bytes the requests under way of one connection may take.
+    pub connection_bytes_max: usize,
+    /// How many bytes the requests under way of all connections may take.
+    pub server_bytes_max: usize,
     /// The deadline of a call that brings none, and the longest of any.
     pub deadline_max: Duration,
     /// How long the server goes on serving after it says that it will not.
@@ -54,13 +62,8 @@ pub struct ServeOptions {
     pub drain_max: Duration,
 }
 
-/// Streams that one connection may have open.
-const STREAMS_MAX: u32 = 256;
-const LOCAL_RESETS_MAX: usize = 1_024;
-const HEADER_BYTES_MAX: u32 = 8 * 1_024;
-/// HTTP/2 pings find connections whose other end has gone.
-const KEEPALIVE_EVERY: Duration = Duration::from_mins(1);
-const KEEPALIVE_WITHIN: Duration = Duration::from_secs(20);
+/// The largest request of the services that are not the ledger's own: a name.
+const NAME_BYTES_MAX: usize = 8 * 1_024;
 
 /// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
 /// what was accepted. Says whether that was done within its time.
@@ -76,18 +79,17 @@ pub async fn serve(
     let health =
         HealthState::new(&["idempotency.ledger.v1.LedgerService", "idempotency.ledger.v1.AdminService"]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
-    let (close, closing) = tokio::sync::oneshot::channel::<()>();
-    let server = tokio::spawn(server(&ledger, &health, options)?.serve_with_incoming_shutdown(
-        accept::connections(listener, options.connections_max),
-        async move {
-            let _closed = closing.await;
-        },
-    ));
+    let closing = CancellationToken::new();
+    let routes = routes(&ledger, &health, options)?;
+    let budget = ServerBudget::new(options.server_bytes_max, options.connection_bytes_max);
+    let edge = EdgeOptions { deadline_max: options.deadline_max, bytes_max: options.limits.batch_bytes };
+    let service_of = move |peer: TcpConnectInfo| Edge::new(routes.clone(), edge, budget.connection(), peer);
+    let server = tokio::spawn(accept::run(listener, options.connections_max, service_of, closing.clone()));
     tokio::pin!(server);
     tokio::select! {
         () = stop => {}
         ended = &mut server => {
-            ended??;
+            ended?;
             return Err("the server ended by itself".into());
         }
     }
@@ -99,14 +101,14 @@ pub async fn serve(
     sleep(options.drain_wait).await;
     health.end();
     ledger.drain();
-    let _gone = close.send(());
+    closing.cancel();
     let drain = async {
         let ended = server.as_mut().await;
         ledger.stop().await;
         ended
     };
     if let Ok(ended) = timeout(options.drain_max, drain).await {
-        ended??;
+        ended?;
         tracing::info!("drained");
         Ok(true)
     } else {
@@ -127,22 +129,27 @@ async fn follow(health: HealthState, ledger: Ledger) {
     }
 }
 
-type Routed =
-    tonic::transport::server::Router<tower::layer::util::Stack<EdgeLayer, tower::layer::util::Identity>>;
-
-fn server(
+fn routes(
     ledger: &Ledger,
     health: &HealthState,
     options: ServeOptions,
-) -> Result<Routed, tonic_reflection::server::Error> {
+) -> Result<Routes, tonic_reflection::server::Error> {
     let bytes_max = options.limits.batch_bytes;
     let descriptors = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let reflection = descriptors().build_v1()?.accept_compressed(Gzip).send_compressed(Gzip);
-    let reflection_alpha = descriptors().build_v1alpha()?.accept_compressed(Gzip).send_compressed(Gzip);
+    let reflection = descriptors()
+        .build_v1()?
+        .max_decoding_message_size(NAME_BYTES_MAX)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
+    let reflection_alpha = descriptors()
+        .build_v1alpha()?
+        .max_decoding_message_size(NAME_BYTES_MAX)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
     let ledger_service =
         LedgerServiceServer::new(LedgerRpc { ledger: ledger.clone(), limits: options.limits })
             .max_decoding_message_size(bytes_max)
@@ -152,17 +159,14 @@ fn server(
         .max_decoding_message_size(bytes_max)
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
-    let health_service = HealthServer::new(health.clone()).accept_compressed(Gzip).send_compressed(Gzip);
-    Ok(Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .http2_max_header_list_size(HEADER_BYTES_MAX)
-        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
-        .layer(EdgeLayer { deadline_max: options.deadline_max, bytes_max })
-        .add_service(ledger_service)
+    let health_service = HealthServer::new(health.clone())
+        .max_decoding_message_size(NAME_BYTES_MAX)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
+    Ok(Routes::new(ledger_service)
         .add_service(admin_service)
         .add_service(health_service)
         .add_service(reflection)
-        .add_service(reflection_alpha))
+        .add_service(reflection_alpha)
+        .prepare())
 }

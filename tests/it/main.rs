@@ -23,6 +23,7 @@ mod cancel;
 mod claim_table;
 mod claims;
 mod cli;
+mod edge;
 mod faults;
 mod garbage;
 mod limits;

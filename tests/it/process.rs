@@ -18,7 +18,7 @@ use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::disk::SmallDisk;
 use crate::harness::postgres::{Cluster, free_port};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).args(["--startup-wait", "0s"]).output().unwrap()
@@ -35,20 +35,30 @@ fn fails(arguments: &[&str], says: &[&str]) {
 }
 
 /// A server that is killed when the test ends.
-struct Server {
-    child: Child,
-    address: String,
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) address: String,
 }
 
 impl Server {
-    async fn start(database_url: &str) -> Server {
+    pub(crate) async fn start(database_url: &str) -> Server {
         Server::spawn(Command::new(BINARY), database_url).await
     }
 
-    async fn spawn(mut command: Command, database_url: &str) -> Server {
+    pub(crate) async fn spawn(command: Command, database_url: &str) -> Server {
+        Server::with(command, database_url, &[], Stdio::null()).await
+    }
+
+    /// With settings of the test's own; `log` takes what the server logs.
+    pub(crate) async fn with(
+        mut command: Command,
+        database_url: &str,
+        settings: &[&str],
+        log: Stdio,
+    ) -> Server {
         let address = format!("127.0.0.1:{}", free_port());
         command.args(["serve", "--listen", &address, "--database-url", database_url, "--drain-wait", "0s"]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let child = command.args(settings).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let mut server = Server { child, address };
         let until = Instant::now() + Duration::from_secs(30);
         while server.health().await != Some(ServingStatus::Serving) {
@@ -59,11 +69,11 @@ impl Server {
         server
     }
 
-    async fn channel(&self) -> Option<Channel> {
+    pub(crate) async fn channel(&self) -> Option<Channel> {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.ok()
     }
 
-    async fn client(&self) -> LedgerServiceClient<Channel> {
+    pub(crate) async fn client(&self) -> LedgerServiceClient<Channel> {
         LedgerServiceClient::new(self.channel().await.unwrap())
     }
 
@@ -90,7 +100,7 @@ impl Drop for Server {
     }
 }
 
-fn sqlite(folder: &Path) -> String {
+pub(crate) fn sqlite(folder: &Path) -> String {
     format!("sqlite://{}", folder.join("ledger.db").display())
 }
 
@@ -108,6 +118,22 @@ fn a_wrong_setting_is_named() {
         (&["serve", "--database-url", "sqlite:///proc/ledger.db"], &["database_url", "writable"]),
         (&["serve", "--database-url", "postgres://127.0.0.1:1/x"], &["database_url", "127.0.0.1:1"]),
         (&["serve", "--database-url", &fine, "--queue-max", "3"], &["queue_max", "16 to 1000000"]),
+        (
+            &["serve", "--database-url", &fine, "--queue-bytes-max", "5000000"],
+            &["queue_bytes_max", "5872032", "batch_bytes_max"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--queue-bytes-max", "5"],
+            &["queue_bytes_max", "1048576 to 1099511627776"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--connection-bytes-max", "3670015"],
+            &["connection_bytes_max", "3670016", "batch_bytes_max"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--server-bytes-max", "4000000"],
+            &["server_bytes_max", "16777216", "connection_bytes_max"],
+        ),
         (&["serve", "--database-url", &fine, "--deadline-max", "soon"], &["deadline-max", "30s"]),
         (&["serve", "--database-url", &fine, "--listen", "nowhere"], &["--listen"]),
         (&["serve", "--database-url", &fine, "--config", "/no/such.toml"], &["config", "/no/such.toml"]),
@@ -144,9 +170,18 @@ fn a_wrong_policy_is_named_with_its_field_and_limit() {
 fn help_lists_every_setting_and_the_commands() {
     let help =
         String::from_utf8(Command::new(BINARY).args(["serve", "--help"]).output().unwrap().stdout).unwrap();
-    for flag in
-        ["listen", "database-url", "config", "queue-max", "drain-wait", "batch-bytes-max", "log-format"]
-    {
+    for flag in [
+        "listen",
+        "database-url",
+        "config",
+        "queue-max",
+        "queue-bytes-max",
+        "connection-bytes-max",
+        "server-bytes-max",
+        "drain-wait",
+        "batch-bytes-max",
+        "log-format",
+    ] {
         assert!(help.contains(&format!("--{flag}")), "{flag}");
         let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
         assert!(help.contains(&variable), "{variable}");

@@ -53,6 +53,7 @@ impl World {
         let sweep = SweepOptions::default();
         let options = LedgerOptions {
             queue_max,
+            queue_bytes_max: usize::MAX,
             batch_max,
             registered_only: false,
             policies_trusted_for: Duration::MAX,

@@ -43,7 +43,11 @@ impl Decoder for Raw {
 }
 
 pub(crate) async fn channel(server: &TestServer) -> Channel {
-    Channel::from_shared(format!("http://{}", server.address())).unwrap().connect().await.unwrap()
+    channel_to(&server.address().to_string()).await
+}
+
+pub(crate) async fn channel_to(address: &str) -> Channel {
+    Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
 /// Calls a method of the package, as `Service/Method`.

@@ -194,6 +194,9 @@ pub(crate) struct Setup {
     pub(crate) sweep_every: Duration,
     pub(crate) audit_retention: Duration,
     pub(crate) queue_max: usize,
+    pub(crate) queue_bytes_max: usize,
+    pub(crate) connection_bytes_max: usize,
+    pub(crate) server_bytes_max: usize,
     pub(crate) connections_max: usize,
 }
 
@@ -208,6 +211,9 @@ impl Default for Setup {
             sweep_every: Duration::from_secs(86_400),
             audit_retention: SweepOptions::default().audit_retention,
             queue_max: 8_192,
+            queue_bytes_max: 64 << 20,
+            connection_bytes_max: 16 << 20,
+            server_bytes_max: 256 << 20,
             connections_max: 10_000,
         }
     }
@@ -230,6 +236,7 @@ impl Served {
         drop(session);
         let options = LedgerOptions {
             queue_max: setup.queue_max,
+            queue_bytes_max: setup.queue_bytes_max,
             batch_max: 1_000,
             registered_only: setup.registered_only,
             policies_trusted_for: setup.policies_trusted_for,
@@ -247,6 +254,8 @@ impl Served {
         let edge = ServeOptions {
             limits: setup.limits,
             connections_max: setup.connections_max,
+            connection_bytes_max: setup.connection_bytes_max,
+            server_bytes_max: setup.server_bytes_max,
             deadline_max: Duration::from_secs(30),
             drain_wait: Duration::ZERO,
             drain_max: Duration::from_secs(10),

@@ -1,0 +1,125 @@
+//! The accept loop: the home of everything that is decided for a connection as a whole. How many there
+//! may be, within which time each must begin to speak HTTP/2, and how each ends when the server drains.
+
+mod calls;
+mod connection;
+mod opening;
+mod stream;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::transport::server::TcpConnectInfo;
+use tower::Service;
+
+/// Streams that one connection may have open.
+const STREAMS_MAX: u32 = 256;
+/// Streams that their clients reset before this server has looked at them, at most; with more the connection
+/// is ended. They gather while the process stands still: a client with 256 streams, whose calls give up after
+/// 625 ms, makes 4,096 of them in 10 s. It is the number of those that wait: it does not grow with time.
+const PENDING_RESETS_MAX: usize = 4_096;
+/// What a client may send on a connection before this server has looked at it. The h2 crate derives a second
+/// bound from it: each message below 256 bytes that waits costs what it lacks to 256, and all together may cost
+/// half of this window. 2 MiB leave room for those of 4,096 calls.
+const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Streams that this server resets because of what the client sent, at most, over the life of a connection.
+const LOCAL_RESETS_MAX: usize = 1_024;
+const HEADER_BYTES_MAX: u32 = 8 * 1_024;
+/// HTTP/2 pings find connections whose other end has gone.
+const KEEPALIVE_EVERY: Duration = Duration::from_mins(1);
+const KEEPALIVE_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long to wait after the operating system had none to give: without that the loop would spin.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+/// The log says at most this often that all places are taken.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
+/// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
+/// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
+/// `service_of` makes the service of one connection.
+pub(super) async fn run<S>(
+    listener: TcpListener,
+    connections_max: usize,
+    service_of: impl Fn(TcpConnectInfo) -> S,
+    closing: CancellationToken,
+) where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + Unpin + 'static,
+{
+    let places = Arc::new(Semaphore::new(connections_max));
+    let connections = TaskTracker::new();
+    let http2 = http2();
+    let mut warned: Option<Instant> = None;
+    loop {
+        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            tracing::warn!("connections_max is reached: new connections wait until others end");
+            warned = Some(Instant::now());
+        }
+        // The semaphore is never closed.
+        let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
+        let Some((stream, info)) = until(&closing, accepted(&listener)).await else { break };
+        let serving = connection::serve(stream, service_of(info), http2.clone(), closing.clone());
+        connections.spawn(async move {
+            serving.await;
+            drop(place);
+        });
+    }
+    // Who connects from now on is refused, and tries another server.
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+/// What the work gives; none once `closing` comes first.
+async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = closing.cancelled() => None,
+        done = work => Some(done),
+    }
+}
+
+async fn accepted(listener: &TcpListener) -> (TcpStream, TcpConnectInfo) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote_addr)) => {
+                // Answers are small: none may wait for more.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "TCP_NODELAY was not set");
+                }
+                let local_addr = stream.local_addr().ok();
+                return (stream, TcpConnectInfo { local_addr, remote_addr: Some(remote_addr) });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted: is the limit of open files too low?");
+                sleep(AFTER_ERROR).await;
+            }
+        }
+    }
+}
+
+fn http2() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .keep_alive_interval(KEEPALIVE_EVERY)
+        .keep_alive_timeout(KEEPALIVE_WITHIN);
+    builder
+}

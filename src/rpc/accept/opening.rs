@@ -1,0 +1,62 @@
+//! How a connection begins: what the client must have sent before it costs more than a place.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+/// The first bytes of each HTTP/2 client; a SETTINGS frame follows and belongs to the preface.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const FRAME_HEADER_BYTES: usize = 9;
+const SETTINGS: u8 = 4;
+/// A larger SETTINGS frame is not waited for: HTTP/2 refuses it.
+const SETTINGS_BYTES_MAX: usize = 16_384;
+
+/// Reads until the preface is whole, or until what came can be none; HTTP/2 says to the client what is wrong
+/// with that. Returns all that was read.
+pub(super) async fn read(stream: &mut TcpStream) -> io::Result<BytesMut> {
+    let mut bytes = BytesMut::with_capacity(256);
+    while !is_decided(&bytes) {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(bytes)
+}
+
+/// Whether nothing more must come before HTTP/2 can take over.
+fn is_decided(bytes: &[u8]) -> bool {
+    let (head, rest) = bytes.split_at(bytes.len().min(PREFACE.len()));
+    if !PREFACE.starts_with(head) {
+        return true;
+    }
+    let Some((header, payload)) = rest.split_at_checked(FRAME_HEADER_BYTES) else { return false };
+    let &[high, middle, low, kind, ..] = header else { return false };
+    let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+    kind != SETTINGS || length > SETTINGS_BYTES_MAX || payload.len() >= length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preface_is_whole_with_its_settings() {
+        let frame = |length: u8, kind: u8| [&[0, 0, length, kind, 0, 0, 0, 0, 0][..], &[7; 12]].concat();
+        let whole = [PREFACE, &frame(12, SETTINGS)].concat();
+        for cut in 0..whole.len() {
+            assert!(!is_decided(&whole[..cut]), "after {cut} bytes");
+        }
+        assert!(is_decided(&whole));
+        assert!(is_decided(&[&whole[..], b"and a call"].concat()));
+    }
+
+    #[test]
+    fn what_can_be_no_preface_is_not_waited_for() {
+        assert!(is_decided(b"GET / HTTP/1.1\r\n"));
+        assert!(is_decided(b"PRI * HTTP/1"));
+        assert!(is_decided(&[PREFACE, &[0, 0, 9, 1, 0, 0, 0, 0, 1]].concat()), "a frame of another type");
+        assert!(is_decided(&[PREFACE, &[1, 0, 0, SETTINGS, 0, 0, 0, 0, 0]].concat()), "too large");
+    }
+}

@@ -1,0 +1,94 @@
+//! A connection's bytes: those that were read before HTTP/2 took over come first, and all are counted.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// How many bytes went through a connection, both ways.
+#[derive(Clone, Default)]
+pub(super) struct Moved(Arc<AtomicU64>);
+
+impl Moved {
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+pub(super) struct Stream {
+    inner: TcpStream,
+    read_before: BytesMut,
+    moved: Moved,
+}
+
+impl Stream {
+    pub(super) fn new(inner: TcpStream, read_before: BytesMut, moved: Moved) -> Stream {
+        Stream { inner, read_before, moved }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read_before.is_empty() {
+            let before = to.filled().len();
+            ready!(Pin::new(&mut self.inner).poll_read(context, to))?;
+            self.moved.add(to.filled().len() - before);
+            return Poll::Ready(Ok(()));
+        }
+        let now = self.read_before.len().min(to.remaining());
+        to.put_slice(&self.read_before[..now]);
+        self.read_before.advance(now);
+        if self.read_before.is_empty() {
+            self.read_before = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write(context, from))?;
+        self.moved.add(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write_vectored(context, from))?;
+        self.moved.add(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

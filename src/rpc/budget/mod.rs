@@ -1,0 +1,164 @@
+//! The memory that requests may take. A gRPC message says its length before it comes: so many bytes are
+//! taken from the connection's budget and from the server's then, or the call is refused. A call never
+//! waits for bytes: calls that wait for each other's bytes would wait for ever.
+
+mod body;
+mod codec;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+pub(super) use self::body::Counted;
+pub(super) use self::codec::{Codec, within};
+use super::errors;
+use crate::domain::{Reason, Rejection};
+
+/// A number of bytes of which parts are in use.
+#[derive(Debug)]
+struct Purse {
+    used: AtomicUsize,
+    max: usize,
+}
+
+impl Purse {
+    fn new(max: usize) -> Arc<Purse> {
+        Arc::new(Purse { used: AtomicUsize::new(0), max })
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.max);
+        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+/// What the requests of all connections may take.
+#[derive(Clone)]
+pub(super) struct ServerBudget {
+    server: Arc<Purse>,
+    connection_bytes_max: usize,
+}
+
+impl ServerBudget {
+    pub(super) fn new(server_bytes_max: usize, connection_bytes_max: usize) -> ServerBudget {
+        ServerBudget { server: Purse::new(server_bytes_max), connection_bytes_max }
+    }
+
+    /// The budget of one more connection.
+    pub(super) fn connection(&self) -> Budget {
+        Budget { server: Arc::clone(&self.server), connection: Purse::new(self.connection_bytes_max) }
+    }
+}
+
+/// What the requests of one connection may take.
+#[derive(Clone)]
+pub(super) struct Budget {
+    server: Arc<Purse>,
+    connection: Arc<Purse>,
+}
+
+impl Budget {
+    /// A call, which has taken nothing yet.
+    pub(super) fn call(&self) -> Arc<Call> {
+        Arc::new(Call { budget: self.clone(), taken: AtomicUsize::new(0) })
+    }
+}
+
+/// What one call has taken; it goes back when the call ends.
+pub(super) struct Call {
+    budget: Budget,
+    taken: AtomicUsize,
+}
+
+impl Call {
+    /// # Errors
+    /// `OVERLOADED`: there is no room for so many bytes now.
+    fn take(&self, bytes: usize) -> Result<(), Rejection> {
+        let Budget { server, connection } = &self.budget;
+        if !connection.take(bytes) {
+            return Err(refused("this connection", "connection_bytes_max", connection.max));
+        }
+        if !server.take(bytes) {
+            connection.give_back(bytes);
+            return Err(refused("this server", "server_bytes_max", server.max));
+        }
+        self.taken.fetch_add(bytes, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Takes what is missing to so many bytes.
+    fn take_up_to(&self, bytes: usize) -> Result<(), Rejection> {
+        match bytes.checked_sub(self.taken.load(Ordering::SeqCst)) {
+            None | Some(0) => Ok(()),
+            Some(missing) => self.take(missing),
+        }
+    }
+
+    fn give_back(&self) {
+        let taken = self.taken.swap(0, Ordering::SeqCst);
+        self.budget.connection.give_back(taken);
+        self.budget.server.give_back(taken);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+fn refused(whose: &str, setting: &str, max: usize) -> Rejection {
+    Rejection::new(
+        Reason::Overloaded,
+        format!(
+            "the requests under way of {whose} would take more than {max} bytes ({setting}); nothing was changed: try \
+             again later, with fewer or smaller ones at once"
+        ),
+    )
+}
+
+/// What this module said of a request, which a stream of messages finds where it reads them.
+pub(super) fn refusal(status: &Status) -> Option<Rejection> {
+    let info = status.get_details_error_info().filter(|info| info.domain == errors::DOMAIN)?;
+    let reason = match info.reason.as_str() {
+        "OVERLOADED" => Reason::Overloaded,
+        "TOO_MANY_ITEMS" => Reason::TooManyItems,
+        _ => return None,
+    };
+    Some(Rejection::new(reason, status.message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_takes_is_bounded_twice_and_goes_back_with_the_call() {
+        let server = ServerBudget::new(150, 100);
+        let (one, other) = (server.connection(), server.connection());
+        let (first, second) = (one.call(), one.call());
+        first.take(60).unwrap();
+        let refused = second.take(41).unwrap_err();
+        assert_eq!(refused.reason, Reason::Overloaded);
+        assert!(refused.message.contains("100 bytes (connection_bytes_max)"), "{}", refused.message);
+        second.take(40).unwrap();
+        let third = other.call();
+        let refused = third.take(51).unwrap_err();
+        assert!(refused.message.contains("150 bytes (server_bytes_max)"), "{}", refused.message);
+        third.take(50).unwrap();
+        drop(first);
+        other.call().take(50).unwrap();
+        third.take_up_to(90).unwrap();
+        third.take_up_to(10).unwrap();
+        assert!(third.take(11).is_err());
+        drop((second, third));
+        assert_eq!(server.server.used.load(Ordering::SeqCst), 0, "nothing is lost on the way");
+        assert!(one.call().take(usize::MAX).is_err());
+    }
+}

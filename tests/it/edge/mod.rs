@@ -1,0 +1,65 @@
+//! The edge's connections, seen from a real process: those that stay silent, those that reset their
+//! calls, those that fill memory.
+
+mod memory;
+mod resets;
+mod silence;
+
+use std::process::{Command, Stdio};
+
+use crate::process::{BINARY, Server, sqlite};
+
+/// What a client sends first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// An empty SETTINGS frame: with it the preface is whole.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// Sends a signal to a process.
+fn signal(name: &str, pid: u32) {
+    // The shell's own: no package is needed for it.
+    let status = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().unwrap();
+    assert!(status.success());
+}
+
+/// A server process on a store of its own.
+struct Edge {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+impl Edge {
+    async fn start(settings: &[&str]) -> Edge {
+        Edge::run(Command::new(BINARY), settings).await
+    }
+
+    async fn run(command: Command, settings: &[&str]) -> Edge {
+        let folder = tempfile::tempdir().unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let server = Server::with(command, &sqlite(folder.path()), settings, Stdio::from(log)).await;
+        Edge { server, folder }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    fn pid(&self) -> u32 {
+        self.server.child.id()
+    }
+
+    /// The memory that the process has in use, in MiB.
+    fn rss(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that it ever had in use.
+    fn peak(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, what: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+    }
+}

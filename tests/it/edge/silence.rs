@@ -1,0 +1,115 @@
+//! Connections without a call: they give their places back, and do not hold up the end.
+
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection as _, Executor as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{Edge, PREFACE, SETTINGS, signal};
+use crate::harness::details::{acquired, claim};
+use crate::process::{BINARY, Server, sqlite};
+
+async fn connect(server: &Server, sends: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    stream.write_all(sends).await.unwrap();
+    stream
+}
+
+/// Waits for the process to end.
+async fn ended(server: &mut Server) -> ExitStatus {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(status) = server.child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(Instant::now() < until, "the server does not end");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_do_not_finish_the_preface_give_their_places_back() {
+    let edge = Edge::start(&["--connections-max", "20"]).await;
+    let nearly = [PREFACE, &SETTINGS[..4]].concat();
+    let mut silent = Vec::new();
+    for number in 0..20 {
+        let sends = [&b""[..], &PREFACE[..12], PREFACE, &nearly][number % 4];
+        silent.push(connect(&edge.server, sends).await);
+    }
+    let begun = Instant::now();
+    let answer = tokio::time::timeout(Duration::from_secs(30), async {
+        edge.server.client().await.claim(claim("c", "1")).await
+    });
+    acquired(&answer.await.expect("a real client gets through").unwrap().into_inner());
+    let waited = begun.elapsed();
+    println!("a real client got through after {waited:?}");
+    assert!(waited > Duration::from_secs(3), "they never had the places: {waited:?}");
+    assert!(waited < Duration::from_secs(15), "{waited:?}");
+    for mut stream in silent {
+        // What the server says to such a connection is of no interest: it ends.
+        let mut said = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut said)).await;
+        assert!(closed.is_ok(), "a silent connection is still open");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_without_a_call_do_not_hold_up_the_end() {
+    let mut edge = Edge::start(&["--drain-max", "15s"]).await;
+    let _silent = connect(&edge.server, b"").await;
+    let _half = connect(&edge.server, &PREFACE[..12]).await;
+    // It answers no ping, so that nobody can tell that it has seen the GOAWAY.
+    let _idle = connect(&edge.server, &[PREFACE, SETTINGS].concat()).await;
+    let mut client = edge.server.client().await;
+    acquired(&client.claim(claim("c", "1")).await.unwrap().into_inner());
+    let begun = Instant::now();
+    signal("TERM", edge.pid());
+    let status = ended(&mut edge.server).await;
+    println!("ended with {status} after {:?}", begun.elapsed());
+    assert!(status.success(), "{status}: {}", edge.log());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_under_way_at_the_end_is_answered() {
+    let mut edge = Edge::start(&[]).await;
+    let _silent = connect(&edge.server, b"").await;
+    let mut client = edge.server.client().await;
+    acquired(&client.claim(claim("c", "1")).await.unwrap().into_inner());
+    let mut foreign = sqlx::SqliteConnection::connect(&sqlite(edge.folder.path())).await.unwrap();
+    foreign.execute(sqlx::raw_sql("BEGIN IMMEDIATE")).await.unwrap();
+    let call = tokio::spawn(async move { client.claim(claim("c", "2")).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    signal("TERM", edge.pid());
+    // Longer than a connection without a call is waited for.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert!(!call.is_finished(), "the store was to stand still");
+    foreign.execute(sqlx::raw_sql("ROLLBACK")).await.unwrap();
+    acquired(&call.await.unwrap().unwrap().into_inner());
+    let status = ended(&mut edge.server).await;
+    assert!(status.success(), "{status}: {}", edge.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_files_are_kept_for_the_store() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 70 && ulimit -Hn 100 && exec \"$@\"", "sh", BINARY]);
+    let edge = Edge::run(command, &["--connections-max", "1000"]).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", edge.pid())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("100"), "the soft limit is raised: {files}");
+    let log = edge.log();
+    assert!(log.contains("connections_max") && log.contains("36"), "the log says how many: {log}");
+    // Idle connections take all the places that there are; the store still gets its files.
+    let mut idle = Vec::new();
+    for _ in 0..35 {
+        idle.push(connect(&edge.server, &[PREFACE, SETTINGS].concat()).await);
+    }
+    let mut client = edge.server.client().await;
+    for id in 0..5 {
+        acquired(&client.claim(claim("c", &id.to_string())).await.unwrap().into_inner());
+    }
+    assert!(!edge.log().contains("not accepted"), "{}", edge.log());
+}
