@@ -30,7 +30,8 @@ WITH clock AS MATERIALIZED (
 )
 DELETE FROM ledger.entries e
 USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
-WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token) + 60000000 < c.token_clock
+WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])
+  AND e.version = r.version AND greatest(e.version, e.token) + 60000000 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 /// An operator's, whatever the rules.
@@ -39,7 +40,8 @@ pub(super) const DELETE: &str = "\
 WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
 DELETE FROM ledger.entries e
 USING clock c
-WHERE e.key = $1 AND e.version = $2 AND greatest(e.version, e.token) + 60000000 < c.token_clock
+WHERE e.key = ANY (ARRAY[$1::uuid]) AND e.created_at >= ANY (ARRAY[0::bigint])
+  AND e.version = $2 AND greatest(e.version, e.token) + 60000000 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 pub(super) const PURGES_REPORT: &str = "\

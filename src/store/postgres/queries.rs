@@ -1,11 +1,13 @@
 //! What operators ask for: lists and counts.
 
-use sqlx::Row as _;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
 use super::PgSession;
 use super::errors::of_sqlx;
+use super::statements::names;
 use crate::domain::{KeyHash, StoreTime};
 use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
 use crate::store::row::{columns, readable, state_of};
@@ -46,9 +48,11 @@ LEFT JOIN (SELECT created_at, key FROM scanned ORDER BY created_at ",
             ", key ",
             $order,
             " OFFSET $12 - 1 LIMIT 1) l ON true
-LEFT JOIN (page p JOIN ledger.entries e ON e.key = p.key
-           JOIN ledger.consumers n ON n.no = e.consumer
-           JOIN ledger.sources s ON s.no = e.source) ON true
+LEFT JOIN (page p JOIN ledger.entries e
+               ON e.key = ANY (ARRAY[p.key]) AND e.created_at >= ANY (ARRAY[0 * p.created_at])
+           ",
+            names!(),
+            ") ON true
 ORDER BY p.created_at ",
             $order,
             ", p.key ",
@@ -169,10 +173,12 @@ pub(super) const LIST_OPEN_NEWEST: &str = list_open!(
     "(e.created_at, e.key) > (c.marked_at, c.marked_key)"
 );
 
+/// `OFFSET 0`, here and below: what is asked of entries is asked for one consumer after the other, never of a
+/// whole index of theirs.
 pub(super) const CONSUMERS: &str = "\
 -- ledger.consumers
 SELECT n.name FROM ledger.consumers n
-WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no)
+WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no OFFSET 0)
 ORDER BY n.name LIMIT $2";
 
 /// What is not COMPLETED: by its index, and the claims beyond the mark. Counted for one consumer and state after
@@ -239,7 +245,8 @@ SELECT n.no, c.until FROM clock c CROSS JOIN ledger.consumers n
 WHERE n.no > $3 AND EXISTS (
     SELECT 1 FROM ledger.entries e
     WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key)
-      AND e.created_at <= c.until)
+      AND e.created_at <= c.until
+    OFFSET 0)
 ORDER BY n.no LIMIT $2";
 
 pub(super) const UNMARKED_OPEN: &str = "\
@@ -261,8 +268,8 @@ LEFT JOIN passed o ON o.open";
 pub(super) const MARK: &str = "\
 -- ledger.mark
 UPDATE ledger.entries e SET attention = 2
-FROM unnest($1::uuid[]) AS r(key)
-WHERE e.key = r.key AND e.state = 2 AND e.attention IS NULL";
+FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
+WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place]) AND e.state = 2 AND e.attention IS NULL";
 
 pub(super) const MARKED: &str = "\
 -- ledger.marked
@@ -280,8 +287,7 @@ impl PgSession {
         };
         let mark = self.mark.get();
         let (at, key) = listing.place();
-        let query = self
-            .query(statement)
+        let query = planned_anew(statement)
             .bind(filter.consumer.clone())
             .bind(at.micros())
             .bind(key)
@@ -322,7 +328,7 @@ impl PgSession {
     pub(super) async fn count(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
         let reading = self.load(&[]).await?.reading;
         let (names, attempts): (Vec<String>, Vec<i32>) = consumers.iter().cloned().unzip();
-        let query = self.query(SUMMARY).bind(names.clone()).bind(attempts);
+        let query = planned_anew(SUMMARY).bind(names.clone()).bind(attempts);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let (mut counts, mut expired) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in &rows {
@@ -401,6 +407,11 @@ impl PgSession {
         }
         Ok(usize::try_from(if more { limit } else { looked_at }).unwrap_or(usize::MAX))
     }
+}
+
+/// Operators ask seldom. Their statements are planned each time, for the table as it is now.
+fn planned_anew(statement: &'static str) -> Query<'static, Postgres, PgArguments> {
+    sqlx::query(statement).persistent(false)
 }
 
 fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {

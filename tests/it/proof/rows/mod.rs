@@ -1,6 +1,7 @@
 //! A table of many entries: nothing that is done often, or asked by an operator, reads it in proportion.
 
 mod calls;
+mod growth;
 mod load;
 mod plans;
 

@@ -1,0 +1,218 @@
+//! A session keeps its plans until the next ANALYZE. Each is made while the table has few rows, or none, and
+//! must still be right when the table has many.
+
+use idempotency_ledger::store::{POSTGRES_SETTINGS, POSTGRES_STATEMENTS};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Row as _};
+
+use crate::harness::postgres as pg;
+
+/// How many rows the table has when the plans are made and the statistics taken.
+const ANALYSED: [u64; 6] = [0, 1, 5, 20, 60, 1_000];
+/// How many it has in the end.
+const GROWN: u64 = 50_000;
+const BATCH: u64 = 100;
+
+/// How the statement finds its entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// By the primary key, each.
+    Key,
+    /// By a condition on any index.
+    Condition,
+    /// As `Condition`; the server plans it each time.
+    ConditionPlannedAnew,
+}
+
+struct Case {
+    statement: &'static str,
+    arguments: String,
+    by: By,
+    /// How many buffers it may touch on the table of `GROWN` rows.
+    bound: u64,
+}
+
+#[tokio::test]
+async fn a_plan_that_was_made_for_few_rows_is_right_for_many() {
+    let mut problems = Vec::new();
+    for rows in ANALYSED {
+        problems.extend(grown(rows, "i, i, i % 3 + 1").await);
+    }
+    // All of one consumer, and made at once: the columns before the key in other indexes tell nothing apart.
+    problems.extend(grown(1_000, "i, greatest(i, 2000), 1").await);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+async fn grown(rows: u64, columns: &str) -> Vec<String> {
+    let database = pg::database().await;
+    let mut connection = pg::shared().connect(&database).await;
+    let names = "SELECT i, 'name-' || i FROM generate_series(1, 3) AS i";
+    for statement in [
+        "ALTER TABLE ledger.entries SET (autovacuum_enabled = off)".to_owned(),
+        format!("INSERT INTO ledger.consumers {names}"),
+        format!("INSERT INTO ledger.sources {names}"),
+        fill(1, rows, columns),
+        "VACUUM ANALYZE ledger.entries".to_owned(),
+        "ANALYZE".to_owned(),
+    ] {
+        connection.execute(AssertSqlSafe(statement)).await.unwrap();
+    }
+    connection.execute(POSTGRES_SETTINGS).await.unwrap();
+    let cases = cases(&mut connection).await;
+    let mut problems = Vec::new();
+    for case in &cases {
+        connection.execute(AssertSqlSafe(prepare(case))).await.unwrap();
+        // The plan is made now, and kept.
+        let plan = explain(&mut connection, case, "").await;
+        problems.extend(astray(&plan, case, rows));
+    }
+    connection.execute(AssertSqlSafe(fill(rows + 1, GROWN, columns))).await.unwrap();
+    for case in &cases {
+        if case.by == By::ConditionPlannedAnew {
+            let again = format!("DEALLOCATE {}; {}", case.statement, prepare(case));
+            connection.execute(AssertSqlSafe(again)).await.unwrap();
+        }
+        let plan = explain(&mut connection, case, "ANALYZE, BUFFERS, ").await;
+        problems.extend(astray(&plan, case, rows));
+        let of = |name: &str| plan[name].as_u64().unwrap();
+        let touched = of("Shared Hit Blocks") + of("Shared Read Blocks");
+        if touched > case.bound {
+            problems.push(format!(
+                "planned at {rows} rows, {} touches {touched} buffers at {GROWN}, of at most {}",
+                case.statement, case.bound
+            ));
+        }
+    }
+    problems
+}
+
+/// Rows `from` to `until`; of a hundred one is PARKED, the others are IN_PROGRESS.
+fn fill(from: u64, until: u64, columns: &str) -> String {
+    format!(
+        "INSERT INTO ledger.entries
+            (key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
+             updated_at, source, policy_version, attempts, state, cause, closed_by, on_expiry, attention, rearmed,
+             effect_started, prior_effect_started, effect_unknown, id, retain_until, created_at, consumer)
+         SELECT md5('k' || i)::uuid, i, i, i, i, 0, i, 1, i, i, i, i % 3 + 1, 0, 1,
+                CASE i % 100 WHEN 0 THEN 6 ELSE 2 END, 0, 0, 1, CASE i % 100 WHEN 0 THEN 6 END, false, false, false,
+                false, 'id-' || i, {columns}
+         FROM generate_series({from}::bigint, {until}) AS i"
+    )
+}
+
+fn prepare(case: &Case) -> String {
+    let head = format!("-- ledger.{}\n", case.statement);
+    let statement = POSTGRES_STATEMENTS.iter().find(|statement| statement.starts_with(&head));
+    format!("PREPARE {} AS {}", case.statement, statement.unwrap_or_else(|| panic!("{head}")))
+}
+
+async fn explain(connection: &mut PgConnection, case: &Case, how: &str) -> Value {
+    connection.execute("BEGIN").await.unwrap();
+    let explain = format!("EXPLAIN ({how}FORMAT JSON) EXECUTE {} ({})", case.statement, case.arguments);
+    let row = connection.fetch_one(AssertSqlSafe(explain)).await;
+    let row = row.unwrap_or_else(|error| panic!("{}: {error}", case.statement));
+    let text: String = row.try_get_unchecked(0).unwrap();
+    connection.execute("ROLLBACK").await.unwrap();
+    let mut all: Vec<Value> = serde_json::from_str(&text).unwrap();
+    all.remove(0)["Plan"].take()
+}
+
+/// What the plan reads of entries in another way than it should.
+fn astray(plan: &Value, case: &Case, rows: u64) -> Vec<String> {
+    let mut problems = Vec::new();
+    let kind = plan["Node Type"].as_str().unwrap();
+    let index = plan["Index Name"].as_str().unwrap_or_default();
+    if kind == "Seq Scan" && plan["Relation Name"] == "entries" {
+        problems.push("reads the whole table".to_owned());
+    }
+    if index.starts_with("entries_") {
+        let condition = plan["Index Cond"].as_str();
+        if condition.is_none() {
+            problems.push(format!("reads all of {index}"));
+        } else if case.by == By::Key && index != "entries_pkey" {
+            problems.push(format!("looks in {index} for {}", condition.unwrap()));
+        }
+    }
+    for problem in &mut problems {
+        *problem = format!("planned at {rows} rows, {} {problem}", case.statement);
+    }
+    let parts = plan["Plans"].as_array().into_iter().flatten();
+    problems.extend(parts.flat_map(|part| astray(part, case, rows)));
+    problems
+}
+
+async fn cases(connection: &mut PgConnection) -> Vec<Case> {
+    let row = connection
+        .fetch_one(AssertSqlSafe(format!(
+            "SELECT array_agg(key ORDER BY key)::text, array_agg(i ORDER BY key)::text, (array_agg(key))[1]::text,
+                    (array_agg(i))[1]
+             FROM (SELECT i, md5('k' || i)::uuid AS key
+                   FROM generate_series(1, {GROWN}::bigint, {GROWN} / {BATCH}) AS i) AS made"
+        )))
+        .await
+        .unwrap();
+    let quoted = |place: usize| format!("'{}'", row.get::<String, _>(place));
+    let (keys, numbers) = (quoted(0), quoted(1));
+    let (one_key, one_number) = (quoted(2), row.get::<i64, _>(3));
+    let many =
+        |count: usize, value: &str| vec![format!("array_fill({value}, ARRAY[{BATCH}])"); count].join(", ");
+    let (big, int, small) = ("1::bigint", "1::int", "2::smallint");
+    let (flag, text, bytes) = ("false", "'x'::text", "'x'::bytea");
+    let replace = [
+        // The version that is expected is the one before: that of the row.
+        format!("{keys}, (SELECT 1), {numbers}"),
+        many(11, big),
+        keys.clone(),
+        many(2, int),
+        many(5, small),
+        many(4, flag),
+        many(4, text),
+        many(3, bytes),
+    ]
+    .join(", ")
+    .replace("(SELECT 1)", &next(&row.get::<String, _>(1)));
+    let insert = |keys: &str| {
+        let columns =
+            [many(8, big), keys.to_owned(), many(3, int), many(1, small), many(4, text), many(1, bytes)];
+        format!("0, 9223372036854775807, {keys}, {}", columns.join(", "))
+    };
+    let list = |from: &str, states: &str| {
+        format!(
+            "'name-1', {from}, 0, 9223372036854775807, NULL, '', '{states}', '{{}}', false, {BATCH}, {BATCH}"
+        )
+    };
+    let first = "-9223372036854775808, '00000000-0000-0000-0000-000000000000'";
+    let last = "9223372036854775807, 'ffffffff-ffff-ffff-ffff-ffffffffffff'";
+    let case = |statement, by, a_row: u64, arguments: String| Case {
+        statement,
+        arguments,
+        by,
+        bound: a_row * BATCH,
+    };
+    vec![
+        case("load", By::Key, 10, keys.clone()),
+        case("insert", By::Key, 8, insert(&keys)),
+        case("complete", By::Key, 10, format!("{keys}, {numbers}, {}, {}", many(1, big), many(1, bytes))),
+        case("replace", By::Key, 40, replace),
+        case("look_again", By::Key, 40, format!("{keys}, {numbers}, {}", many(1, big))),
+        case("mark", By::Key, 40, keys.clone()),
+        case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0")),
+        case("delete", By::Key, 1, format!("{one_key}, {one_number}, 0")),
+        case("due", By::Condition, 10, format!("9223372036854775807, {BATCH}")),
+        case("backlog", By::Condition, 2, format!("9223372036854775807, {BATCH}")),
+        case("consumers", By::Condition, 1, format!("'', {BATCH}")),
+        case("unmarked", By::Condition, 1, format!("0, {BATCH}, 0")),
+        case("unmarked_open", By::Condition, 3, format!("1, 9223372036854775807, {BATCH}")),
+        case("summary", By::ConditionPlannedAnew, 600, "'{name-1}', '{10}'".to_owned()),
+        case("list_oldest", By::ConditionPlannedAnew, 20, list(first, "{}")),
+        case("list_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
+        case("list_open_oldest", By::ConditionPlannedAnew, 20, list(first, "{6}")),
+        case("list_open_newest", By::ConditionPlannedAnew, 20, list(last, "{6}")),
+    ]
+}
+
+/// The numbers, each one higher.
+fn next(numbers: &str) -> String {
+    let all = numbers.trim_matches(['{', '}']).split(',').map(|one| one.parse::<i64>().unwrap() + 1);
+    format!("'{{{}}}'", all.map(|one| one.to_string()).collect::<Vec<_>>().join(","))
+}
