@@ -17,6 +17,7 @@ on_both_stores!(
     one_poison_item_does_not_fail_the_others,
     settlements_of_one_key_are_carried_out_in_order,
     a_full_queue_refuses_claims_before_completions,
+    what_ends_something_outlives_what_begins_it,
     two_replicas_that_send_the_same_keys_in_other_orders_never_deadlock,
 );
 
@@ -152,6 +153,32 @@ async fn a_full_queue_refuses_claims_before_completions(kind: Kind) {
     actions.extend((10..16).map(|number| complete(&format!("m{number}"), 1)));
     let outcomes = settle(&mut server, actions).await;
     assert!(outcomes[..10].iter().all(|outcome| matches!(outcome, Outcome::Complete(_))));
+    server.stop().await;
+}
+
+/// Contract, invariant 13: each kind has its share of the queue, Complete and Fail before Renew before Release.
+async fn what_ends_something_outlives_what_begins_it(kind: Kind) {
+    let setup = Setup { queue_max: 16, ..Setup::default() };
+    let mut server = TestServer::start_with(kind, setup).await;
+    let of = |action: &str, number: usize| {
+        let (key, token) = (key("c", &format!("m{number}")), 1);
+        match action {
+            "complete" => Action::Complete(proto::CompleteRequest { key, token, ..Default::default() }),
+            "fail" => Action::Fail(proto::FailRequest { key, token, ..Default::default() }),
+            "renew" => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
+            _ => Action::Release(proto::ReleaseRequest { key, token, delay: None }),
+        }
+    };
+    for (action, share) in [("complete", 16), ("fail", 16), ("renew", 14), ("release", 12)] {
+        for (count, enters) in [(share, true), (share + 1, false)] {
+            let settlements =
+                (0..count).map(|number| proto::Settlement { action: Some(of(action, number)) }).collect();
+            let answer = server.client.batch_settle(proto::BatchSettleRequest { settlements }).await;
+            let reason = answer.err().map(|status| refusal(&status).reason);
+            let expected = (!enters).then(|| "OVERLOADED".to_owned());
+            assert_eq!(reason, expected, "{count} of {action}");
+        }
+    }
     server.stop().await;
 }
 

@@ -24,6 +24,7 @@ on_both_stores!(
     a_lost_request_is_repeated,
     what_stays_unknown_is_said_and_the_identical_request_finds_out,
     after_an_unknown_outcome_no_answer_says_not_applied,
+    an_unknown_outcome_without_a_session_stays_unknown,
     a_refused_write_is_certainly_not_applied,
     a_conflict_is_tried_again,
     a_poisoned_row_fails_alone_within_few_statements,
@@ -119,6 +120,29 @@ async fn after_an_unknown_outcome_no_answer_says_not_applied(kind: Kind) {
     assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
     let refused = refusal(&server.client.complete(complete("1", slow.token)).await.unwrap_err());
     assert_eq!(refused.reason, "LEASE_LOST");
+    server.stop().await;
+}
+
+/// The connection breaks, and no other can be had: what was sent may have been applied.
+async fn an_unknown_outcome_without_a_session_stays_unknown(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    plan.next([Inject::LostAnswer]);
+    plan.no_sessions.store(true, Ordering::SeqCst);
+    let refused = refusal(&server.client.complete(complete("1", held.token)).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "OUTCOME_UNKNOWN"));
+    // What was never sent is certainly not applied.
+    let refused = refusal(&server.client.claim(delivery("2", 2)).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+    plan.no_sessions.store(false, Ordering::SeqCst);
+    let done = loop {
+        match server.client.complete(complete("1", held.token)).await {
+            Ok(done) => break done.into_inner(),
+            Err(status) => assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert!(done.replayed, "it was applied");
     server.stop().await;
 }
 

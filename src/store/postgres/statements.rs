@@ -205,8 +205,10 @@ RETURNING e.key";
 pub(super) const LOCKED: &str = "\
 -- ledger.locked
 SELECT e.key FROM ledger.entries e
-WHERE e.key = ANY ($1::uuid[])
-  AND e.key NOT IN (SELECT f.key FROM ledger.entries f WHERE f.key = ANY ($1::uuid[]) FOR NO KEY UPDATE SKIP LOCKED)";
+WHERE e.key = ANY ($1::uuid[]) AND e.created_at >= ANY (ARRAY[0::bigint])
+  AND e.key NOT IN (SELECT f.key FROM ledger.entries f
+                    WHERE f.key = ANY ($1::uuid[]) AND f.created_at >= ANY (ARRAY[0::bigint])
+                    FOR NO KEY UPDATE SKIP LOCKED)";
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due

@@ -83,3 +83,28 @@ async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     let row = sqlx::query(sql::SCHEMA).fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(row.get(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No other connection can see what this one was told.
+    #[tokio::test]
+    async fn what_was_answered_survives_a_loss_of_power() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ledger.db");
+        migrate(&path).await.expect("a schema");
+        let mut connection = open(&path).await.expect("a connection");
+        let busy = BUSY_TIMEOUT.as_millis().to_string();
+        for (pragma, column, value) in [
+            ("synchronous", "synchronous", "2"),
+            ("journal_mode", "journal_mode", "wal"),
+            ("busy_timeout", "timeout", busy.as_str()),
+        ] {
+            let asked = format!("SELECT CAST({column} AS TEXT) FROM pragma_{pragma}");
+            let row = sqlx::query(sqlx::AssertSqlSafe(asked));
+            let row = row.fetch_one(&mut connection).await.expect("a value");
+            assert_eq!(row.get::<String, _>(0), value, "{pragma}");
+        }
+    }
+}

@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) no_policies: AtomicBool,
     /// The next reading of all policies says that it has read them, and waits.
     slow_reading: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    /// No session can be opened.
+    pub(crate) no_sessions: AtomicBool,
     /// Each write takes a permit; there are more than enough until a test closes the gate.
     gate: Semaphore,
 }
@@ -53,6 +55,7 @@ impl Default for Plan {
             writes: AtomicUsize::new(0),
             no_policies: AtomicBool::new(false),
             slow_reading: Mutex::default(),
+            no_sessions: AtomicBool::new(false),
             gate: Semaphore::new(OPEN),
         }
     }
@@ -176,6 +179,9 @@ impl Store for FaultyStore {
     }
 
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+        if self.plan.no_sessions.load(Ordering::SeqCst) {
+            return Err(refused());
+        }
         let inner = self.inner.open(purpose).await?;
         Ok(Box::new(FaultySession { inner, plan: Arc::clone(&self.plan), no_read: AtomicBool::new(false) }))
     }

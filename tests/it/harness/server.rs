@@ -13,7 +13,7 @@ use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
     Clock, Found, PostgresOptions, PostgresStore, Purpose, Reading, Replica, Session, SqliteStore, Store,
 };
-use sqlx::{Connection as _, Executor as _};
+use sqlx::{Connection as _, Executor as _, Row as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
@@ -98,6 +98,13 @@ impl TestStore {
         TestStore { store: Arc::new(store), database, clock, folder }
     }
 
+    /// The same store as another replica, or a new process, finds it: it knows nothing but what was written.
+    pub(crate) async fn afresh(self) -> TestStore {
+        let Some(database) = self.database.clone() else { return self.reopened().await };
+        let store = Arc::new(postgres_store(&postgres::shared().url(&database)));
+        TestStore { store, ..self }
+    }
+
     /// Sets the store's clock; it stands still there.
     pub(crate) async fn set_clock(&self, now: StoreTime) {
         self.clock.0.store(now.micros(), Ordering::SeqCst);
@@ -109,16 +116,49 @@ impl TestStore {
         }
     }
 
-    /// Changes rows behind the ledger's back; `@entries` stands for the table.
+    /// Changes rows behind the ledger's back; `@entries` stands for the table, `@ledger.` for the schema where
+    /// there is one.
     pub(crate) async fn execute(&self, statement: &str) {
         if let Some(database) = &self.database {
-            let statement = statement.replace("@entries", "ledger.entries");
+            let statement = statement.replace("@entries", "ledger.entries").replace("@ledger.", "ledger.");
             return postgres::shared().execute(database, &statement).await;
         }
         let mut connection = self.sqlite().await;
-        let statement = statement.replace("@entries", "entries");
+        let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
         connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    /// One number that the statement reads; `@entries` and `@ledger.` as in `execute`.
+    pub(crate) async fn number(&self, statement: &str) -> i64 {
+        if let Some(database) = &self.database {
+            let mut connection = postgres::shared().connect(database).await;
+            let statement = statement.replace("@entries", "ledger.entries").replace("@ledger.", "ledger.");
+            let row = connection.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap();
+            return row.get(0);
+        }
+        let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
+        self.sqlite().await.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap().get(0)
+    }
+
+    /// The row of an entry as it stands in the table: every column but its key and id, as text.
+    pub(crate) async fn row(&self, id: &str) -> BTreeMap<String, Option<String>> {
+        let pairs: Vec<(String, Option<String>)> = if let Some(database) = &self.database {
+            let mut connection = postgres::shared().connect(database).await;
+            let statement =
+                "SELECT c.key, c.value FROM ledger.entries e, jsonb_each_text(to_jsonb(e)) c WHERE e.id = $1";
+            sqlx::query_as(statement).bind(id).fetch_all(&mut connection).await.unwrap()
+        } else {
+            let mut connection = self.sqlite().await;
+            let statement =
+                "SELECT group_concat('SELECT ''' || name || ''', nullif(quote(' || name || '), ''NULL'')
+                                                  FROM entries WHERE id = ?1', ' UNION ALL ')
+                             FROM pragma_table_info('entries')";
+            let all: String = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
+            sqlx::query_as(sqlx::AssertSqlSafe(all)).bind(id).fetch_all(&mut connection).await.unwrap()
+        };
+        assert!(!pairs.is_empty(), "no entry has the id {id}");
+        pairs.into_iter().filter(|(column, _)| !["key", "id"].contains(&column.as_str())).collect()
     }
 
     async fn sqlite(&self) -> sqlx::SqliteConnection {

@@ -195,6 +195,7 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("complete", By::Key, 10, format!("{keys}, {numbers}, {}, {}", many(1, big), many(1, bytes))),
         case("replace", By::Key, 40, replace),
         case("look_again", By::Key, 40, format!("{keys}, {numbers}, {}", many(1, big))),
+        case("locked", By::Key, 20, keys.clone()),
         case("mark", By::Key, 40, keys.clone()),
         case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0")),
         case("delete", By::Key, 1, format!("{one_key}, {one_number}, 0")),
