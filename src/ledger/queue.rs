@@ -259,3 +259,47 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::domain::{Claim, Claimant, FailureKind, Span};
+
+    fn claim() -> Command {
+        let claimant =
+            Claimant { claim_id: uuid::Uuid::nil(), principal: String::new(), owner: String::new() };
+        Command::Claim(Claim {
+            claimant,
+            lease: None,
+            fingerprint: Bytes::new(),
+            occurred_at: None,
+            traceparent: String::new(),
+        })
+    }
+
+    #[test]
+    fn what_ends_something_is_served_before_what_begins_it() {
+        let queue = Queue::new(100);
+        let mut waiting = Vec::new();
+        let settles = [
+            Settle::Release { delay: Span::ZERO },
+            Settle::Renew { lease: None, effect_started: false, checkpoint: None },
+            Settle::Complete { result: Bytes::new() },
+            Settle::Fail { kind: FailureKind::Retryable, error: String::new(), retry_after: None },
+        ];
+        let commands = std::iter::once(claim()).chain(settles.map(|settle| Command::Settle(1, settle)));
+        for (number, command) in commands.enumerate() {
+            let (reply, answer) = oneshot::channel();
+            waiting.push(answer);
+            let key = Key::new("c", "s", &number.to_string());
+            assert!(queue.push(vec![Unit::new(key, Step { command, reply })]).is_ok());
+        }
+        let mut served = Vec::new();
+        while let Some(unit) = queue.try_pull(1).pop() {
+            served.push(unit.key.id().to_owned());
+        }
+        assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
+    }
+}

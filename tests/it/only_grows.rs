@@ -5,7 +5,7 @@ use bytes::Bytes;
 use idempotency_ledger::domain::{
     Claim, Claimant, Command, Context, Entry, Key, Policy, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{Fault, Remembered, Session, StoreError};
+use idempotency_ledger::store::{AuditEvent, Fault, Outcome, Remembered, Session, StoreError, Write};
 use sqlx::Executor as _;
 
 use crate::harness::on_both_stores;
@@ -17,7 +17,7 @@ on_both_stores!(
     the_mark_is_of_the_clock_and_its_offset,
     a_window_floor_is_lowered_by_nobody,
     a_window_floor_outlives_the_policy,
-    what_is_old_enough_is_not_purged_while_the_clock_is_behind,
+    nothing_is_purged_or_deleted_while_the_clock_is_behind,
 );
 
 fn granted(id: &str, now: StoreTime) -> Entry {
@@ -102,7 +102,7 @@ async fn a_window_floor_outlives_the_policy(kind: Kind) {
 }
 
 /// Long after its last token, so that nothing but the clock forbids it.
-async fn what_is_old_enough_is_not_purged_while_the_clock_is_behind(kind: Kind) {
+async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let entry = granted("1", START);
@@ -113,6 +113,21 @@ async fn what_is_old_enough_is_not_purged_while_the_clock_is_behind(kind: Kind) 
     let rules = session.rules().await.unwrap();
     let judged = [(entry.key.hash(), entry.version)];
     assert_eq!(session.purge(&judged, rules).await.unwrap(), 0);
+    let delete = Write::Delete(entry.key.hash(), entry.version);
+    let event = AuditEvent {
+        request_id: "erase".into(),
+        at: START,
+        actor: "tests".into(),
+        action: "DELETE".into(),
+        consumer: "c".into(),
+        key: Some(entry.key.hash()),
+        reason: "tests".into(),
+        before: None,
+        after: None,
+    };
+    let erased = session.change(&delete, &event).await;
+    assert!(!matches!(erased, Ok(Outcome::Done)), "a token of the next entry could be lower: {erased:?}");
+    assert_eq!(at.number("SELECT count(*) FROM @entries").await, 1);
     at.set_clock(START + Span::from_days(100)).await;
     assert_eq!(session.purge(&judged, rules).await.unwrap(), 1);
 }

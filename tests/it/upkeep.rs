@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::store::{POSTGRES_STATEMENTS, SQLITE_STATEMENTS};
+use idempotency_ledger::store::{POSTGRES_STATEMENTS, PurgeWorker, SQLITE_STATEMENTS};
 use sqlx::{Connection as _, Executor as _, Row as _};
 use tonic::transport::Channel;
 
@@ -18,6 +18,7 @@ use crate::harness::{on_both_stores, postgres as pg};
 on_both_stores!(
     what_waits_is_counted,
     what_a_server_forgot_is_told_until_a_day_after_its_end,
+    servers_that_are_gone_leave_no_rows,
     what_went_wrong_is_told_in_our_words,
     audit_events_go_after_their_retention,
 );
@@ -100,6 +101,25 @@ async fn what_a_server_forgot_is_told_until_a_day_after_its_end(kind: Kind) {
     let told = until(&mut server.admin, |told| told.workers.len() == 1).await;
     assert_ne!(told.workers[0].replica, worker.replica);
     server.stop().await;
+}
+
+/// Each start of a server has a row of its own: without an end they would only grow.
+async fn servers_that_are_gone_leave_no_rows(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let start = crate::harness::server::START;
+    for (number, hours, left) in [(1, 0, 1), (2, 1, 2), (3, 23, 3), (4, 25, 3), (5, 26, 3), (6, 100, 1)] {
+        let worker = PurgeWorker {
+            replica: uuid::Uuid::from_u128(number),
+            last_run_at: start + Span::from_secs(hours * HOUR),
+            purged_total: 0,
+            purged_per_second: 0.0,
+            last_error: None,
+            last_error_at: None,
+        };
+        session.report_purge(&worker).await.unwrap();
+        assert_eq!(at.number("SELECT count(*) FROM @ledger.purges").await, left, "after {hours} h");
+    }
 }
 
 async fn what_went_wrong_is_told_in_our_words(kind: Kind) {

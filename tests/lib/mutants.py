@@ -19,12 +19,16 @@ SETTLE = "src/domain/settle.rs"
 BATCH = "src/ledger/batch.rs"
 POSTGRES = "src/store/postgres/statements.rs"
 SQLITE = "src/store/sqlite/statements.rs"
+CONNECT = "src/store/postgres/connect.rs"
+QUERIES = "src/store/postgres/queries.rs"
+QUEUE = "src/ledger/queue.rs"
+GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
 
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
-        (POSTGRES, "WHERE e.key = r.key AND e.token = r.token AND e.state = 2", "WHERE e.key = r.key AND e.state = 2"),
+        (POSTGRES, "  AND e.token = r.token AND e.state = 2", "  AND e.state = 2"),
         (SQLITE, "WHERE key = ?1 AND token = ?2 AND state = 2", "WHERE key = ?1 AND ?2 > 0 AND state = 2"),
         (SETTLE, "if token < entry.token {", "if false {"),
     ]),
@@ -43,7 +47,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
-        ("src/store/postgres/purge.rs", "WHERE e.key = r.key AND e.version = r.version AND greatest(e.version, e.token)", "WHERE e.key = r.key AND greatest(e.version, e.token)"),
+        ("src/store/postgres/purge.rs", "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
         ("src/store/sqlite/purge.rs", "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
@@ -71,7 +75,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "                    unit.unknown += 1;\n", "                    unit.rounds += 1;\n"),
     ]),
     Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
-        (POSTGRES, "WHERE e.key = r.key AND e.version = r.version - 1", "WHERE e.key = r.key AND r.version > 0"),
+        (POSTGRES, "AND e.version = r.version - 1", "AND r.version > 0"),
     ]),
     Mutant("12", "a batch's answers are shifted when a key stands in it twice", LOCKSTEP, [
         ("src/ledger/mod.rs", "        Ok(answers)\n", """\
@@ -121,7 +125,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/batch.rs", "if self.shared.locked.holds(unit.key.hash()) {", "if self.shared.locked.holds(unit.key.hash()) && unit.unknown > 9 {"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
-        (POSTGRES, "FOR NO KEY UPDATE SKIP LOCKED)", "FOR NO KEY UPDATE SKIP LOCKED OFFSET 0) AND false"),
+        (POSTGRES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
     ]),
     Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
         ("src/ledger/locked.rs", "if !ends || rows.waiting.len() >= WAITING_MAX {", "if ends || rows.waiting.len() >= WAITING_MAX {"),
@@ -275,5 +279,100 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
         ("src/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
+    ]),
+    Mutant("S1", "a guessed Complete leaves the entry among those that are not COMPLETED", "guesses::", [
+        (POSTGRES, "attention = NULL, closed_at = c.now", "closed_at = c.now"),
+    ]),
+    Mutant("S2", "the mark follows a clock that runs back", "only_grows::", [
+        (POSTGRES, "greatest(m.clock_mark, c.now + m.token_offset)", "c.now + m.token_offset"),
+        (SQLITE, "max(clock_mark, ?1 + token_offset)", "?1 + token_offset"),
+    ]),
+    Mutant("S3", "a guessed Complete ignores the retention fixed at the claim", "guesses::", [
+        (POSTGRES, "greatest(e.retention, r.retention)", "r.retention"),
+        (SQLITE, "max(retention, ?4)", "?4"),
+    ]),
+    Mutant("S4", "a slow replica lowers a window floor", "only_grows::", [
+        (POSTGRES, "window_floor = greatest(n.window_floor, r.window_floor)", "window_floor = r.window_floor"),
+        (SQLITE, "window_floor = max(window_floor, ?3)", "window_floor = ?3"),
+    ]),
+    Mutant("S5", "a page of a consumer's audit skips events of the same instant", "cursors::", [
+        (POSTGRES, "WHERE consumer = $4 AND (at, request_id) < ($1, $2)", "WHERE consumer = $4 AND at < $1 AND $2::text IS NOT NULL"),
+        (SQLITE, "WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)", "WHERE consumer = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
+    ]),
+    Mutant("S6", "Release outlives Renew under overload", "batches::", [
+        (QUEUE, "Lane::Renew => 7,", "Lane::Renew => 6,"),
+        (QUEUE, "Lane::Release => 6,", "Lane::Release => 7,"),
+    ]),
+    Mutant("S7", "synchronous_commit = local is accepted with standbys", "trust::", [
+        (CONNECT, 'if synchronous_commit == "local" && !standbys.is_empty() {', 'if synchronous_commit == "none" && !standbys.is_empty() {'),
+    ]),
+    Mutant("S9", "SQLite does not wait for the disk", "store::sqlite", [
+        ("src/store/sqlite/connect.rs", "SqliteSynchronous::Full)", "SqliteSynchronous::Normal)"),
+    ]),
+    Mutant("S10", "without a session an unknown outcome is told as unavailable", "faults::", [
+        ("src/ledger/worker.rs", "if unit.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
+        ("src/ledger/worker.rs", "use super::{Shared, lost, store_unavailable};", "use super::{Shared, store_unavailable};"),
+    ]),
+    Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
+        (POSTGRES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),
+    ]),
+    Mutant("S12", "the purge may find its entries by another index than the primary key", GROWTH, [
+        ("src/store/postgres/purge.rs", "WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])", "WHERE e.key = ANY (ARRAY[r.key])"),
+    ]),
+    Mutant("S13", "a load joins from the side of the consumers", GROWTH, [
+        (POSTGRES, "JOIN LATERAL (SELECT c.name FROM ledger.consumers c WHERE c.no = e.consumer OFFSET 0) n ON true", "JOIN ledger.consumers n ON n.no = e.consumer"),
+    ]),
+    Mutant("S14", "the search for open claims reads all of an index", GROWTH, [
+        (QUERIES, "      AND e.created_at <= c.until\n    OFFSET 0)", "      AND e.created_at <= c.until)"),
+    ]),
+    Mutant("S15", "the purge goes on while the clock is behind", "only_grows::", [
+        ("src/store/postgres/purge.rs", "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\n/// An operator's", "  AND $3::bigint IS NOT NULL\";\n\n/// An operator's"),
+        ("src/store/sqlite/purge.rs", "if reading.behind() || rules(", "if rules("),
+    ]),
+    Mutant("S16", "the mark is of the clock alone, without token_offset", "only_grows::", [
+        (POSTGRES, "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
+        (SQLITE, "max(clock_mark, ?1 + token_offset)", "max(clock_mark, ?1)"),
+    ]),
+    Mutant("S17", "a window floor is forgotten with the policy", "only_grows::", [
+        (POSTGRES, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
+        (SQLITE, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
+    ]),
+    Mutant("S18", "a page of an entry's audit skips events of the same instant", "cursors::", [
+        (POSTGRES, "WHERE key = $4 AND (at, request_id) < ($1, $2)", "WHERE key = $4 AND at < $1 AND $2::text IS NOT NULL"),
+        (SQLITE, "WHERE key = ?4 AND (at, request_id) < (?1, ?2)", "WHERE key = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
+    ]),
+    Mutant("S19", "what the purges of servers did that are gone is kept for ever", "upkeep::", [
+        ("src/store/postgres/purge.rs", "DELETE FROM ledger.purges WHERE last_run_at < $7", "DELETE FROM ledger.purges WHERE $7::bigint < 0"),
+        ("src/store/sqlite/purge.rs", "DELETE FROM purges WHERE last_run_at < ?1", "DELETE FROM purges WHERE ?1 < 0"),
+    ]),
+    Mutant("S20", "a claim that is completed meanwhile is marked as open", "only_grows::", [
+        (QUERIES, " AND e.state = 2 AND e.attention IS NULL\";", " AND e.attention IS NULL\";"),
+    ]),
+    Mutant("S21", "a slow replica lowers the mark of open claims", "only_grows::", [
+        (QUERIES, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
+    ]),
+    Mutant("S22", "claims are served before completions", "ledger::queue", [
+        (QUEUE, "for lane in 0..LANES {", "for lane in (0..LANES).rev() {"),
+    ]),
+    Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
+        (POSTGRES, "effect_unknown = false, result = r.result", "result = r.result"),
+        (SQLITE, "effect_unknown = 0, result = ?5", "result = ?5"),
+    ]),
+    Mutant("S24", "a server that is read-only is accepted", "trust::", [
+        (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && serving {'),
+    ]),
+    Mutant("S25", "an operator's Delete goes on while the clock is behind", "only_grows::", [
+        ("src/store/postgres/purge.rs", "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\npub(super) const PURGES_REPORT", "  AND $3::bigint IS NOT NULL\";\n\npub(super) const PURGES_REPORT"),
+        ("src/store/sqlite/mod.rs", "if grows && reading.behind() {", "if grows && reading.behind() && entry_is_new(&write) {"),
+        ("src/store/sqlite/mod.rs", "struct SqliteSession {", "fn entry_is_new(write: &Write) -> bool {\n    matches!(write, Write::Insert(_))\n}\n\nstruct SqliteSession {"),
+    ]),
+    Mutant("S26", "sessions compile their plans", "trust::", [(POSTGRES, "SET jit = off; ", "")]),
+    Mutant("S27", "sessions may merge", "trust::", [(POSTGRES, "SET enable_mergejoin = off; ", "")]),
+    Mutant("S28", "plans are not pinned", "trust::", [(POSTGRES, "SET plan_cache_mode = force_generic_plan; ", "")]),
+    Mutant("S29", "a session may stay in a transaction for ever", "trust::", [
+        (POSTGRES, "SET idle_in_transaction_session_timeout = '10s'; ", ""),
+    ]),
+    Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
+        (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
 ]

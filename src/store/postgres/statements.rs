@@ -65,7 +65,7 @@ pub const ALL: &[&str] = &[
 /// large one start workers for a few rows.
 ///
 /// A pinned plan is kept until the next ANALYZE, so that it must be right for every later size of the table, also
-/// where it was made for a few rows or none. Two rules of the statements see to that:
+/// where it was made for a few rows or none. Two rules of the statements by key see to that:
 ///
 /// - `e.key = ANY (ARRAY[r.key])` in place of `e.key = r.key`. The planner reads all of an index in the order of
 ///   the key where it could merge by an equality. It merges by no `ANY`.
@@ -73,6 +73,8 @@ pub const ALL: &[&str] = &[
 ///   behind other columns, and on a table of one row or none the planner finds them as cheap as the primary key.
 ///   This makes those that begin with other columns cost more, and the primary key not. It names the same
 ///   relation as the comparison of the key, so that it is never of use alone.
+///
+/// Keys are looked up one by one, from `unnest`: ten look-ups at once seem dearer than all of a small index.
 pub const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
 SET enable_mergejoin = off; SET jit = off; SET max_parallel_workers_per_gather = 0; \
@@ -121,9 +123,11 @@ SELECT c.clock_now, c.token_offset, c.clock_mark, ",
     columns!(),
     "
 FROM clock c
-LEFT JOIN (ledger.entries e ",
+LEFT JOIN (unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
+           JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place])
+           ",
     names!(),
-    ") ON e.key = ANY ($1::uuid[]) AND e.created_at >= ANY (ARRAY[0::bigint])"
+    ") ON true"
 );
 
 pub(super) const INSERT: &str = "\
@@ -201,14 +205,17 @@ WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version]) 
   AND c.now <= r.until
 RETURNING e.key";
 
-/// It changes no row: it only takes the free locks for a moment.
+/// It changes no row: it only takes the free locks for a moment. The version is asked for since no index holds
+/// it: the key alone would be read from all of an index that holds it behind other columns.
 pub(super) const LOCKED: &str = "\
 -- ledger.locked
-SELECT e.key FROM ledger.entries e
-WHERE e.key = ANY ($1::uuid[]) AND e.created_at >= ANY (ARRAY[0::bigint])
-  AND e.key NOT IN (SELECT f.key FROM ledger.entries f
-                    WHERE f.key = ANY ($1::uuid[]) AND f.created_at >= ANY (ARRAY[0::bigint])
-                    FOR NO KEY UPDATE SKIP LOCKED)";
+SELECT e.key, e.version
+FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
+JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place])
+WHERE e.key NOT IN (
+    SELECT f.key FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
+    JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key]) AND f.created_at >= ANY (ARRAY[0 * r.place])
+    FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due

@@ -126,11 +126,12 @@ fn astray(plan: &Value, case: &Case, rows: u64) -> Vec<String> {
         problems.push("reads the whole table".to_owned());
     }
     if index.starts_with("entries_") {
-        let condition = plan["Index Cond"].as_str();
-        if condition.is_none() {
-            problems.push(format!("reads all of {index}"));
-        } else if case.by == By::Key && index != "entries_pkey" {
-            problems.push(format!("looks in {index} for {}", condition.unwrap()));
+        match plan["Index Cond"].as_str() {
+            None => problems.push(format!("reads all of {index}")),
+            Some(condition) if case.by == By::Key && index != "entries_pkey" => {
+                problems.push(format!("looks in {index} for {condition}"));
+            }
+            Some(_) => {}
         }
     }
     for problem in &mut problems {
