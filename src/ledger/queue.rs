@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_ends_something_is_served_before_what_begins_it() {
-        let queue = Queue::new(100);
+        let queue = Queue::new(100, 1 << 20);
         let mut waiting = Vec::new();
         let settles = [
             Settle::Release { delay: Span::ZERO },

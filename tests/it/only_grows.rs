@@ -10,7 +10,7 @@ use sqlx::Executor as _;
 
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
-use crate::harness::server::{Kind, START, TestStore, put_new};
+use crate::harness::server::{Kind, START, TestStore, put_new, replica};
 
 on_both_stores!(
     the_mark_does_not_follow_a_clock_that_runs_back,
@@ -47,12 +47,12 @@ async fn is_behind(session: &mut dyn Session) -> bool {
 
 async fn the_mark_does_not_follow_a_clock_that_runs_back(kind: Kind) {
     let at = TestStore::new(kind).await;
-    at.session().await.beat().await.unwrap();
+    at.session().await.beat(&replica(1)).await.unwrap();
     at.set_clock(START - Span::from_secs(3_600)).await;
     // The replicas that saw the clock before go on beating, and those that start now too.
-    at.session().await.beat().await.unwrap();
+    at.session().await.beat(&replica(1)).await.unwrap();
     let at = at.afresh().await;
-    at.session().await.beat().await.unwrap();
+    at.session().await.beat(&replica(1)).await.unwrap();
     at.set_clock(START - Span::from_secs(1)).await;
     let at = at.afresh().await;
     assert!(is_behind(&mut *at.session().await).await);
@@ -63,7 +63,7 @@ async fn the_mark_does_not_follow_a_clock_that_runs_back(kind: Kind) {
 async fn the_mark_is_of_the_clock_and_its_offset(kind: Kind) {
     let at = TestStore::new(kind).await;
     at.execute("UPDATE @ledger.meta SET token_offset = 3600000000").await;
-    at.session().await.beat().await.unwrap();
+    at.session().await.beat(&replica(1)).await.unwrap();
     assert_eq!(
         at.number("SELECT clock_mark FROM @ledger.meta").await,
         (START + Span::from_secs(3_600)).micros()
@@ -108,7 +108,7 @@ async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
     let entry = granted("1", START);
     put_new(&mut *session, START, std::slice::from_ref(&entry)).await;
     at.set_clock(START + Span::from_days(100)).await;
-    session.beat().await.unwrap();
+    session.beat(&replica(1)).await.unwrap();
     at.set_clock(START + Span::from_days(99)).await;
     let rules = session.rules().await.unwrap();
     let judged = [(entry.key.hash(), entry.version)];

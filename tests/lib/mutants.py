@@ -284,8 +284,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (POSTGRES, "attention = NULL, closed_at = c.now", "closed_at = c.now"),
     ]),
     Mutant("S2", "the mark follows a clock that runs back", "only_grows::", [
-        (POSTGRES, "greatest(m.clock_mark, c.now + m.token_offset)", "c.now + m.token_offset"),
-        (SQLITE, "max(clock_mark, ?1 + token_offset)", "?1 + token_offset"),
+        ("src/store/postgres/replicas.rs", "greatest(m.clock_mark, c.now + m.token_offset)", "c.now + m.token_offset"),
+        ("src/store/sqlite/replicas.rs", "max(clock_mark, ?1 + token_offset)", "?1 + token_offset"),
     ]),
     Mutant("S3", "a guessed Complete ignores the retention fixed at the claim", "guesses::", [
         (POSTGRES, "greatest(e.retention, r.retention)", "r.retention"),
@@ -330,8 +330,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/purge.rs", "if reading.behind() || rules(", "if rules("),
     ]),
     Mutant("S16", "the mark is of the clock alone, without token_offset", "only_grows::", [
-        (POSTGRES, "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
-        (SQLITE, "max(clock_mark, ?1 + token_offset)", "max(clock_mark, ?1)"),
+        ("src/store/postgres/replicas.rs", "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
+        ("src/store/sqlite/replicas.rs", "max(clock_mark, ?1 + token_offset)", "max(clock_mark, ?1)"),
     ]),
     Mutant("S17", "a window floor is forgotten with the policy", "only_grows::", [
         (POSTGRES, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
