@@ -170,7 +170,9 @@ async fn cut_connections_lose_nothing() {
 async fn all_harms_together_lose_nothing() {
     let faults = Arc::new(Faults::default());
     faults.calm.store(true, Ordering::Relaxed);
-    let mut live = Live::behind(Run::new(SOAK, 60), 16, policies::CONSUMERS, Some(&faults)).await;
+    // The consumers whose policies change have no keys but those of the operators' own probes: with so many calls
+    // of unknown outcome their histories would be too tangled to be judged.
+    let mut live = Live::behind(Run::new(SOAK, 60), 16, STEADY, Some(&faults)).await;
     for number in 0..2 {
         live.clients.push(tokio::spawn(operator::work(Arc::clone(&live.world), number)));
         live.clients.push(tokio::spawn(policies::work(Arc::clone(&live.world), number)));

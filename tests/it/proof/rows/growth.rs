@@ -169,6 +169,7 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         many(4, flag),
         many(4, text),
         many(3, bytes),
+        many(1, "9223372036854775807::bigint"),
     ]
     .join(", ")
     .replace("(SELECT 1)", &next(&row.get::<String, _>(1)));
