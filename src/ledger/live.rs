@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::policies::{DEFAULT, Policies, by_consumer, in_force};
 use super::rt::{Instant, Mutex};
 use crate::domain::{Policy, Span, StoreTime};
-use crate::store::{Remembered, Session, StoreError};
+use crate::store::{Fault, ROWS_MAX, Remembered, Session, StoreError};
 
 /// How long a statement may run after it has read the store's clock. What is written by policies that are
 /// trusted until an instant is committed up to this much later: so they are trusted for that much less than
@@ -18,6 +18,8 @@ const STATEMENT_MAX: Span = Span::from_secs(2);
 const READ_ALL_EVERY: Duration = Duration::from_mins(1);
 /// After batches failed to read the policies they leave it to the heartbeat for so long.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often a start may meet a change of policies before it gives up.
+const ADOPT_ROUNDS_MAX: usize = 16;
 /// How often the log tells of policies that cannot be read, at the most, while they stay as many.
 const ALERT_EVERY: Duration = Duration::from_mins(1);
 /// How much of what is wrong with such a policy the log shows.
@@ -86,9 +88,22 @@ impl InForce {
 /// # Errors
 /// Those of the store.
 pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<InForce, StoreError> {
+    for _ in 0..ADOPT_ROUNDS_MAX {
+        if let Some(adopted) = try_to_adopt(file, session).await? {
+            return Ok(adopted);
+        }
+    }
+    Err(StoreError::NotApplied(Fault::Conflict("too many operators change policies at once".into())))
+}
+
+/// None: somebody changed a policy in between. What is written down then must not be what was read before.
+async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Option<InForce>, StoreError> {
     let as_of = session.load(&[]).await?.reading.now;
     let number = session.rules().await?;
     let (found, remembered) = InForce::read_all(file, None, session, as_of, number).await?;
+    if session.rules().await? != number {
+        return Ok(None);
+    }
     let policies = &found.policies;
     let before = by_consumer(&remembered);
     // A reading from after the others: what another replica purged until then it purged by its own rules.
@@ -101,18 +116,22 @@ pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<InForce
         .chain([(DEFAULT, true, usual)])
     {
         let next = in_force(&before, name, own, policy.retention, now);
-        if before.get(name) != Some(&&next) {
-            news.push(next);
+        let seen = before.get(name).map_or_else(|| Remembered::nothing(name), |seen| Remembered::clone(seen));
+        if seen != next {
+            news.push((next, seen));
         }
     }
-    news.sort_unstable_by(|one, other| one.consumer.cmp(&other.consumer));
+    news.sort_unstable_by(|one, other| one.0.consumer.cmp(&other.0.consumer));
     if news.is_empty() {
-        return Ok(found);
+        return Ok(Some(found));
     }
-    for part in news.chunks(crate::store::ROWS_MAX) {
-        session.remember(part).await?;
+    let (news, seen): (Vec<Remembered>, Vec<Remembered>) = news.into_iter().unzip();
+    for (news, seen) in news.chunks(ROWS_MAX).zip(seen.chunks(ROWS_MAX)) {
+        if session.remember(news, Some(seen)).await? < news.len() {
+            return Ok(None);
+        }
     }
-    InForce::read(file, Some(&found), session, as_of).await
+    InForce::read(file, Some(&found), session, as_of).await.map(Some)
 }
 
 /// What one batch decides by, from its start to its end: policies, and until when they are trusted. They stay

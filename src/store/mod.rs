@@ -154,6 +154,14 @@ pub struct Remembered {
     pub window_floor: StoreTime,
 }
 
+impl Remembered {
+    /// Of a consumer of which nothing is written down.
+    #[must_use]
+    pub fn nothing(consumer: &str) -> Remembered {
+        Remembered { consumer: consumer.to_owned(), retention: None, window_floor: StoreTime(0) }
+    }
+}
+
 /// What an operator did: written in the transaction of the change itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
@@ -422,7 +430,12 @@ pub trait Session: Send {
     async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError>;
 
     /// Puts retentions in force; a window floor never falls.
-    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError>;
+    /// With `seen`, one for each, only where that still stands there. Says how many changed.
+    async fn remember(
+        &mut self,
+        all: &[Remembered],
+        seen: Option<&[Remembered]>,
+    ) -> Result<usize, StoreError>;
 }
 
 /// The number of a state: that of `EntryState`.

@@ -171,7 +171,7 @@ async fn pages_of_consumers_leave_nothing_out(kind: Kind) {
     }
     // One that has a policy, and no entries.
     let empty = Remembered { consumer: "a0".into(), retention: None, window_floor: START };
-    session.remember(&[empty]).await.unwrap();
+    session.remember(&[empty], None).await.unwrap();
     for limit in PAGES {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {

@@ -17,6 +17,7 @@ on_both_stores!(
     the_mark_is_of_the_clock_and_its_offset,
     a_window_floor_is_lowered_by_nobody,
     a_window_floor_outlives_the_policy,
+    what_was_written_down_meanwhile_stays,
     nothing_is_purged_or_deleted_while_the_clock_is_behind,
 );
 
@@ -80,10 +81,10 @@ fn remembered(retention: Option<Span>, window_floor: StoreTime) -> Remembered {
 async fn a_window_floor_is_lowered_by_nobody(kind: Kind) {
     let at = TestStore::new(kind).await;
     let (mut one, mut other) = (at.session().await, at.session().await);
-    one.remember(&[remembered(Some(Span::from_days(30)), START)]).await.unwrap();
+    one.remember(&[remembered(Some(Span::from_days(30)), START)], None).await.unwrap();
     // It was decided before that, by a replica that is slow: with another retention, or with the same.
     for retention in [Some(Span::from_days(14)), Some(Span::from_days(30)), None] {
-        other.remember(&[remembered(retention, START - Span::from_days(1))]).await.unwrap();
+        other.remember(&[remembered(retention, START - Span::from_days(1))], None).await.unwrap();
         let all = one.remembered().await.unwrap().1;
         let floors: Vec<_> = all.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
         assert_eq!(floors, [("c", START)], "{retention:?}");
@@ -93,12 +94,31 @@ async fn a_window_floor_is_lowered_by_nobody(kind: Kind) {
 async fn a_window_floor_outlives_the_policy(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    session.remember(&[remembered(Some(Span::from_days(30)), START)]).await.unwrap();
-    session.remember(&[remembered(None, START)]).await.unwrap();
+    session.remember(&[remembered(Some(Span::from_days(30)), START)], None).await.unwrap();
+    session.remember(&[remembered(None, START)], None).await.unwrap();
     drop(session);
     let at = at.afresh().await;
     let all = at.session().await.remembered().await.unwrap().1;
     assert_eq!(all, [remembered(None, START)]);
+}
+
+async fn what_was_written_down_meanwhile_stays(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let (nothing, first) = (Remembered::nothing("c"), remembered(Some(Span::from_days(9)), START));
+    let second = remembered(Some(Span::from_days(8)), START);
+    for (seen, next, changed) in [
+        (&nothing, &first, 1),
+        (&nothing, &second, 0),
+        (&remembered(None, START), &second, 0),
+        (&remembered(Some(Span::from_days(9)), StoreTime(0)), &second, 0),
+        (&first, &second, 1),
+    ] {
+        let seen = std::slice::from_ref(seen);
+        assert_eq!(session.remember(std::slice::from_ref(next), Some(seen)).await.unwrap(), changed);
+        let stands = session.remembered().await.unwrap().1;
+        assert_eq!(stands, std::slice::from_ref(if changed == 1 { next } else { &first }));
+    }
 }
 
 /// Long after its last token, so that nothing but the clock forbids it.

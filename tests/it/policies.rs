@@ -28,6 +28,7 @@ on_both_stores!(
     policies_are_listed_by_name,
     by_policies_that_can_not_be_read_nothing_is_granted,
     of_two_readings_the_older_never_wins,
+    a_start_beside_a_change_writes_down_what_is_in_force,
     a_grant_under_way_does_not_outlive_a_hold,
     a_request_id_belongs_to_its_change,
 );
@@ -376,6 +377,28 @@ async fn of_two_readings_the_older_never_wins(kind: Kind) {
     }
     other.stop().await;
     server.stop().await;
+}
+
+/// A server starts, and has read the policies, when an operator changes one.
+async fn a_start_beside_a_change_writes_down_what_is_in_force(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut other = Served::start(Arc::clone(&at.store), Setup::default()).await;
+    let retention = |span| proto::Policy { retention: days(span), ..Default::default() };
+    other.admin.set_policy(set("c", 0, retention(9))).await.unwrap();
+    let floor = START - Span::from_days(7);
+    let plan = Arc::new(Plan::default());
+    let store = FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) };
+    let (has_read, go_on) = plan.slow_reading();
+    let starting = tokio::spawn(Served::start(Arc::new(store), Setup::default()));
+    has_read.await.unwrap();
+    other.admin.set_policy(set("c", 1, retention(8))).await.unwrap();
+    drop(go_on);
+    let started = starting.await.unwrap();
+    let written = at.session().await.remembered().await.unwrap().1;
+    let written = written.into_iter().find(|one| one.consumer == "c").unwrap();
+    assert_eq!((written.retention, written.window_floor), (Some(Span::from_days(8)), floor));
+    started.stop().await;
+    other.stop().await;
 }
 
 /// A statement stands still on its way to the store while another replica puts the consumer on hold: when it goes

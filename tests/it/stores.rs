@@ -336,7 +336,7 @@ async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
             _ => {}
         }
         if added.is_none() {
-            other.remember(std::slice::from_ref(&in_force)).await.unwrap();
+            other.remember(std::slice::from_ref(&in_force), None).await.unwrap();
         }
         let changed = !matches!(step, "a policy that is not the next one" | "nothing");
         assert!(added.is_none_or(|added| (added == Outcome::Done) == changed), "{step}: {added:?}");

@@ -375,4 +375,11 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
         (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
+    Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
+        ("src/ledger/live.rs", "    if session.rules().await? != number {\n        return Ok(None);\n    }\n", ""),
+    ]),
+    Mutant("P20", "a start writes over what was written down meanwhile", "only_grows::", [
+        (POSTGRES, "AND ($6 OR (", "AND ($6 IS NOT NULL OR ("),
+        (SQLITE, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
+    ]),
 ]

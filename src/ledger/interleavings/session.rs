@@ -330,8 +330,8 @@ impl Session for DiskSession {
         Ok((self.clock().await?, Vec::new()))
     }
 
-    async fn remember(&mut self, _: &[Remembered]) -> Result<(), StoreError> {
-        Ok(())
+    async fn remember(&mut self, all: &[Remembered], _: Option<&[Remembered]>) -> Result<usize, StoreError> {
+        Ok(all.len())
     }
 }
 

@@ -181,7 +181,7 @@ impl PgSession {
         if query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
             return Ok(Outcome::Lost);
         }
-        self.remember(std::slice::from_ref(in_force)).await?;
+        self.remember(std::slice::from_ref(in_force), None).await?;
         self.rules_changed().await?;
         Ok(Outcome::Done)
     }

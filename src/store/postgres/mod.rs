@@ -439,15 +439,24 @@ impl Session for PgSession {
         Ok((reading, all))
     }
 
-    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError> {
+    async fn remember(
+        &mut self,
+        all: &[Remembered],
+        seen: Option<&[Remembered]>,
+    ) -> Result<usize, StoreError> {
         self.learn_consumers(all.iter().map(|one| one.consumer.as_str())).await?;
+        let before = seen.unwrap_or(all);
         let query = self
             .query(sql::REMEMBER)
             .bind(column(all, |one| one.consumer.clone()))
             .bind(column(all, |one| one.retention.map(Span::micros)))
-            .bind(column(all, |one| one.window_floor.micros()));
-        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(())
+            .bind(column(all, |one| one.window_floor.micros()))
+            .bind(column(before, |one| one.retention.map(Span::micros)))
+            .bind(column(before, |one| one.window_floor.micros()))
+            .bind(seen.is_none());
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let changed: i64 = row.try_get("changed").map_err(of_sqlx)?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 }
 

@@ -270,13 +270,20 @@ pub(super) const REMEMBER: &str = "\
 WITH changed AS (
     UPDATE ledger.consumers n
     SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
-    FROM (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u(name, retention, window_floor)
+    FROM (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+                   AS u(name, retention, window_floor, seen_retention, seen_floor)
           ORDER BY name) AS r
     WHERE n.name = r.name
+      AND ($6 OR (n.retention IS NOT DISTINCT FROM r.seen_retention AND n.window_floor = r.seen_floor))
       AND (n.retention IS DISTINCT FROM r.retention OR n.window_floor < r.window_floor)
     RETURNING n.no
+), counted AS MATERIALIZED (
+    SELECT count(*) AS changed FROM changed
+), raised AS (
+    UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock())
+    FROM counted c WHERE c.changed > 0
 )
-UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock()) WHERE (SELECT count(*) FROM changed) > 0";
+SELECT changed FROM counted";
 
 /// Writers queue up behind the lock that follows: they must not wait for long.
 pub(super) const OFFSET_WAIT: &str = "\

@@ -131,7 +131,7 @@ pub(super) async fn add_policy(
     if done.rows_affected() == 0 {
         return Ok(Outcome::Lost);
     }
-    remember(connection, &in_force).await?;
+    remember(connection, &in_force, None).await?;
     purge::rules_changed(connection).await?;
     add_event(connection, event).await?;
     Ok(Outcome::Done)

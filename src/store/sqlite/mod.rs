@@ -369,17 +369,22 @@ impl Session for SqliteSession {
         self.file.write(work).await
     }
 
-    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError> {
-        let all = all.to_vec();
-        let work: Work<()> = Box::new(move |connection, _| {
+    async fn remember(
+        &mut self,
+        all: &[Remembered],
+        seen: Option<&[Remembered]>,
+    ) -> Result<usize, StoreError> {
+        let (all, seen) = (all.to_vec(), seen.map(<[Remembered]>::to_vec));
+        let work: Work<usize> = Box::new(move |connection, _| {
             Box::pin(async move {
-                for one in all {
-                    remember(connection, &one).await?;
+                let mut changed = 0;
+                for (place, one) in all.iter().enumerate() {
+                    let seen = seen.as_ref().and_then(|seen| seen.get(place));
+                    changed += usize::from(remember(connection, one, seen).await?);
                 }
-                Ok(())
+                Ok(changed)
             })
         });
-        let _: () = self.file.write(work).await?.1;
-        Ok(())
+        Ok(self.file.write(work).await?.1)
     }
 }

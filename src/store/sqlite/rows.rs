@@ -9,17 +9,26 @@ use crate::domain::Span;
 use crate::store::row::Row;
 use crate::store::{Remembered, StoreError};
 
-pub(super) async fn remember(connection: &mut SqliteConnection, one: &Remembered) -> Result<(), StoreError> {
+/// Where it still stands there as it was seen, if that is asked; says whether it changed.
+pub(super) async fn remember(
+    connection: &mut SqliteConnection,
+    one: &Remembered,
+    seen: Option<&Remembered>,
+) -> Result<bool, StoreError> {
     number(connection, &one.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
     let query = sqlx::query(sql::REMEMBER)
         .bind(one.consumer.clone())
         .bind(one.retention.map(Span::micros))
-        .bind(one.window_floor.micros());
+        .bind(one.window_floor.micros())
+        .bind(seen.unwrap_or(one).retention.map(Span::micros))
+        .bind(seen.unwrap_or(one).window_floor.micros())
+        .bind(seen.is_none());
     let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-    if done.rows_affected() > 0 {
+    let changed = done.rows_affected() > 0;
+    if changed {
         purge::rules_changed(connection).await?;
     }
-    Ok(())
+    Ok(changed)
 }
 
 /// The number of a name, given on its first use.

@@ -141,7 +141,8 @@ SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL 
 pub(super) const REMEMBER: &str = "\
 -- ledger.remember
 UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3)
-WHERE name = ?1 AND (retention IS NOT ?2 OR window_floor < ?3)";
+WHERE name = ?1 AND (?6 OR (retention IS ?4 AND window_floor = ?5))
+  AND (retention IS NOT ?2 OR window_floor < ?3)";
 
 pub(super) const OFFSET_RAISE: &str = "\
 -- ledger.offset_raise

@@ -343,7 +343,11 @@ impl Session for FaultySession {
         self.inner.remembered().await
     }
 
-    async fn remember(&mut self, all: &[Remembered]) -> Result<(), StoreError> {
-        self.inner.remember(all).await
+    async fn remember(
+        &mut self,
+        all: &[Remembered],
+        seen: Option<&[Remembered]>,
+    ) -> Result<usize, StoreError> {
+        self.inner.remember(all, seen).await
     }
 }
