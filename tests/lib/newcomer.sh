@@ -7,7 +7,7 @@ source tests/lib/say.sh
 say "== the quick start =="
 export DEBIAN_FRONTEND=noninteractive
 quietly apt-get -q update
-quietly apt-get -q -y install --no-install-recommends python3-venv
+quietly apt-get -q -y install --no-install-recommends make python3-venv
 say "building: cargo run --release -- serve"
 cargo run --release --locked -- serve &
 server=$!

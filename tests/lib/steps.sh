@@ -20,7 +20,7 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc git python3 venv postgres nats-server jq
+    need cc make git python3 venv postgres nats-server jq
     need_venv
     need_cargo_deny
     cargo --version
