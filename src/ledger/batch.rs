@@ -180,6 +180,10 @@ impl<'a> Batch<'a> {
                             self.decide(&unit, &found, &loaded.reading, position);
                         match (write, &found) {
                             (None, _) => self.deliver(unit, answer),
+                            // It was applied, and its lease is over: to arm it once more is for the caller to ask.
+                            (Some(_), Found::Entry(entry)) if granted_before(&unit, entry) => {
+                                self.deliver(unit, Err(lost()));
+                            }
                             (Some(entry), Found::Entry(_)) => {
                                 let until =
                                     if granting { self.policies.trusted_until } else { StoreTime::MAX };
@@ -469,6 +473,14 @@ impl<'a> Batch<'a> {
             answer => answer,
         };
         self.outcome.again.extend(unit.answer(answer));
+    }
+}
+
+/// A claim of unknown outcome finds that it was granted: one call takes effect once.
+fn granted_before(unit: &Unit, entry: &Entry) -> bool {
+    match &unit.head.command {
+        Command::Claim(claim) => unit.unknown > 0 && entry.is_claim_of(&claim.claimant),
+        Command::Settle(..) => false,
     }
 }
 

@@ -394,7 +394,7 @@ impl Ledger {
 async fn supervised<T: Future<Output = ()>>(what: &'static str, task: impl Fn() -> T) {
     while std::panic::AssertUnwindSafe(task()).catch_unwind().await.is_err() {
         tracing::error!(what, "died of a bug and is started anew");
-        rt::sleep(DIED).await;
+        rt::pause(DIED).await;
     }
 }
 

@@ -16,6 +16,7 @@ mod policies_judged;
 mod policy_costs;
 mod proxy;
 mod replicas;
+#[cfg(feature = "soak")]
 mod soak;
 mod suites;
 mod world;

@@ -9,6 +9,7 @@ use super::client::Client;
 use super::deaths::Deaths;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
+#[cfg(feature = "soak")]
 use super::soak::{self, Soak};
 use super::world::{STEADY, World};
 use super::{audit, harm, judge, operator, pauses, policies, policies_judged};
@@ -31,6 +32,7 @@ struct Live {
     world: Arc<World>,
     clients: Vec<tokio::task::JoinHandle<()>>,
     /// Between each replica and Postgres, where connections go through proxies.
+    #[cfg_attr(not(feature = "soak"), allow(dead_code, reason = "the soak's alone"))]
     switches: Vec<Switch>,
     _folder: tempfile::TempDir,
 }
@@ -166,6 +168,7 @@ async fn cut_connections_lose_nothing() {
     live.end(format!("{} connections cut", faults.cuts.load(Ordering::Relaxed))).await;
 }
 
+#[cfg(feature = "soak")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_harms_together_lose_nothing() {
     let faults = Arc::new(Faults::default());
