@@ -24,6 +24,7 @@ on_both_stores!(
     a_lost_request_is_repeated,
     what_stays_unknown_is_said_and_the_identical_request_finds_out,
     after_an_unknown_outcome_no_answer_says_not_applied,
+    a_grant_whose_answer_came_too_late_is_not_armed_once_more,
     an_unknown_outcome_without_a_session_stays_unknown,
     a_refused_write_is_certainly_not_applied,
     a_conflict_is_tried_again,
@@ -120,6 +121,26 @@ async fn after_an_unknown_outcome_no_answer_says_not_applied(kind: Kind) {
     assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
     let refused = refusal(&server.client.complete(complete("1", slow.token)).await.unwrap_err());
     assert_eq!(refused.reason, "LEASE_LOST");
+    server.stop().await;
+}
+
+/// One call takes effect once: to arm the claim again is for the caller's own repeat.
+async fn a_grant_whose_answer_came_too_late_is_not_armed_once_more(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    plan.next([Inject::LateLostAnswer]);
+    plan.close();
+    plan.let_through();
+    let mut client = server.client.clone();
+    let first = tokio::spawn(async move { client.claim(delivery("1", 1)).await });
+    plan.arrived(2).await;
+    server.advance(Span::from_secs(31)).await;
+    plan.open();
+    let refused = refusal(&first.await.unwrap().unwrap_err());
+    assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    assert!(held.replayed, "its own claim, armed by its own repeat");
+    let closed = server.client.claim(delivery("1", 2)).await.unwrap().into_inner();
+    assert!(matches!(closed.verdict, Some(Verdict::InProgress(_))), "the lease runs anew: {closed:?}");
     server.stop().await;
 }
 

@@ -382,4 +382,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (POSTGRES, "AND ($6 OR (", "AND ($6 IS NOT NULL OR ("),
         (SQLITE, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
     ]),
+    Mutant("P21", "the server arms a claim once more for a caller who may have gone", "faults::", [
+        (BATCH, "unit.unknown > 0 && entry.is_claim_of", "unit.unknown > 9 && entry.is_claim_of"),
+    ]),
 ]

@@ -10,6 +10,7 @@ STEPS=(
     "clippy no lint complains"
     "doc the documentation builds without a broken link"
     "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
+    "soak all harms at once for a minute: every history is linearizable"
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres"
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
@@ -66,6 +67,12 @@ step_test() {
         export LEDGER_TEST_NO_TERMINALS=1
     fi
     cargo test --locked --features crash-points
+}
+
+# Alone: it needs the machine for itself.
+step_soak() {
+    need postgres
+    tests/prove soak --size small
 }
 
 step_interleavings() { cargo test --locked --lib --features shuttle interleavings; }

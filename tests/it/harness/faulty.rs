@@ -19,6 +19,8 @@ use tokio::sync::{Semaphore, oneshot};
 pub(crate) enum Inject {
     /// It is carried out, and its answer is lost.
     LostAnswer,
+    /// It is carried out, comes to the gate a second time, and then its answer is lost.
+    LateLostAnswer,
     /// It is carried out and answered, and the store refuses the read that follows.
     NoReadAfter,
     /// The connection breaks before it is carried out.
@@ -150,6 +152,12 @@ macro_rules! carried_out {
             None => $write.await,
             Some(Inject::LostAnswer) => {
                 $write.await?;
+                Err(lost())
+            }
+            Some(Inject::LateLostAnswer) => {
+                $write.await?;
+                $session.plan.writes.fetch_add(1, Ordering::SeqCst);
+                $session.plan.gate.acquire().await.unwrap().forget();
                 Err(lost())
             }
             Some(Inject::NoReadAfter) => {

@@ -16,7 +16,6 @@ mod policies_judged;
 mod policy_costs;
 mod proxy;
 mod replicas;
-#[cfg(feature = "soak")]
 mod soak;
 mod suites;
 mod world;

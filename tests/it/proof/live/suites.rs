@@ -9,7 +9,6 @@ use super::client::Client;
 use super::deaths::Deaths;
 use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
-#[cfg(feature = "soak")]
 use super::soak::{self, Soak};
 use super::world::{STEADY, World};
 use super::{audit, harm, judge, operator, pauses, policies, policies_judged};
@@ -32,7 +31,6 @@ struct Live {
     world: Arc<World>,
     clients: Vec<tokio::task::JoinHandle<()>>,
     /// Between each replica and Postgres, where connections go through proxies.
-    #[cfg_attr(not(feature = "soak"), allow(dead_code, reason = "the soak's alone"))]
     switches: Vec<Switch>,
     _folder: tempfile::TempDir,
 }
@@ -168,8 +166,8 @@ async fn cut_connections_lose_nothing() {
     live.end(format!("{} connections cut", faults.cuts.load(Ordering::Relaxed))).await;
 }
 
-#[cfg(feature = "soak")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it needs the machine for itself: `tests/run soak`"]
 async fn all_harms_together_lose_nothing() {
     let faults = Arc::new(Faults::default());
     faults.calm.store(true, Ordering::Relaxed);
