@@ -15,8 +15,8 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Around them: [`config`] (every setting, declared once), [`tend`] and [`commands`] (what serves and migrates),
-//! [`cli`] (what operators type; a client like any other), [`telemetry`] (logs).
+//! Around them: [`server`] (the process: its commands, settings and logs) and [`cli`] (what operators type; a
+//! client like any other).
 //!
 //! # What always holds
 //!
@@ -28,14 +28,10 @@
 
 mod chance;
 pub mod cli;
-pub mod commands;
-pub mod config;
 mod crash;
-mod descriptors;
 pub mod domain;
 pub mod ledger;
 mod once_a_second;
 pub mod rpc;
+pub mod server;
 pub mod store;
-pub mod telemetry;
-pub mod tend;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use idempotency_ledger::cli;
-use idempotency_ledger::telemetry::{self, LogFormat};
-use idempotency_ledger::tend::Tend;
+use idempotency_ledger::server::args::Tend;
+use idempotency_ledger::server::telemetry::{self, LogFormat};
 
 /// Gives memory back within seconds after a flood of requests: glibc's allocator kept a third of a calm
 /// server's memory more, whatever its settings.

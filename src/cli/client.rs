@@ -14,8 +14,8 @@ use tonic::{Request, Status};
 use super::problem::{Exit, Problem, chain};
 use super::screen::{Color, Screen};
 use super::text::clean;
-use crate::config::Human;
 use crate::rpc::proto::admin_service_client::AdminServiceClient;
+use crate::server::config::Human;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);

@@ -9,8 +9,8 @@ use super::problem::{Exit, Problem};
 use super::repeat::{self, Known};
 use super::screen::{Screen, Tone};
 use super::text::{quoted, when};
-use crate::config::Human;
 use crate::rpc::proto;
+use crate::server::config::Human;
 
 /// The commands.
 #[derive(Subcommand)]

@@ -272,13 +272,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held + bytes > self.bytes_max;"),
     ]),
     Mutant("E13", "the limit of open files stays as low as it was", "edge::silence", [
-        ("src/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
+        ("src/server/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
     ]),
     Mutant("E14", "an import may take any memory", "edge::memory", [
         ("src/rpc/edge.rs", "    if let Some(rejection) = budget::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
     ]),
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
-        ("src/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
+        ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
     ]),
     Mutant("S1", "a guessed Complete leaves the entry among those that are not COMPLETED", "guesses::", [
         (POSTGRES, "attention = NULL, closed_at = c.now", "closed_at = c.now"),

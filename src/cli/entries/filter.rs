@@ -4,8 +4,8 @@ use clap::Args;
 
 use crate::cli::text::duration;
 use crate::cli::words::{Cause, State};
-use crate::config::Human;
 use crate::rpc::proto;
+use crate::server::config::Human;
 
 /// The filter but for its consumer.
 #[derive(Args, Clone)]

@@ -11,8 +11,8 @@ use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, rough, when};
 use crate::cli::words;
-use crate::config::Human;
 use crate::rpc::proto;
+use crate::server::config::Human;
 
 const PAGE: i32 = 100;
 

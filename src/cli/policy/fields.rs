@@ -5,9 +5,9 @@ use serde::Deserialize;
 
 use crate::cli::text::duration;
 use crate::cli::words::{Fingerprint, OnExpiry};
-use crate::config::Human;
 use crate::domain::{PolicyPatch, Span};
 use crate::rpc::proto;
+use crate::server::config::Human;
 
 /// What is stated; the rest stays as it is.
 #[derive(Args, Clone, Debug, Default, Deserialize)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use crate::commands;
-use crate::config::{Config, Settings};
+use super::commands;
+use super::config::{Config, Settings};
 
 /// What runs and tends a server.
 #[derive(Subcommand)]

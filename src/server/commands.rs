@@ -12,8 +12,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::config::{Config, Database};
-use crate::descriptors;
+use super::config::{Config, Database};
+use super::descriptors;
 use crate::ledger::{Ledger, adopt};
 use crate::rpc;
 use crate::store::{
