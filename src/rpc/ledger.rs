@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use tonic::{Request, Response, Status};
 
-use super::auth;
-use super::convert::{self, Asked};
-use super::errors::{self, During};
-use super::fields::Limits;
-use super::fit;
+use super::edge::auth;
 use super::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
+use super::wire::convert::{self, Asked};
+use super::wire::errors::{self, During};
+use super::wire::fields::Limits;
+use super::wire::fit;
 use crate::crash;
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
 use crate::ledger::Ledger;

@@ -1,24 +1,10 @@
 //! The edge: gRPC. No SQL, no rules.
 
-mod accept;
 mod admin;
-mod auth;
-mod budget;
-mod bulk;
-mod convert;
 mod edge;
-mod entries;
-mod errors;
-mod fields;
-mod fit;
-mod health;
 mod ledger;
-mod operate;
-mod policies;
 pub mod proto;
-mod retention;
-mod summary;
-mod token_offset;
+mod wire;
 
 use std::future::Future;
 use std::time::Duration;
@@ -32,16 +18,16 @@ use tonic::transport::server::TcpConnectInfo;
 use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
-use self::budget::ServerBudget;
-use self::edge::{Edge, EdgeOptions};
-use self::health::HealthState;
+use self::edge::budget::ServerBudget;
+use self::edge::health::HealthState;
+use self::edge::layer::{Edge, EdgeOptions};
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
 use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
 
-pub use fields::Limits;
-pub(crate) use policies::message as policy_message;
+pub(crate) use self::admin::policies::message as policy_message;
+pub use self::wire::fields::Limits;
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +70,8 @@ pub async fn serve(
     let budget = ServerBudget::new(options.server_bytes_max, options.connection_bytes_max);
     let edge = EdgeOptions { deadline_max: options.deadline_max, bytes_max: options.limits.batch_bytes };
     let service_of = move |peer: TcpConnectInfo| Edge::new(routes.clone(), edge, budget.connection(), peer);
-    let server = tokio::spawn(accept::run(listener, options.connections_max, service_of, closing.clone()));
+    let server =
+        tokio::spawn(edge::accept::run(listener, options.connections_max, service_of, closing.clone()));
     tokio::pin!(server);
     tokio::select! {
         () = stop => {}

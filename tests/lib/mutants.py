@@ -155,10 +155,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/postgres/errors.rs", 'Some("RevalidateCachedQuery")', 'Some("")'),
     ]),
     Mutant("A6", "the fields at fault are not bounded together", "answers::", [
-        ("src/rpc/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
+        ("src/rpc/wire/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
     ]),
     Mutant("A7", "errors are not cut where a batch is too large", "answers::", [
-        ("src/rpc/fit.rs", "*text = cut(text, longest);", "*text = cut(text, usize::MAX.max(longest));"),
+        ("src/rpc/wire/fit.rs", "*text = cut(text, longest);", "*text = cut(text, usize::MAX.max(longest));"),
     ]),
     Mutant("A8", "an operator's Resolve and a late Complete are an alarm", "settle_table", [
         (SETTLE, "entry.closed_by == ClosedBy::Complete)", "entry.state == State::Completed)"),
@@ -236,34 +236,34 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
     ]),
     Mutant("E1", "a connection may take for ever to finish its preface", "edge::silence", [
-        ("src/rpc/accept/connection.rs", "const PREFACE_WITHIN: Duration = Duration::from_secs(5);", "const PREFACE_WITHIN: Duration = Duration::from_hours(5);"),
+        ("src/rpc/edge/accept/connection.rs", "const PREFACE_WITHIN: Duration = Duration::from_secs(5);", "const PREFACE_WITHIN: Duration = Duration::from_hours(5);"),
     ]),
     Mutant("E2", "draining waits for connections without a call", "edge::silence", [
-        ("src/rpc/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if open.is_none() && moved.bytes() < before => {"),
+        ("src/rpc/edge/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if open.is_none() && moved.bytes() < before => {"),
     ]),
     Mutant("E3", "draining cuts off calls under way", "edge::silence", [
-        ("src/rpc/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if moved.bytes() == before => {"),
+        ("src/rpc/edge/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if moved.bytes() == before => {"),
     ]),
     Mutant("E4", "a pause makes more resets than a connection may have", "edge::resets", [
-        ("src/rpc/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1_024;"),
+        ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1_024;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
-        ("src/rpc/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 1 << 20;"),
+        ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 1 << 20;"),
     ]),
     Mutant("E6", "a flood of resets is taken", "edge::resets", [
-        ("src/rpc/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1 << 30;"),
+        ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("E7", "requests take no bytes of the budget", "edge::memory", [
-        ("src/rpc/budget/body.rs", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(self.left) }", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(0) }"),
+        ("src/rpc/edge/budget/body.rs", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(self.left) }", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(0) }"),
     ]),
     Mutant("E8", "a request keeps its bytes after its end", "edge::memory", [
-        ("src/rpc/budget/mod.rs", "    fn drop(&mut self) {\n        self.give_back();\n", "    fn drop(&mut self) {\n"),
+        ("src/rpc/edge/budget/mod.rs", "    fn drop(&mut self) {\n        self.give_back();\n", "    fn drop(&mut self) {\n"),
     ]),
     Mutant("E9", "what a compressed request is unpacked does not count", "edge::memory", [
-        ("src/rpc/budget/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
+        ("src/rpc/edge/budget/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
     ]),
     Mutant("E10", "empty items are unfolded by the million", "edge::memory", [
-        ("src/rpc/budget/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
+        ("src/rpc/edge/budget/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
         ("src/ledger/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held > usize::MAX - bytes;"),
@@ -275,7 +275,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/server/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
     ]),
     Mutant("E14", "an import may take any memory", "edge::memory", [
-        ("src/rpc/edge.rs", "    if let Some(rejection) = budget::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
+        ("src/rpc/edge/layer.rs", "    if let Some(rejection) = budget::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
     ]),
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
         ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),

@@ -3,11 +3,11 @@
 use prost::Message as _;
 use uuid::Uuid;
 
-use super::convert;
-use super::fields::{Fields, Limits};
-use super::proto;
 use crate::domain::{KeyHash, Rejection, Span, StoreTime};
 use crate::ledger::{Ages, Ledger};
+use crate::rpc::proto;
+use crate::rpc::wire::convert;
+use crate::rpc::wire::fields::{Fields, Limits};
 use crate::store::{EntryFilter, Listing};
 
 const PAGE_DEFAULT: usize = 100;

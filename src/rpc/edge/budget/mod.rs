@@ -12,9 +12,9 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 pub(super) use self::body::Counted;
-pub(super) use self::codec::{Codec, within};
-use super::errors;
+pub(in crate::rpc) use self::codec::{Codec, within};
 use crate::domain::{Reason, Rejection};
+use crate::rpc::wire::errors;
 
 /// A number of bytes of which parts are in use.
 #[derive(Debug)]
@@ -40,25 +40,25 @@ impl Purse {
 
 /// What the requests of all connections may take.
 #[derive(Clone)]
-pub(super) struct ServerBudget {
+pub(crate) struct ServerBudget {
     server: Arc<Purse>,
     connection_bytes_max: usize,
 }
 
 impl ServerBudget {
-    pub(super) fn new(server_bytes_max: usize, connection_bytes_max: usize) -> ServerBudget {
+    pub(crate) fn new(server_bytes_max: usize, connection_bytes_max: usize) -> ServerBudget {
         ServerBudget { server: Purse::new(server_bytes_max), connection_bytes_max }
     }
 
     /// The budget of one more connection.
-    pub(super) fn connection(&self) -> Budget {
+    pub(crate) fn connection(&self) -> Budget {
         Budget { server: Arc::clone(&self.server), connection: Purse::new(self.connection_bytes_max) }
     }
 }
 
 /// What the requests of one connection may take.
 #[derive(Clone)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     server: Arc<Purse>,
     connection: Arc<Purse>,
 }
@@ -71,7 +71,7 @@ impl Budget {
 }
 
 /// What one call has taken; it goes back when the call ends.
-pub(super) struct Call {
+pub(crate) struct Call {
     budget: Budget,
     taken: AtomicUsize,
 }

@@ -3,12 +3,12 @@
 use prost::Message as _;
 use uuid::Uuid;
 
-use super::convert;
 use super::entries::PAGE_BYTES;
-use super::fields::{Fields, Limits};
-use super::proto;
 use crate::domain::{Action, Change, Key, KeyHash, Rejection, Resolution, StoreTime};
 use crate::ledger::Order;
+use crate::rpc::proto;
+use crate::rpc::wire::convert;
+use crate::rpc::wire::fields::{Fields, Limits};
 use crate::store::{AuditEvent, AuditListing, AuditOf};
 
 const REQUEST_ID_MAX: usize = 128;

@@ -8,15 +8,15 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
-use super::admin::refuse;
-use super::convert;
-use super::edge;
 use super::entries;
-use super::errors::{self, During};
-use super::fields::{Fields, Limits};
-use super::proto;
+use super::refuse;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{Fate, ImportOrder, Ledger, Progress, RedriveOrder, Told};
+use crate::rpc::edge::layer;
+use crate::rpc::proto;
+use crate::rpc::wire::convert;
+use crate::rpc::wire::errors::{self, During};
+use crate::rpc::wire::fields::{Fields, Limits};
 
 const OPERATION_ID_MAX: usize = 64;
 const REASON_MAX: usize = 1_024;
@@ -179,7 +179,7 @@ impl Intake {
         };
         match next {
             Ok(Ok(message)) => Ok(message),
-            Ok(Err(status)) => Err(edge::rejection(&status, self.limits.batch_bytes).unwrap_or_else(|| {
+            Ok(Err(status)) => Err(layer::rejection(&status, self.limits.batch_bytes).unwrap_or_else(|| {
                 Rejection::new(Reason::Cancelled, "the stream broke; whatever was answered is stored")
             })),
             Err(_) => Err(Rejection::new(

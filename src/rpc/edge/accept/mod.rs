@@ -49,7 +49,7 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 /// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
 /// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
 /// `service_of` makes the service of one connection.
-pub(super) async fn run<S>(
+pub(crate) async fn run<S>(
     listener: TcpListener,
     connections_max: usize,
     service_of: impl Fn(TcpConnectInfo) -> S,

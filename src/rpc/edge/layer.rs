@@ -14,8 +14,8 @@ use tonic::{Code, Status};
 use tower::Service;
 
 use super::budget::{self, Budget, Counted};
-use super::errors::{self, During};
 use crate::domain::{Reason, Rejection, Violation};
+use crate::rpc::wire::errors::{self, During};
 
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";
@@ -25,16 +25,16 @@ const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(200);
 
 /// What holds for every call.
 #[derive(Clone, Copy)]
-pub(super) struct EdgeOptions {
+pub(crate) struct EdgeOptions {
     /// The deadline of a call that brings none, and the longest of any.
-    pub(super) deadline_max: Duration,
+    pub(crate) deadline_max: Duration,
     /// The largest request.
-    pub(super) bytes_max: usize,
+    pub(crate) bytes_max: usize,
 }
 
 /// See the module; one for each connection.
 #[derive(Clone)]
-pub(super) struct Edge<S> {
+pub(crate) struct Edge<S> {
     inner: S,
     options: EdgeOptions,
     budget: Budget,
@@ -42,7 +42,7 @@ pub(super) struct Edge<S> {
 }
 
 impl<S> Edge<S> {
-    pub(super) fn new(inner: S, options: EdgeOptions, budget: Budget, peer: TcpConnectInfo) -> Edge<S> {
+    pub(crate) fn new(inner: S, options: EdgeOptions, budget: Budget, peer: TcpConnectInfo) -> Edge<S> {
         Edge { inner, options, budget, peer }
     }
 }
@@ -141,7 +141,7 @@ fn explained(response: Response<Body>, options: EdgeOptions, during: During) -> 
 }
 
 /// What the framework means by an error of its own; none: it is not one of those.
-pub(super) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
+pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
     if let Some(rejection) = budget::refusal(status) {
         return Some(rejection);
     }

@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
 use super::fit::cut;
-use super::proto;
 use crate::domain::{Key, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
+use crate::rpc::proto;
 
 /// The limits of fields and batches; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ const DURATION_MAX_SECS: i64 = 315_576_000_000;
 const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 /// Collects violations; paths start with `prefix`.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     pub(super) limits: &'a Limits,
     prefix: &'a str,
     violations: Vec<Violation>,
@@ -56,16 +56,16 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(limits: &'a Limits, prefix: &'a str) -> Fields<'a> {
+    pub(crate) fn new(limits: &'a Limits, prefix: &'a str) -> Fields<'a> {
         Fields { limits, prefix, violations: Vec::new(), left_out: 0 }
     }
 
-    pub(super) fn wrong(&mut self, field: &str, description: impl Into<String>) {
+    pub(crate) fn wrong(&mut self, field: &str, description: impl Into<String>) {
         self.wrong_as(field, || description.into());
     }
 
     /// The same of lists that may be long: what is only counted is not described.
-    pub(super) fn wrong_as(&mut self, field: &str, description: impl FnOnce() -> String) {
+    pub(crate) fn wrong_as(&mut self, field: &str, description: impl FnOnce() -> String) {
         if self.violations.len() >= VIOLATIONS_MAX {
             self.left_out += 1;
             return;
@@ -75,14 +75,14 @@ impl<'a> Fields<'a> {
     }
 
     /// The value, if nothing was wrong; else all that was.
-    pub(super) fn finish<T>(self, value: impl FnOnce() -> T) -> Result<T, Rejection> {
+    pub(crate) fn finish<T>(self, value: impl FnOnce() -> T) -> Result<T, Rejection> {
         if self.violations.is_empty() {
             return Ok(value());
         }
         Err(Rejection { left_out: self.left_out, ..Rejection::invalid(self.violations) })
     }
 
-    pub(super) fn key(&mut self, key: Option<&proto::EntryKey>) -> Option<Key> {
+    pub(crate) fn key(&mut self, key: Option<&proto::EntryKey>) -> Option<Key> {
         let Some(key) = key else {
             self.wrong("key", "is missing: set consumer, source and id");
             return None;
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A text that names something: not empty, bounded, without control characters.
-    pub(super) fn name(&mut self, field: &str, value: &str, max: usize) {
+    pub(crate) fn name(&mut self, field: &str, value: &str, max: usize) {
         if value.is_empty() {
             self.wrong(field, format!("is empty, must be 1 to {max} bytes"));
         }
@@ -103,14 +103,14 @@ impl<'a> Fields<'a> {
     }
 
     /// A text that may be empty.
-    pub(super) fn text(&mut self, field: &str, value: &str, max: usize) {
+    pub(crate) fn text(&mut self, field: &str, value: &str, max: usize) {
         self.bytes(field, value.as_bytes(), max);
         if value.chars().any(char::is_control) {
             self.wrong(field, "contains a control character; none is allowed");
         }
     }
 
-    pub(super) fn bytes(&mut self, field: &str, value: &[u8], max: usize) {
+    pub(crate) fn bytes(&mut self, field: &str, value: &[u8], max: usize) {
         if value.len() > max {
             self.wrong(field, format!("has {} bytes, must be at most {max} bytes", value.len()));
         }
@@ -162,7 +162,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A duration of zero or more.
-    pub(super) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
+    pub(crate) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
         let malformed = value.nanos.unsigned_abs() > 999_999_999
             || value.seconds.unsigned_abs() > DURATION_MAX_SECS.unsigned_abs()
             || (value.seconds > 0 && value.nanos < 0)
@@ -178,7 +178,7 @@ impl<'a> Fields<'a> {
         Some(Span(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
     }
 
-    pub(super) fn instant(
+    pub(crate) fn instant(
         &mut self,
         field: &str,
         value: Option<&prost_types::Timestamp>,
@@ -195,7 +195,7 @@ impl<'a> Fields<'a> {
     }
 
     /// How many items a page shall hold; 0: the default.
-    pub(super) fn page_size(&mut self, asked: i32, default: usize, max: usize) -> usize {
+    pub(crate) fn page_size(&mut self, asked: i32, default: usize, max: usize) -> usize {
         match usize::try_from(asked) {
             Ok(0) => default,
             Ok(size) if size <= max => size,
@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
     }
 
     /// An error's text: never refused, truncated with a mark.
-    pub(super) fn error(&self, value: &str) -> String {
+    pub(crate) fn error(&self, value: &str) -> String {
         cut(&value.replace('\0', "\u{fffd}"), self.limits.error)
     }
 }

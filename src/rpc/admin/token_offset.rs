@@ -1,10 +1,10 @@
 //! `RaiseTokenOffset`: a message to an order, and the store's clock back.
 
-use super::convert::{duration, shown};
-use super::fields::{Fields, Limits};
-use super::proto;
 use crate::domain::{Rejection, Span, StoreTime};
 use crate::ledger::{OffsetOrder, TokenClock};
+use crate::rpc::proto;
+use crate::rpc::wire::convert::{duration, shown};
+use crate::rpc::wire::fields::{Fields, Limits};
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

@@ -1,10 +1,10 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
-use super::convert;
-use super::fields::{Fields, Limits};
-use super::proto;
 use crate::domain::{Rejection, State};
 use crate::ledger::{Counted, Ledger};
+use crate::rpc::proto;
+use crate::rpc::wire::convert;
+use crate::rpc::wire::fields::{Fields, Limits};
 use crate::store::Summary;
 
 const PAGE_DEFAULT: usize = 20;

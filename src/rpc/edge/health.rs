@@ -19,7 +19,7 @@ const ACCEPTING: &str = "accepting";
 
 /// What the health service answers; cheap to clone.
 #[derive(Clone)]
-pub(super) struct HealthState {
+pub(crate) struct HealthState {
     statuses: watch::Sender<Statuses>,
 }
 
@@ -31,7 +31,7 @@ struct Statuses {
 
 impl HealthState {
     /// The server accepts calls; its store has not been asked yet. The empty name stands for the whole server.
-    pub(super) fn new(services: &[&'static str]) -> HealthState {
+    pub(crate) fn new(services: &[&'static str]) -> HealthState {
         let mut by_service: BTreeMap<_, _> =
             services.iter().map(|name| (*name, ServingStatus::NotServing)).collect();
         by_service.insert("", ServingStatus::NotServing);
@@ -41,13 +41,13 @@ impl HealthState {
     }
 
     /// Whether the server can serve: the empty name and the services.
-    pub(super) fn set_serving(&self, serving: bool) {
+    pub(crate) fn set_serving(&self, serving: bool) {
         let now = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         self.set(now, |name| name != LIVENESS && name != ACCEPTING);
     }
 
     /// The server drains: nothing but its process is left.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.set(ServingStatus::NotServing, |name| name != LIVENESS);
     }
 
@@ -60,7 +60,7 @@ impl HealthState {
     }
 
     /// Ends every Watch stream: an open one would keep the server from closing.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.statuses.send_modify(|statuses| statuses.ended = true);
     }
 }

@@ -5,25 +5,25 @@ use uuid::Uuid;
 
 use super::errors;
 use super::fields::{Fields, Limits};
-use super::proto::{self, claim_response, settlement, settlement_result};
 use crate::chance;
 use crate::domain::{
     Advice, Attempt, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, ParkCause, Rejection,
     Reply, Settle, Span, State, StoreTime, Verdict,
 };
+use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
 use crate::store::Reading;
 
 /// Who calls, as the edge knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    pub(super) principal: String,
-    pub(super) traceparent: String,
+pub(crate) struct Caller {
+    pub(crate) principal: String,
+    pub(crate) traceparent: String,
 }
 
 /// A command, with its key.
-pub(super) type Asked = Result<(Key, Command), Rejection>;
+pub(crate) type Asked = Result<(Key, Command), Rejection>;
 
-pub(super) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Limits, prefix: &str) -> Asked {
+pub(crate) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Limits, prefix: &str) -> Asked {
     let mut fields = Fields::new(limits, prefix);
     let key = fields.key(request.key.as_ref());
     let claim_id = fields.claim_id(&request.claim_id);
@@ -50,7 +50,7 @@ fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-pub(super) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str) -> Asked {
+pub(crate) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str) -> Asked {
     let mut fields = Fields::new(limits, prefix);
     let key = fields.key(request.key.as_ref());
     fields.token(request.token);
@@ -64,7 +64,7 @@ pub(super) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str
     finish(fields, key, Command::Settle(request.token, settle))
 }
 
-pub(super) fn complete(request: &proto::CompleteRequest, limits: &Limits, prefix: &str) -> Asked {
+pub(crate) fn complete(request: &proto::CompleteRequest, limits: &Limits, prefix: &str) -> Asked {
     let mut fields = Fields::new(limits, prefix);
     let key = fields.key(request.key.as_ref());
     fields.token(request.token);
@@ -72,7 +72,7 @@ pub(super) fn complete(request: &proto::CompleteRequest, limits: &Limits, prefix
     finish(fields, key, Command::Settle(request.token, Settle::Complete { result: own(&request.result) }))
 }
 
-pub(super) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) -> Asked {
+pub(crate) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) -> Asked {
     let mut fields = Fields::new(limits, prefix);
     let key = fields.key(request.key.as_ref());
     fields.token(request.token);
@@ -93,7 +93,7 @@ pub(super) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) 
     finish(fields, key, Command::Settle(request.token, settle))
 }
 
-pub(super) fn release(request: &proto::ReleaseRequest, limits: &Limits, prefix: &str) -> Asked {
+pub(crate) fn release(request: &proto::ReleaseRequest, limits: &Limits, prefix: &str) -> Asked {
     let mut fields = Fields::new(limits, prefix);
     let key = fields.key(request.key.as_ref());
     fields.token(request.token);
@@ -101,7 +101,7 @@ pub(super) fn release(request: &proto::ReleaseRequest, limits: &Limits, prefix: 
     finish(fields, key, Command::Settle(request.token, Settle::Release { delay }))
 }
 
-pub(super) fn settle(settlement: &proto::Settlement, limits: &Limits, prefix: &str) -> Asked {
+pub(crate) fn settle(settlement: &proto::Settlement, limits: &Limits, prefix: &str) -> Asked {
     match &settlement.action {
         Some(settlement::Action::Complete(request)) => {
             complete(request, limits, &format!("{prefix}complete."))
@@ -122,7 +122,7 @@ fn finish(fields: Fields<'_>, key: Option<Key>, command: Command) -> Asked {
     fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), command))
 }
 
-pub(super) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
+pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
     let mut response =
         proto::ClaimResponse { advice: advice(verdict.advice()).into(), ..proto::ClaimResponse::default() };
     response.verdict = Some(match verdict {
@@ -199,7 +199,7 @@ pub(super) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
     response
 }
 
-pub(super) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse {
+pub(crate) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse {
     proto::ClaimResponse {
         advice: rejected.advice,
         retry_after: rejected.retry_after,
@@ -208,7 +208,7 @@ pub(super) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse 
 }
 
 /// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
-pub(super) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
+pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
     Ok(match *reply {
         Reply::Renewed { lease, revived } => {
             settlement_result::Outcome::Renew(proto::RenewResponse { lease: Some(duration(lease)), revived })
@@ -248,7 +248,7 @@ pub(super) fn advice(advice: Advice) -> proto::Advice {
     }
 }
 
-pub(super) fn state(state: State) -> proto::EntryState {
+pub(crate) fn state(state: State) -> proto::EntryState {
     match state {
         State::Received => proto::EntryState::Received,
         State::InProgress => proto::EntryState::InProgress,
@@ -260,7 +260,7 @@ pub(super) fn state(state: State) -> proto::EntryState {
 }
 
 /// Why the entry is parked, if it is.
-pub(super) fn cause(state: State) -> proto::ParkCause {
+pub(crate) fn cause(state: State) -> proto::ParkCause {
     match state {
         State::Parked(cause) => park_cause(cause),
         State::Received
@@ -296,17 +296,17 @@ fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
 }
 
 /// To the millisecond: the microseconds of a grant would tell its token.
-pub(super) fn shown(instant: StoreTime) -> prost_types::Timestamp {
+pub(crate) fn shown(instant: StoreTime) -> prost_types::Timestamp {
     timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
 }
 
 /// How long ago; to the millisecond, too.
-pub(super) fn age(now: StoreTime, since: StoreTime) -> prost_types::Duration {
+pub(crate) fn age(now: StoreTime, since: StoreTime) -> prost_types::Duration {
     let age = now - since;
     duration(Span(age.0 - age.0.rem_euclid(1_000)))
 }
 
-pub(super) fn key(key: &Key) -> proto::EntryKey {
+pub(crate) fn key(key: &Key) -> proto::EntryKey {
     proto::EntryKey {
         consumer: key.consumer().to_owned(),
         source: key.source().to_owned(),
@@ -315,7 +315,7 @@ pub(super) fn key(key: &Key) -> proto::EntryKey {
 }
 
 /// An entry as operators see it: without token and `claim_id`.
-pub(super) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
+pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
     let waits = matches!(entry.state, State::Received | State::FailedRetryable);
     let claimant = entry.claimant.unwrap_or(Claimant {
@@ -367,11 +367,11 @@ fn attempt(attempt: Attempt) -> proto::Attempt {
     }
 }
 
-pub(super) fn duration(span: Span) -> prost_types::Duration {
+pub(crate) fn duration(span: Span) -> prost_types::Duration {
     prost_types::Duration { seconds: span.0 / 1_000_000, nanos: sub_micros(span.0 % 1_000_000) }
 }
 
-pub(super) fn timestamp(instant: StoreTime) -> prost_types::Timestamp {
+pub(crate) fn timestamp(instant: StoreTime) -> prost_types::Timestamp {
     prost_types::Timestamp {
         seconds: instant.0.div_euclid(1_000_000),
         nanos: sub_micros(instant.0.rem_euclid(1_000_000)),
@@ -383,6 +383,6 @@ fn sub_micros(micros: i64) -> i32 {
 }
 
 /// What a page token is bound to: a digest of the filter that it belongs to.
-pub(super) fn bound_to(filter: &str) -> String {
+pub(crate) fn bound_to(filter: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, filter.as_bytes()).simple().to_string()
 }

@@ -1,9 +1,9 @@
 //! How the purge keeps up, as operators are told.
 
-use super::convert::{duration, timestamp};
-use super::proto;
 use crate::domain::{Rejection, Span};
 use crate::ledger::Ledger;
+use crate::rpc::proto;
+use crate::rpc::wire::convert::{duration, timestamp};
 use crate::store::PurgeWorker;
 
 /// Counting what is due ends here.

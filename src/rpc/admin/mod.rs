@@ -1,19 +1,20 @@
 //! `AdminService`: what operators see and change.
 
+mod bulk;
+mod changes;
+mod entries;
+pub(super) mod policies;
+mod retention;
+mod summary;
+mod token_offset;
+
 use tonic::{Request, Response, Status};
 
-use super::auth;
-use super::bulk;
-use super::convert;
-use super::entries;
-use super::errors::{self, During};
-use super::fields::{Fields, Limits};
-use super::operate;
-use super::policies;
+use super::edge::auth;
 use super::proto::{self, admin_service_server::AdminService};
-use super::retention;
-use super::summary;
-use super::token_offset;
+use super::wire::convert;
+use super::wire::errors::{self, During};
+use super::wire::fields::{Fields, Limits};
 use crate::domain::Rejection;
 use crate::ledger::{Ledger, Order, PolicyOrder};
 
@@ -116,7 +117,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::RedriveEntryRequest>,
     ) -> Result<Response<proto::RedriveEntryResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
-        let order = operate::redrive(request.get_ref(), &actor, &self.limits);
+        let order = changes::redrive(request.get_ref(), &actor, &self.limits);
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::RedriveEntryResponse { entry, replayed }))
     }
@@ -126,7 +127,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::ParkEntryRequest>,
     ) -> Result<Response<proto::ParkEntryResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
-        let order = operate::park(request.get_ref(), &actor, &self.limits);
+        let order = changes::park(request.get_ref(), &actor, &self.limits);
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::ParkEntryResponse { entry, replayed }))
     }
@@ -136,7 +137,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::ResolveEntryRequest>,
     ) -> Result<Response<proto::ResolveEntryResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
-        let order = operate::resolve(request.get_ref(), &actor, &self.limits);
+        let order = changes::resolve(request.get_ref(), &actor, &self.limits);
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::ResolveEntryResponse { entry, replayed }))
     }
@@ -146,7 +147,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::DeleteEntryRequest>,
     ) -> Result<Response<proto::DeleteEntryResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
-        let order = operate::delete(request.get_ref(), &actor, &self.limits);
+        let order = changes::delete(request.get_ref(), &actor, &self.limits);
         let (_, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::DeleteEntryResponse { replayed }))
     }
@@ -230,7 +231,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListAuditEventsRequest>,
     ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
         let query =
-            operate::audit(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
+            changes::audit(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
         let events = self.ledger.audit(query.listing.clone()).await;
         Ok(Response::new(query.page(events.map_err(|rejection| refuse(&rejection))?)))
     }

@@ -2,13 +2,13 @@
 
 use tonic::metadata::MetadataMap;
 
-use super::convert::Caller;
+use crate::rpc::wire::convert::Caller;
 
 const ANONYMOUS: &str = "anonymous";
 /// A W3C `traceparent` has 55 characters.
 const TRACEPARENT_MAX: usize = 64;
 
-pub(super) fn caller(metadata: &MetadataMap) -> Caller {
+pub(crate) fn caller(metadata: &MetadataMap) -> Caller {
     let traceparent = metadata.get("traceparent").and_then(|value| value.to_str().ok());
     let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).unwrap_or_default();
     Caller { principal: ANONYMOUS.to_owned(), traceparent: traceparent.to_owned() }

@@ -2,11 +2,11 @@
 
 use prost_types::FieldMask;
 
-use super::convert::{duration, timestamp};
-use super::fields::{Fields, Limits};
-use super::proto;
 use crate::domain::{Doubt, FingerprintMode, OnExpiry, Policy, PolicyPatch, Rejection, StoreTime};
 use crate::ledger::{Policies, PolicyOrder};
+use crate::rpc::proto;
+use crate::rpc::wire::convert::{duration, timestamp};
+use crate::rpc::wire::fields::{Fields, Limits};
 use crate::store::PolicyVersion;
 
 /// The paths that a mask may name.

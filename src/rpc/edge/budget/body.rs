@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::Call;
 use crate::domain::Rejection;
-use crate::rpc::errors::{self, During};
+use crate::rpc::wire::errors::{self, During};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

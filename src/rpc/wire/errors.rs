@@ -8,11 +8,11 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt as _};
 
 use super::convert;
 use super::fit::cut;
-use super::proto::{self, ErrorReason};
 use crate::domain::{Reason, Rejection, Span, State, Violation};
+use crate::rpc::proto::{self, ErrorReason};
 
 /// The domain of every `ErrorInfo`.
-pub(super) const DOMAIN: &str = "idempotency.ledger.v1";
+pub(crate) const DOMAIN: &str = "idempotency.ledger.v1";
 
 /// How much is told of a refusal, whatever was in the request: all trailers of an answer together, as they are
 /// sent, stay below 6 KiB. Many clients take no more than 8 KiB, and drop the details of an answer that has more.
@@ -29,12 +29,12 @@ pub(super) const VIOLATIONS_MAX: usize = 32;
 
 /// Whether a refusal answers a claim: `CLAIM_CLOSED` is ABORTED there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum During {
+pub(crate) enum During {
     Claim,
     Other,
 }
 
-pub(super) fn internal(message: &str) -> Rejection {
+pub(crate) fn internal(message: &str) -> Rejection {
     tracing::error!(message, "a bug of the server");
     Rejection::new(Reason::Internal, "a bug of the server; nothing is known to be changed")
 }
@@ -183,7 +183,7 @@ fn sent_bytes(text: &str) -> usize {
     text.bytes().map(|byte| if plain(byte) { 1 } else { 3 }).sum()
 }
 
-pub(super) fn status(rejection: &Rejection, during: During) -> Status {
+pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
     let Told { message, violations, left_out } = told(rejection);
     let mut metadata = HashMap::from([("advice".to_owned(), rejection.advice().word().to_owned())]);
     if let Some(state) = rejection.state {
@@ -210,7 +210,7 @@ fn state_word(state: State) -> &'static str {
     bare(convert::state(state).as_str_name(), "ENTRY_STATE_")
 }
 
-pub(super) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {
+pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {
     let Told { message, violations, .. } = told(rejection);
     let violations = violations.into_iter();
     proto::Rejected {
@@ -227,7 +227,7 @@ pub(super) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
 }
 
 /// Says once, where operators look, what a person should look into.
-pub(super) fn note(rejection: &Rejection, key: &crate::domain::Key) {
+pub(crate) fn note(rejection: &Rejection, key: &crate::domain::Key) {
     if let Some(alert) = rejection.alert {
         let reason = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_");
         tracing::error!(reason, consumer = key.consumer(), key = %key.hash(), "{alert}");

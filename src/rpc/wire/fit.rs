@@ -5,7 +5,9 @@
 use prost::Message;
 use prost::encoding::encoded_len_varint;
 
-use super::proto::{self, claim_response::Verdict, settlement_result::Outcome};
+use crate::rpc::proto;
+use crate::rpc::proto::claim_response::Verdict;
+use crate::rpc::proto::settlement_result::Outcome;
 
 /// What stands at the end of a text that was cut.
 const MARK: &str = "… [truncated]";
@@ -22,7 +24,7 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     format!("{}{MARK}", text.get(..end).unwrap_or_default())
 }
 
-pub(super) fn claims(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
+pub(crate) fn claims(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
     let steps = [leave_result_out, leave_checkpoint_out, leave_violations_out];
     let with = |step: fn(&mut Verdict)| {
         move |response: &mut proto::ClaimResponse| {
@@ -34,7 +36,7 @@ pub(super) fn claims(responses: &mut [proto::ClaimResponse], bytes_max: usize) {
     fit(responses, bytes_max, &steps.map(with), |response| response.verdict.as_mut().and_then(text));
 }
 
-pub(super) fn settlements(results: &mut [proto::SettlementResult], bytes_max: usize) {
+pub(crate) fn settlements(results: &mut [proto::SettlementResult], bytes_max: usize) {
     let refused = |result: &mut proto::SettlementResult| {
         if let Some(Outcome::Rejected(rejected)) = &mut result.outcome {
             rejected.field_violations.clear();

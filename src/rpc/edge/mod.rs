@@ -1,0 +1,8 @@
+//! What every call passes before its own RPC: the connection, the bounds of memory and time, who calls; and the
+//! server's health.
+
+pub(super) mod accept;
+pub(super) mod auth;
+pub(super) mod budget;
+pub(super) mod health;
+pub(super) mod layer;

@@ -1,0 +1,7 @@
+//! Between messages and the core's types: the only place that knows both. Fields, conversions, refusals, and what
+//! of an answer fits.
+
+pub(super) mod convert;
+pub(super) mod errors;
+pub(super) mod fields;
+pub(super) mod fit;
