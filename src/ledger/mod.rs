@@ -1,30 +1,13 @@
 //! The shell: gathers commands into batches, loads their entries, asks the core, commits, and asks
 //! again for the losers of a race. It answers only after the commit.
 
-mod batch;
-mod bulk;
-mod crew;
-mod import;
+mod claims;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
-mod jobs;
-mod live;
-mod locked;
-mod marker;
-mod operator;
+mod operators;
 mod policies;
-mod policy;
-mod probe;
-mod pulse;
-mod queue;
-mod quota;
-mod reader;
-mod rt;
-mod rules;
-mod sweeper;
-mod token_offset;
-mod worker;
-mod worklog;
+mod runtime;
+mod upkeep;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -42,22 +25,22 @@ use crate::store::{
     StoreError, Summary,
 };
 
-pub use bulk::{Progress, RedriveOrder, RedriveOutcome, Told};
-use crew::Crew;
-pub use import::{Fate, Fates, ImportOrder};
-use live::Live;
-pub use live::{InForce, adopt};
-use locked::Locked;
-pub use operator::{Carried, Order};
-pub use policies::Policies;
-pub use policy::PolicyOrder;
-use pulse::Pulse;
-use queue::{Queue, Step, Unit};
-use quota::Quotas;
-pub use reader::{Ages, Counted, Page};
-use rt::{Instant, Mutex};
-pub use sweeper::SweepOptions;
-pub use token_offset::{OffsetOrder, TokenClock};
+use self::claims::admission::Quotas;
+use self::claims::crew::Crew;
+use self::claims::locked::Locked;
+use self::claims::pulse::Pulse;
+use self::claims::queue::{Queue, Step, Unit};
+pub use self::operators::change::{Carried, Order};
+pub use self::operators::import::{Fate, Fates, ImportOrder};
+pub use self::operators::read::{Ages, Counted, Page};
+pub use self::operators::redrive::{Progress, RedriveOrder, RedriveOutcome, Told};
+pub use self::operators::token_offset::{OffsetOrder, TokenClock};
+use self::policies::in_force::Live;
+pub use self::policies::in_force::{InForce, adopt};
+pub use self::policies::set::PolicyOrder;
+pub use self::policies::table::Policies;
+use self::runtime::{Instant, Mutex};
+pub use self::upkeep::purge::SweepOptions;
 
 /// How the ledger works; each has a bound.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +72,8 @@ struct Inner {
     quotas: Quotas,
     registered_only: bool,
     sweep_every: Duration,
-    reader: reader::Reader,
-    operator: operator::Operator,
+    reader: operators::read::Reader,
+    operator: operators::change::Operator,
     healthy: watch::Receiver<bool>,
     /// Imports and bulk redrives that may still begin.
     bulk: Arc<Semaphore>,
@@ -159,23 +142,23 @@ impl Ledger {
             store,
         };
         for number in 0..shared.store.sessions() {
-            rt::spawn(&tasks, worker::supervise(shared.clone(), number, options.batch_max));
+            runtime::spawn(&tasks, claims::worker::supervise(shared.clone(), number, options.batch_max));
         }
         let (report, healthy) = watch::channel(false);
-        rt::spawn(&tasks, probe::run(shared.clone(), report, stop.clone()));
+        runtime::spawn(&tasks, upkeep::probe::run(shared.clone(), report, stop.clone()));
         let (sweeping, ended) = (shared.clone(), stop.clone());
-        let sweep = move || sweeper::run(sweeping.clone(), options.sweep, ended.clone());
-        rt::spawn(&tasks, supervised("the purge", sweep));
+        let sweep = move || upkeep::purge::run(sweeping.clone(), options.sweep, ended.clone());
+        runtime::spawn(&tasks, supervised("the purge", sweep));
         let (store, ended) = (Arc::clone(&shared.store), stop.clone());
-        let mark = move || marker::run(Arc::clone(&store), ended.clone());
-        rt::spawn(&tasks, supervised("the marking of open claims", mark));
-        let reader = reader::Reader::start(
+        let mark = move || upkeep::open_index::run(Arc::clone(&store), ended.clone());
+        runtime::spawn(&tasks, supervised("the marking of open claims", mark));
+        let reader = operators::read::Reader::start(
             Arc::clone(&shared.store),
             Arc::clone(&shared.policies),
             &tasks,
             stop.clone(),
         );
-        let operator = operator::Operator::start(
+        let operator = operators::change::Operator::start(
             Arc::clone(&shared.store),
             Arc::clone(&shared.policies),
             &tasks,
@@ -363,7 +346,7 @@ impl Ledger {
     /// From which wait of the oldest entry on the purge does not keep up.
     #[must_use]
     pub fn purge_behind_after(&self) -> Span {
-        worklog::too_long(self.inner.sweep_every)
+        upkeep::purge_report::too_long(self.inner.sweep_every)
     }
 
     /// Whether the store answers; changes are sent.
@@ -394,7 +377,7 @@ impl Ledger {
 async fn supervised<T: Future<Output = ()>>(what: &'static str, task: impl Fn() -> T) {
     while std::panic::AssertUnwindSafe(task()).catch_unwind().await.is_err() {
         tracing::error!(what, "died of a bug and is started anew");
-        rt::pause(DIED).await;
+        runtime::pause(DIED).await;
     }
 }
 

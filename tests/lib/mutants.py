@@ -16,12 +16,12 @@ class Mutant:
 
 CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
-BATCH = "src/ledger/batch.rs"
+BATCH = "src/ledger/claims/batch.rs"
 POSTGRES = "src/store/postgres/statements.rs"
 SQLITE = "src/store/sqlite/statements.rs"
 CONNECT = "src/store/postgres/connect.rs"
 QUERIES = "src/store/postgres/queries.rs"
-QUEUE = "src/ledger/queue.rs"
+QUEUE = "src/ledger/claims/queue.rs"
 GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
@@ -37,7 +37,7 @@ MUTANTS = [
          "self.claimant.as_ref().is_some_and(|held| held.owner == claimant.owner)"),
     ]),
     Mutant("3", "a cancelled Claim releases its key", "cancel::", [
-        ("src/ledger/queue.rs", "let _gone = self.head.reply.send(answer);", """\
+        ("src/ledger/claims/queue.rs", "let _gone = self.head.reply.send(answer);", """\
 if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { token, .. }))) =
             self.head.reply.send(answer)
         {
@@ -51,7 +51,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/purge.rs", "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
-        ("src/ledger/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
+        ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
         (BATCH, "            let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();\n", """\
@@ -104,12 +104,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "    next.not_before = context.now + delay;\n", "    next.not_before = context.now + delay;\n    next.effect_unknown = false;\n"),
     ]),
     Mutant("16", "a policy is not in force on the replica that was asked", "proof::live::suites::operators", [
-        ("src/ledger/policy.rs", "let now = live.refresh(session).await;",
+        ("src/ledger/policies/set.rs", "let now = live.refresh(session).await;",
          "let now: Result<_, StoreError> = Ok(live.current());"),
     ]),
     Mutant("17", "the other replicas do not look for new policies", "proof::live::suites::operators", [
-        ("src/ledger/probe.rs", "        shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;\n", ""),
-        ("src/ledger/live.rs", "now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for", "now <= StoreTime::MAX"),
+        ("src/ledger/upkeep/probe.rs", "        shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;\n", ""),
+        ("src/ledger/policies/in_force.rs", "now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for", "now <= StoreTime::MAX"),
     ]),
     Mutant("18", "a change that lost its race leaves its audit event", "proof::live::suites::operators", [
         ("src/store/postgres/audit.rs", 'self.plain("ROLLBACK").await?;', 'self.plain("COMMIT").await?;'),
@@ -118,35 +118,35 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
     ]),
     Mutant("C1", "a worker without a session refuses, though another one has a session", "availability::one_lost", [
-        ("src/ledger/worker.rs", "        shared.crew.none_for(HELD_FOR).await;\n", ""),
-        ("src/ledger/worker.rs", "            () = shared.crew.any() => {}\n            units", "            units"),
+        ("src/ledger/claims/worker.rs", "        shared.crew.none_for(HELD_FOR).await;\n", ""),
+        ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            units", "            units"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [
-        ("src/ledger/batch.rs", "if self.shared.locked.holds(unit.key.hash()) {", "if self.shared.locked.holds(unit.key.hash()) && unit.unknown > 9 {"),
+        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(unit.key.hash()) {", "if self.shared.locked.holds(unit.key.hash()) && unit.unknown > 9 {"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
         (POSTGRES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
     ]),
     Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
-        ("src/ledger/locked.rs", "if !ends || rows.waiting.len() >= WAITING_MAX {", "if ends || rows.waiting.len() >= WAITING_MAX {"),
+        ("src/ledger/claims/locked.rs", "if !ends || rows.waiting.len() >= WAITING_MAX {", "if ends || rows.waiting.len() >= WAITING_MAX {"),
     ]),
     Mutant("C5", "sessions are opened however many were left behind", "availability::an_absent", [
         ("src/store/postgres/left_behind.rs", "if left < max {", "if left < max * 100 {"),
     ]),
     Mutant("C6", "a silent session is waited for as long as before", "availability::a_silent", [
-        ("src/ledger/batch.rs", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
+        ("src/ledger/claims/batch.rs", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
     ]),
-    Mutant("C7", "the age of unanswered statements is no matter of health", "ledger::probe", [
-        ("src/ledger/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
+    Mutant("C7", "the age of unanswered statements is no matter of health", "ledger::upkeep::probe", [
+        ("src/ledger/upkeep/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
     ]),
     Mutant("A1", "what fails on an old connection is not tried on a new one", "stale::", [
-        ("src/ledger/jobs.rs", "session_at_fault && began", "session_at_fault && false && began"),
+        ("src/ledger/operators/desk.rs", "session_at_fault && began", "session_at_fault && false && began"),
     ]),
     Mutant("A2", "a refusal after an unknown outcome is told as certain", "stale::", [
-        ("src/ledger/jobs.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
+        ("src/ledger/operators/desk.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
     ]),
     Mutant("A3", "what breaks before anything was sent is unknown", "stale::", [
-        ("src/ledger/jobs.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
+        ("src/ledger/operators/desk.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
     ]),
     Mutant("A4", "a statement that is gone fails for ever", "stale::", [
         ("src/store/postgres/errors.rs", '"26000" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),'),
@@ -164,7 +164,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "entry.closed_by == ClosedBy::Complete)", "entry.state == State::Completed)"),
     ]),
     Mutant("A9", "a request_id of a policy is good for any mask", "policies::", [
-        ("src/ledger/policy.rs", "mask.cloned() == self.mask.clone().map(Value::from)", "mask.cloned() == mask.cloned()"),
+        ("src/ledger/policies/set.rs", "mask.cloned() == self.mask.clone().map(Value::from)", "mask.cloned() == mask.cloned()"),
     ]),
     Mutant("A10", "a failing store writes a line for each batch", "quiet::", [
         ("src/once_a_second.rs", "state.held_back += 1;\n            return None;", "state.held_back += 1;"),
@@ -193,7 +193,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
     ]),
     Mutant("P5", "of two readings of the policies the older one wins", "policies::", [
-        ("src/ledger/live.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
+        ("src/ledger/policies/in_force.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
     ]),
     Mutant("P6", "policies that are too old are not read anew, and not trusted all the same", "policies::", [
         (BATCH, "if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {", "if claims && reading.now > StoreTime::MAX {"),
@@ -202,7 +202,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/domain/policy.rs", "#[serde(default, deny_unknown_fields)]", "#[serde(default)]"),
     ]),
     Mutant("P8", "a policy that can not be read leaves the one below it, without a doubt", "unreadable::", [
-        ("src/ledger/policies.rs", "let policy = Policy { doubt: Doubt::Unreadable, ..Policy::clone(&last) };", "let policy = Policy { doubt: Doubt::None, ..Policy::clone(&last) };"),
+        ("src/ledger/policies/table.rs", "let policy = Policy { doubt: Doubt::Unreadable, ..Policy::clone(&last) };", "let policy = Policy { doubt: Doubt::None, ..Policy::clone(&last) };"),
     ]),
     Mutant("P9", "the purge goes by rules that are in doubt", "unreadable::", [
         ("src/domain/retention.rs", "if policy.doubt != Doubt::None {", "if false && policy.doubt != Doubt::None {"),
@@ -211,13 +211,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "policy.exhausted(entry.attempts) && policy.doubt == Doubt::None", "policy.exhausted(entry.attempts)"),
     ]),
     Mutant("P11", "a policy is written though a replica at work can not read it", "unreadable::", [
-        ("src/ledger/policy.rs", "    if behind.is_empty() {\n", "    if behind.len() < 100 {\n"),
+        ("src/ledger/policies/set.rs", "    if behind.is_empty() {\n", "    if behind.len() < 100 {\n"),
     ]),
     Mutant("P12", "fields at their default are stored", "unreadable::", [
         ("src/domain/stored_policy.rs", "own.retain(|name, value| usual.get(name) != Some(value));", "own.retain(|name, _| usual.contains_key(name));"),
     ]),
     Mutant("P13", "single fields of a policy that can not be read are changed", "unreadable::", [
-        ("src/ledger/policy.rs", "    if base.doubt == Doubt::Unreadable {\n", "    if base.doubt == Doubt::Stale {\n"),
+        ("src/ledger/policies/set.rs", "    if base.doubt == Doubt::Unreadable {\n", "    if base.doubt == Doubt::Stale {\n"),
     ]),
     Mutant("P14", "the heartbeat waits for whoever has locked meta", "proof::live::hold::a_lock", [
         ("src/store/postgres/replicas.rs", "FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED", "FROM ledger.meta m FOR NO KEY UPDATE"),
@@ -227,10 +227,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/audit.rs", "    purge::rules_changed(connection).await?;\n", ""),
     ]),
     Mutant("P16", "all policies are read each second", "proof::live::policy_costs", [
-        ("src/ledger/live.rs", "&& before.number == Some(number)", "&& before.number == Some(number - 1)"),
+        ("src/ledger/policies/in_force.rs", "&& before.number == Some(number)", "&& before.number == Some(number - 1)"),
     ]),
     Mutant("P17", "a change of a policy is not looked for where nothing else is", "policies::", [
-        ("src/ledger/live.rs", "&& before.number == Some(number)", "&& before.number <= Some(number)"),
+        ("src/ledger/policies/in_force.rs", "&& before.number == Some(number)", "&& before.number <= Some(number)"),
     ]),
     Mutant("P18", "the window of a policy that can not be read is trusted", "unreadable::", [
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
@@ -266,10 +266,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/budget/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
-        ("src/ledger/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held > usize::MAX - bytes;"),
+        ("src/ledger/claims/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held > usize::MAX - bytes;"),
     ]),
     Mutant("E12", "claims may fill the queue's bytes to the last", "edge::memory", [
-        ("src/ledger/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held + bytes > self.bytes_max;"),
+        ("src/ledger/claims/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held + bytes > self.bytes_max;"),
     ]),
     Mutant("E13", "the limit of open files stays as low as it was", "edge::silence", [
         ("src/server/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
@@ -310,8 +310,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/connect.rs", "SqliteSynchronous::Full)", "SqliteSynchronous::Normal)"),
     ]),
     Mutant("S10", "without a session an unknown outcome is told as unavailable", "faults::", [
-        ("src/ledger/worker.rs", "if unit.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
-        ("src/ledger/worker.rs", "use super::{Shared, lost, store_unavailable};", "use super::{Shared, store_unavailable};"),
+        ("src/ledger/claims/worker.rs", "if unit.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
+        ("src/ledger/claims/worker.rs", "use crate::ledger::{Shared, lost, store_unavailable};", "use crate::ledger::{Shared, store_unavailable};"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
         (POSTGRES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),
@@ -351,7 +351,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("S21", "a slow replica lowers the mark of open claims", "only_grows::", [
         (QUERIES, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
     ]),
-    Mutant("S22", "claims are served before completions", "ledger::queue", [
+    Mutant("S22", "claims are served before completions", "ledger::claims::queue", [
         (QUEUE, "for lane in 0..LANES {", "for lane in (0..LANES).rev() {"),
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
@@ -376,7 +376,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
-        ("src/ledger/live.rs", "    if session.rules().await? != number {\n        return Ok(None);\n    }\n", ""),
+        ("src/ledger/policies/in_force.rs", "    if session.rules().await? != number {\n        return Ok(None);\n    }\n", ""),
     ]),
     Mutant("P20", "a start writes over what was written down meanwhile", "only_grows::", [
         (POSTGRES, "AND ($6 OR (", "AND ($6 IS NOT NULL OR ("),

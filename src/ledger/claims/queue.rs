@@ -9,20 +9,20 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::rt::{Mutex, MutexGuard, pause};
 use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
+use crate::ledger::runtime::{Mutex, MutexGuard, pause};
 
 /// One command and whom to answer.
-pub(super) struct Step {
-    pub(super) command: Command,
-    pub(super) reply: oneshot::Sender<Answer>,
+pub(crate) struct Step {
+    pub(crate) command: Command,
+    pub(crate) reply: oneshot::Sender<Answer>,
 }
 
 /// Commands of one call for one key, to be carried out one after the other.
-pub(super) struct Unit {
+pub(crate) struct Unit {
     pub(super) key: Key,
     pub(super) head: Step,
-    pub(super) later: VecDeque<Step>,
+    pub(crate) later: VecDeque<Step>,
     /// How often the head lost a race.
     pub(super) rounds: u32,
     /// How often it is unknown whether the head was applied.
@@ -30,7 +30,7 @@ pub(super) struct Unit {
     /// The head's guess was wrong: load first.
     pub(super) look: bool,
     /// Its call consists of this one command: no other answer waits for it.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
     /// Its bytes, once it is in the queue and until its last command is answered.
     held: Option<Held>,
 }
@@ -55,7 +55,7 @@ impl Drop for Held {
 }
 
 impl Unit {
-    pub(super) fn new(key: Key, head: Step) -> Unit {
+    pub(crate) fn new(key: Key, head: Step) -> Unit {
         Unit {
             key,
             head,
@@ -132,7 +132,7 @@ struct Waiting {
 /// How often a queue that was closed is asked whether it is empty.
 const EMPTY_YET: Duration = Duration::from_millis(20);
 
-pub(super) struct Queue {
+pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     ready: Notify,
     closed: CancellationToken,
@@ -143,14 +143,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(commands_max: usize, bytes_max: usize) -> Queue {
+    pub(crate) fn new(commands_max: usize, bytes_max: usize) -> Queue {
         let waiting = Waiting { lanes: Default::default(), commands: 0, closed: false };
         let (ready, closed) = (Notify::new(), CancellationToken::new());
         Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes: Arc::default(), bytes_max }
     }
 
     /// Takes all units, or none.
-    pub(super) fn push(&self, units: Vec<Unit>) -> Result<(), Rejection> {
+    pub(crate) fn push(&self, units: Vec<Unit>) -> Result<(), Rejection> {
         let Some(lane) = units.iter().map(|unit| Lane::of(&unit.head.command)).min() else {
             return Ok(());
         };
@@ -249,7 +249,7 @@ impl Queue {
     }
 
     /// Takes nothing more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.waiting().closed = true;
         self.closed.cancel();
         self.ready.notify_one();

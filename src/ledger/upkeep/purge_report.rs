@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::rt::Instant;
 use crate::domain::{Span, StoreTime};
+use crate::ledger::runtime::Instant;
 use crate::store::{Fault, PurgeWorker, StoreError};
 
 /// Over how long the rate is told.
@@ -19,7 +19,7 @@ const BEHIND_MIN: Duration = Duration::from_mins(10);
 const BEHIND_ROUNDS: u32 = 10;
 
 /// From which wait of the oldest entry on the purge does not keep up.
-pub(super) fn too_long(sweep_every: Duration) -> Span {
+pub(crate) fn too_long(sweep_every: Duration) -> Span {
     Span::from_std(BEHIND_MIN.max(sweep_every.saturating_mul(BEHIND_ROUNDS)))
 }
 

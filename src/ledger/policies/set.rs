@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::jobs::nothing_sent;
-use super::live::Live;
-use super::policies::{Policies, by_consumer, in_force};
+use super::in_force::Live;
+use super::table::{Policies, by_consumer, in_force};
 use crate::crash;
 use crate::domain::{
     Doubt, Policy, PolicyPatch, Reason, Rejection, Span, StoreTime, StoredPolicy, Violation,
 };
+use crate::ledger::operators::desk::nothing_sent;
 use crate::store::{AuditEvent, Fault, Outcome, PolicyVersion, Session, StoreError};
 
 /// How often a change may lose against others before it is refused.
@@ -86,7 +86,7 @@ impl PolicyOrder {
     }
 }
 
-pub(super) async fn set(
+pub(crate) async fn set(
     session: &mut dyn Session,
     live: &Live,
     order: &PolicyOrder,

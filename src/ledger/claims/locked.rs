@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::queue::Unit;
-use super::rt::{Instant, Mutex, MutexGuard, pause};
 use crate::domain::{Command, Key, KeyHash, Reason, Rejection, Settle, Span};
+use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
 /// How often somebody looks whether the rows are free.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -61,7 +61,7 @@ struct Rows {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Locked {
+pub(crate) struct Locked {
     rows: Mutex<Rows>,
     /// Whether there are any: what every batch asks.
     some: AtomicBool,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::operator::{Begin, Order};
-use super::rt::{Instant, sleep, spawn, timeout};
-use super::{Ages, Counted, Ledger};
+use super::change::{Begin, Order};
 use crate::domain::{Action, Change, Context, Entry, Key, Reason, Rejection, State, StoreTime, operate};
+use crate::ledger::runtime::{Instant, sleep, spawn, timeout};
+use crate::ledger::{Ages, Counted, Ledger};
 use crate::store::{EntryFilter, Listing, Reading};
 
 /// How many entries one look brings.
@@ -163,7 +163,7 @@ impl Ledger {
                 Reason::Overloaded,
                 format!(
                     "{} imports and bulk redrives are under way on this server already: try again later",
-                    super::BULK_MAX
+                    crate::ledger::BULK_MAX
                 ),
             )
         })

@@ -4,11 +4,11 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::rt::{Instant, Mutex};
+use crate::ledger::runtime::{Instant, Mutex};
 
 /// The oldest statement since which no session was answered.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Mutex<Option<Instant>>);
+pub(crate) struct Pulse(Mutex<Option<Instant>>);
 
 impl Pulse {
     /// A statement was sent.
@@ -22,12 +22,12 @@ impl Pulse {
     }
 
     /// For how long nobody has been answered, although somebody waits.
-    pub(super) fn unanswered_for(&self) -> Duration {
+    pub(crate) fn unanswered_for(&self) -> Duration {
         let since = *self.since();
         since.map_or(Duration::ZERO, |since| Instant::now().saturating_duration_since(since))
     }
 
-    fn since(&self) -> super::rt::MutexGuard<'_, Option<Instant>> {
+    fn since(&self) -> crate::ledger::runtime::MutexGuard<'_, Option<Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

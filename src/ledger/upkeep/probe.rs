@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
-use super::rt::{Instant, sleep, timeout};
+use crate::ledger::Shared;
+use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::store::{Purpose, Session, StoreError};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ fn healthy(was: bool, beats: Beats, silent: Duration, unanswered: Duration) -> b
     steady && unanswered < UNANSWERED_MAX
 }
 
-pub(super) async fn run(shared: Shared, report: watch::Sender<bool>, stop: CancellationToken) {
+pub(crate) async fn run(shared: Shared, report: watch::Sender<bool>, stop: CancellationToken) {
     // At the start one success is enough.
     let beats = watch::Sender::new(Beats { good: SUCCESSES - 1, answered_at: Instant::now() });
     tokio::select! {

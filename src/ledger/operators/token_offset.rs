@@ -1,8 +1,8 @@
 //! Raising `token_offset`: audited, repeatable, and in force for every statement that begins from then on, on all
 //! replicas, since each reads it beside the clock.
 
-use super::jobs::{Before, Tried, nothing_sent};
-use super::operator::{ROUNDS_MAX, used_before};
+use super::change::{ROUNDS_MAX, used_before};
+use super::desk::{Before, Tried, nothing_sent};
 use crate::crash;
 use crate::domain::{Reason, Rejection, Span, raise_token_offset};
 use crate::store::{AuditEvent, Fault, OffsetRaise, Outcome, Reading, Session, StoreError};

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::rt::{Instant, Mutex};
 use crate::domain::{Policy, Reason, Rejection, Span};
+use crate::ledger::runtime::{Instant, Mutex};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -57,11 +57,11 @@ impl Buckets {
 
 /// The quotas of all consumers that have one.
 #[derive(Debug, Default)]
-pub(super) struct Quotas(Mutex<Buckets>);
+pub(crate) struct Quotas(Mutex<Buckets>);
 
 impl Quotas {
     /// Lets one claim pass, or refuses it.
-    pub(super) fn admit(&self, consumer: &str, policy: &Policy) -> Result<(), Rejection> {
+    pub(crate) fn admit(&self, consumer: &str, policy: &Policy) -> Result<(), Rejection> {
         let Some(per_second) = u32::try_from(policy.claims_per_second).ok().filter(|&quota| quota > 0) else {
             return Ok(());
         };

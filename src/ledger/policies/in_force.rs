@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::policies::{DEFAULT, Policies, by_consumer, in_force};
-use super::rt::{Instant, Mutex};
+use super::table::{DEFAULT, Policies, by_consumer, in_force};
 use crate::domain::{Policy, Span, StoreTime};
+use crate::ledger::runtime::{Instant, Mutex};
 use crate::store::{Fault, ROWS_MAX, Remembered, Session, StoreError};
 
 /// How long a statement may run after it has read the store's clock. What is written by policies that are
@@ -137,10 +137,10 @@ async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Opti
 /// What one batch decides by, from its start to its end: policies, and until when they are trusted. They stay
 /// together: older policies with a newer instant could grant after a hold.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     read: InForce,
     /// Until when, by the store's clock, something may be granted by them.
-    pub(super) trusted_until: StoreTime,
+    pub(crate) trusted_until: StoreTime,
     /// When they were asked for, by the clock of this replica. It only takes trust away, where the store's
     /// clock stands still.
     asked_at: Instant,
@@ -150,24 +150,24 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn policies(&self) -> Arc<Policies> {
+    pub(crate) fn policies(&self) -> Arc<Policies> {
         Arc::clone(&self.read.policies)
     }
 
-    pub(super) fn of(&self, consumer: &str) -> Arc<Policy> {
+    pub(crate) fn of(&self, consumer: &str) -> Arc<Policy> {
         self.read.policies.of(consumer)
     }
 
     /// Whether something may be granted by them when the store's clock stands at `now`. Else nobody knows
     /// whether a consumer has been put on hold since.
-    pub(super) fn trusted(&self, now: StoreTime) -> bool {
+    pub(crate) fn trusted(&self, now: StoreTime) -> bool {
         now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for
     }
 }
 
 /// The policies that this replica goes by, and those of its file, which are below them.
-pub(super) struct Live {
-    pub(super) file: Policies,
+pub(crate) struct Live {
+    pub(crate) file: Policies,
     current: RwLock<Arc<Snapshot>>,
     /// How many readings have begun.
     begun: AtomicU64,
@@ -180,7 +180,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(file: Policies, read: InForce, trusted_for: Duration) -> Live {
+    pub(crate) fn new(file: Policies, read: InForce, trusted_for: Duration) -> Live {
         let first = Snapshot {
             trusted_until: trusted_until(read.as_of, trusted_for),
             asked_at: read.read_at,
@@ -201,13 +201,13 @@ impl Live {
     }
 
     /// Takes over what the store has now, whichever replica it was set by.
-    pub(super) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Snapshot>, StoreError> {
+    pub(crate) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Snapshot>, StoreError> {
         let as_of = session.load(&[]).await?.reading.now;
         self.refresh_as_of(session, as_of).await
     }
 
     /// The same, where an earlier statement has read the store's clock.
-    pub(super) async fn refresh_as_of(
+    pub(crate) async fn refresh_as_of(
         &self,
         session: &mut dyn Session,
         as_of: StoreTime,
@@ -238,7 +238,7 @@ impl Live {
     ///
     /// # Errors
     /// The session broke.
-    pub(super) async fn reread(
+    pub(crate) async fn reread(
         &self,
         session: &mut dyn Session,
         as_of: StoreTime,
@@ -286,19 +286,19 @@ impl Live {
     }
 
     /// The policies of this moment, and until when they are trusted.
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn current(&self) -> Arc<Policies> {
+    pub(crate) fn current(&self) -> Arc<Policies> {
         self.snapshot().policies()
     }
 
-    pub(super) fn of(&self, consumer: &str) -> Arc<Policy> {
+    pub(crate) fn of(&self, consumer: &str) -> Arc<Policy> {
         self.snapshot().of(consumer)
     }
 
-    pub(super) fn registered(&self, consumer: &str) -> bool {
+    pub(crate) fn registered(&self, consumer: &str) -> bool {
         self.snapshot().read.policies.registered(consumer)
     }
 }

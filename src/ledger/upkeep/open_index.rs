@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::jobs::opened;
-use super::rt::{Instant, sleep, timeout};
+use crate::ledger::operators::desk::opened;
+use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::store::{Purpose, Session, Store};
 
 /// How often it looks when it has kept up.
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 5_000;
 const REST_FACTOR: u32 = 3;
 const WITHIN: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(store: Arc<dyn Store>, stop: CancellationToken) {
+pub(crate) async fn run(store: Arc<dyn Store>, stop: CancellationToken) {
     let mut session: Option<Box<dyn Session>> = None;
     let mut rest = Duration::ZERO;
     loop {

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use super::policies::Policies;
+use super::table::Policies;
 use crate::domain::{Policy, Span};
 use crate::store::{Session, StoreError};
 
-pub(super) struct Rules {
+pub(crate) struct Rules {
     /// At which number of [`Session::rules`] they were read.
-    pub(super) number: i64,
+    pub(crate) number: i64,
     policies: Policies,
     /// The retentions that the store has written down: also those of other replicas' configurations.
     written: HashMap<String, Span>,
@@ -18,7 +18,7 @@ pub(super) struct Rules {
 impl Rules {
     /// Reads them. The number comes first: what changes while the rest is read leaves a number that is too
     /// old, by which nothing is purged, never one that is too new.
-    pub(super) async fn read(file: &Policies, session: &mut dyn Session) -> Result<Rules, StoreError> {
+    pub(crate) async fn read(file: &Policies, session: &mut dyn Session) -> Result<Rules, StoreError> {
         let number = session.rules().await?;
         let policies = file.with(&session.policies().await?, None);
         let (_, remembered) = session.remembered().await?;
@@ -28,7 +28,7 @@ impl Rules {
 
     /// The policy of a consumer. During a rollout another replica may answer for longer than this one's
     /// configuration says: the longer retention counts.
-    pub(super) fn of(&self, consumer: &str) -> Policy {
+    pub(crate) fn of(&self, consumer: &str) -> Policy {
         let policy = self.policies.of(consumer);
         let written = self.written.get(consumer).or_else(|| self.written.get(""));
         let retention = written.map_or(policy.retention, |written| policy.retention.max(*written));

@@ -7,11 +7,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::jobs::{Desk, Reply, Tried};
-use super::live::Live;
-use super::rt::spawn;
-use super::{store_unavailable, supervised};
+use super::desk::{Desk, Reply, Tried};
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
+use crate::ledger::policies::in_force::Live;
+use crate::ledger::runtime::spawn;
+use crate::ledger::{store_unavailable, supervised};
 use crate::store::{EntryFilter, Found, Listed, Listing, Purpose, Reading, Session, Store, Summary};
 
 /// How many reads may wait.
@@ -63,12 +63,12 @@ impl Job {
     }
 }
 
-pub(super) struct Reader {
+pub(crate) struct Reader {
     jobs: mpsc::Sender<Job>,
 }
 
 impl Reader {
-    pub(super) fn start(
+    pub(crate) fn start(
         store: Arc<dyn Store>,
         policies: Arc<Live>,
         tasks: &TaskTracker,
@@ -81,19 +81,19 @@ impl Reader {
         Reader { jobs }
     }
 
-    pub(super) async fn get(&self, key: Key) -> Result<(Reading, Entry), Rejection> {
+    pub(crate) async fn get(&self, key: Key) -> Result<(Reading, Entry), Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Get(key, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    pub(super) async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
+    pub(crate) async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::List(Box::new(listing), ages, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    pub(super) async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
+    pub(crate) async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Count(whose, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))

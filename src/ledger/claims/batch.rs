@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::live::Snapshot;
 use super::locked::row_held;
 use super::queue::Unit;
-use super::rt::timeout;
-use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::domain::{
     Answer, Claim, Command, Context, Decision, Doubt, Entry, Key, Policy, Reason, Rejection, Reply, Settle,
     StoreTime, Verdict, decide, guessable, inside_until,
 };
+use crate::ledger::policies::in_force::Snapshot;
+use crate::ledger::runtime::timeout;
+use crate::ledger::{Shared, lost, store_unavailable};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Completion, Fault, Found, Reading, Session, StoreError};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::rt::pause;
+use crate::ledger::runtime::pause;
 
 /// The workers that have a session.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(crate) struct Crew {
     at_work: watch::Sender<usize>,
     /// The store answered somebody: it is worth while to try again.
     answers: Notify,
@@ -56,7 +56,7 @@ impl Crew {
     }
 
     /// Somebody else was answered by the store.
-    pub(super) fn store_answers(&self) {
+    pub(crate) fn store_answers(&self) {
         self.answers.notify_waiters();
     }
 

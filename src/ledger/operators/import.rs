@@ -4,11 +4,11 @@ use std::sync::PoisonError;
 
 use uuid::Uuid;
 
-use super::jobs::{Tried, nothing_sent};
-use super::live::Live;
-use super::rt::Mutex;
+use super::desk::{Tried, nothing_sent};
 use crate::crash;
 use crate::domain::{Arrival, Context, Import, Imported, Key, Reason, Rejection, import};
+use crate::ledger::policies::in_force::Live;
+use crate::ledger::runtime::Mutex;
 use crate::store::{AuditEvent, Fault, Found, Outcome, Reading, Session, StoreError};
 
 /// How often an import may lose against claims before it is refused.

@@ -9,10 +9,10 @@ use futures_util::FutureExt as _;
 use super::batch::{self, Batch, Outcome};
 use super::locked::row_held;
 use super::queue::Unit;
-use super::rt::{sleep, timeout};
-use super::{Shared, lost, store_unavailable};
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
+use crate::ledger::runtime::{sleep, timeout};
+use crate::ledger::{Shared, lost, store_unavailable};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 
@@ -28,7 +28,7 @@ const OPEN_WITHIN: Duration = Duration::from_secs(12);
 
 /// Runs a worker, and starts it anew when it dies. Those who waited for it are answered
 /// `OUTCOME_UNKNOWN`, since their answers are dropped with it.
-pub(super) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
+pub(crate) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
     loop {
         let run = std::panic::AssertUnwindSafe(run(&shared, batch_max)).catch_unwind().await;
         if run.is_ok() {

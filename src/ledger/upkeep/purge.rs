@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
-use super::rt::{Instant, sleep, timeout};
-use super::rules::Rules;
-use super::worklog::{Worklog, words};
+use super::purge_report::{Worklog, words};
 use crate::domain::{Span, Sweep, sweep};
+use crate::ledger::Shared;
+use crate::ledger::policies::purge_view::Rules;
+use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 
@@ -42,7 +42,7 @@ impl Default for SweepOptions {
 const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
+pub(crate) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
     let mut open: Option<Open> = None;
     let mut log = Worklog::new(shared.replica.id, options.every);
     let mut rest = Duration::ZERO;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use super::rt::{Instant, timeout};
-use super::{lost, read_failed, store_unavailable};
 use crate::domain::Rejection;
+use crate::ledger::runtime::{Instant, timeout};
+use crate::ledger::{lost, read_failed, store_unavailable};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
@@ -24,7 +24,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
 pub(super) type Tried<T> = Result<Result<T, Rejection>, StoreError>;
 
 /// The session, opened if there is none.
-pub(super) async fn opened<'s>(
+pub(crate) async fn opened<'s>(
     store: &dyn Store,
     purpose: Purpose,
     session: &'s mut Option<Box<dyn Session>>,
@@ -39,7 +39,7 @@ pub(super) async fn opened<'s>(
 }
 
 /// A read before any write of its job: where its connection broke nothing was applied.
-pub(super) fn nothing_sent(error: StoreError) -> StoreError {
+pub(crate) fn nothing_sent(error: StoreError) -> StoreError {
     match error {
         StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),
         error @ StoreError::NotApplied(_) => error,

@@ -7,19 +7,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::desk::{Before, Desk, Reply, Tried, nothing_sent};
 use super::import::{self, Fates, ImportOrder};
-use super::jobs::{Before, Desk, Reply, Tried, nothing_sent};
-use super::live::Live;
-use super::policies::Policies;
-use super::policy::{self, PolicyOrder};
-use super::rt::spawn;
 use super::token_offset::{self, OffsetOrder, TokenClock};
-use super::{lost, store_unavailable, supervised};
 use crate::crash;
 use crate::domain::{
     Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
     operate,
 };
+use crate::ledger::policies::in_force::Live;
+use crate::ledger::policies::set::{self, PolicyOrder};
+use crate::ledger::policies::table::Policies;
+use crate::ledger::runtime::spawn;
+use crate::ledger::{lost, store_unavailable, supervised};
 use crate::store::{
     AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, PurgeStatus, Purpose, Reading,
     Session, Store, StoreError, Write,
@@ -118,12 +118,12 @@ enum Job {
     Retention(usize, Reply<(Reading, PurgeStatus)>),
 }
 
-pub(super) struct Operator {
+pub(crate) struct Operator {
     jobs: mpsc::Sender<Job>,
 }
 
 impl Operator {
-    pub(super) fn start(
+    pub(crate) fn start(
         store: Arc<dyn Store>,
         policies: Arc<Live>,
         tasks: &TaskTracker,
@@ -136,7 +136,7 @@ impl Operator {
         Operator { jobs }
     }
 
-    pub(super) async fn change(&self, order: Order) -> Result<Carried, Rejection> {
+    pub(crate) async fn change(&self, order: Order) -> Result<Carried, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Change(Box::new(order), reply))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
@@ -148,37 +148,37 @@ impl Operator {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    pub(super) async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
+    pub(crate) async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Import(Box::new(order), reply))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    pub(super) async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
+    pub(crate) async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Audit(listing, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    pub(super) async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
+    pub(crate) async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Policy(Box::new(order), reply))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    pub(super) async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
+    pub(crate) async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Offset(order, reply))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    pub(super) async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
+    pub(crate) async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Policies(reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    pub(super) async fn versions(
+    pub(crate) async fn versions(
         &self,
         consumer: String,
         before: i32,
@@ -189,7 +189,7 @@ impl Operator {
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    pub(super) async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
+    pub(crate) async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
         let (reply, answer) = oneshot::channel();
         self.send(Job::Retention(due_max, reply))?;
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
@@ -252,7 +252,7 @@ async fn carry_out(desk: &mut Desk, policies: &Arc<Live>, job: Job) {
         Job::Policy(order, reply) => {
             desk.change(reply, &(policies, *order), |session, (policies, order), before| {
                 Box::pin(async move {
-                    let set = policy::set(session, policies, order).await?;
+                    let set = set::set(session, policies, order).await?;
                     Ok(set.map(|(now, replayed)| (now, replayed && before == Before::NotSent)))
                 })
             })

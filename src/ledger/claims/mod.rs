@@ -1,0 +1,9 @@
+//! Claims and settlements: calls wait in a queue, workers carry them out in batches, each on a session of its own.
+
+pub(super) mod admission;
+pub(super) mod batch;
+pub(super) mod crew;
+pub(super) mod locked;
+pub(super) mod pulse;
+pub(super) mod queue;
+pub(super) mod worker;

@@ -1,0 +1,6 @@
+//! The policies of consumers: what is in force here, how an operator changes it, and what the purge goes by.
+
+pub(super) mod in_force;
+pub(super) mod purge_view;
+pub(super) mod set;
+pub(super) mod table;
