@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::decide::{Claim, Context, Decision};
+use super::command::Claim;
+use super::context::{Context, Decision};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::{Doubt, FingerprintMode, OnExpiry};
 use super::reason::{Reason, Rejection, Violation};

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::decide::VERSION_STEP;
 use super::{Key, OnExpiry, Policy, Span, StoreTime};
 
 /// How many past attempts an entry remembers.
 pub const HISTORY_MAX: usize = 10;
+/// First versions are multiples of this.
+pub(super) const VERSION_STEP: i64 = 1_000;
 
 /// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

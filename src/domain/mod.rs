@@ -5,6 +5,8 @@
 
 mod advice;
 mod claim;
+mod command;
+mod context;
 mod decide;
 mod entry;
 mod import;
@@ -22,7 +24,9 @@ mod token_offset;
 
 pub use advice::Advice;
 pub(crate) use claim::{guessable, inside_until};
-pub use decide::{Claim, Command, Context, Decision, FailureKind, Settle, decide};
+pub use command::{Claim, Command, FailureKind, Settle};
+pub use context::{Context, Decision};
+pub use decide::decide;
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use import::{Arrival, Import, Imported, import};
 pub use key::{Key, KeyHash};

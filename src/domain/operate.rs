@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::decide::Context;
+use super::context::Context;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::reason::{Reason, Rejection};
 use super::{Key, StoreTime, retention};

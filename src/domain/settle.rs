@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::decide::{Context, Decision, FailureKind, Settle};
+use super::command::{FailureKind, Settle};
+use super::context::{Context, Decision};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::Doubt;
 use super::reason::{Reason, Rejection};

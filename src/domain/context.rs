@@ -1,0 +1,63 @@
+//! What surrounds a decision, and what comes of it.
+
+use super::entry::VERSION_STEP;
+use super::{Answer, Entry, Policy, StoreTime};
+
+/// What surrounds a decision. Nothing else is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The rules of the key's consumer.
+    pub policy: &'a Policy,
+    /// The store's clock.
+    pub now: StoreTime,
+    /// The operator's number that is added to the clock for tokens.
+    pub token_offset: i64,
+    /// The place of the command in its batch.
+    pub position: i64,
+    /// The store's clock runs behind what it showed before: no new token is safe.
+    pub clock_behind: bool,
+}
+
+impl Context<'_> {
+    /// The token of a new grant: it strictly grows per key.
+    pub(super) fn next_token(&self, old: i64) -> i64 {
+        old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
+    }
+
+    /// The version of a new row: clock + offset, to the millisecond, so that it does not tell the token.
+    pub(super) fn first_version(&self) -> i64 {
+        let token_clock = self.token_clock();
+        token_clock - token_clock.rem_euclid(VERSION_STEP)
+    }
+
+    /// Clock + offset.
+    pub(super) fn token_clock(&self) -> i64 {
+        self.now.micros().saturating_add(self.token_offset)
+    }
+}
+
+/// An answer, and the entry as it must stand before the answer may be given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The answer.
+    pub answer: Answer,
+    /// What to write where the version is still the one that was read; none: nothing changes.
+    pub write: Option<Entry>,
+    /// It is a new grant, or a parking in place of one: nothing but the policy that is in force when it is
+    /// written may decide so.
+    pub grants: bool,
+}
+
+impl Decision {
+    pub(super) fn read(answer: Answer) -> Decision {
+        Decision { answer, write: None, grants: false }
+    }
+
+    pub(super) fn write(answer: Answer, entry: Entry) -> Decision {
+        Decision { answer, write: Some(entry), grants: false }
+    }
+
+    pub(super) fn grant(answer: Answer, entry: Entry) -> Decision {
+        Decision { answer, write: Some(entry), grants: true }
+    }
+}
