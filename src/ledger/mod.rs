@@ -6,40 +6,37 @@ mod claims;
 mod interleavings;
 mod operators;
 mod policies;
+mod refusals;
 mod runtime;
+mod shared;
 mod upkeep;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::claims::admission::Quotas;
+use self::claims::queue::{Queue, Step, Unit};
+use self::policies::in_force::Live;
+use self::refusals::lost;
+use self::shared::{Shared, supervised};
 use crate::chance;
-use crate::domain::{Answer, Command, Entry, Key, POLICY_FORMAT, Reason, Rejection, Span, StoreTime};
-use crate::once_a_second::warn_once_a_second;
+use crate::domain::{Answer, Command, Entry, Key, POLICY_FORMAT, Reason, Rejection, Span};
 use crate::store::{
-    AuditEvent, AuditListing, Fault, Listing, PolicyVersion, PurgeStatus, Reading, Replica, Store,
-    StoreError, Summary,
+    AuditEvent, AuditListing, Listing, PolicyVersion, PurgeStatus, Reading, Replica, Store, Summary,
 };
 
-use self::claims::admission::Quotas;
-use self::claims::crew::Crew;
-use self::claims::locked::Locked;
-use self::claims::pulse::Pulse;
-use self::claims::queue::{Queue, Step, Unit};
 pub use self::operators::change::{Carried, Order};
 pub use self::operators::import::{Fate, Fates, ImportOrder};
 pub use self::operators::read::{Ages, Counted, Page};
 pub use self::operators::redrive::{Progress, RedriveOrder, RedriveOutcome, Told};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
-use self::policies::in_force::Live;
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::set::PolicyOrder;
 pub use self::policies::table::Policies;
-use self::runtime::{Instant, Mutex};
 pub use self::upkeep::purge::SweepOptions;
 
 /// How the ledger works; each has a bound.
@@ -85,40 +82,6 @@ struct Inner {
 
 /// How many imports and bulk redrives one server carries out at once.
 pub(super) const BULK_MAX: usize = 4;
-
-/// What every task of the ledger shares.
-#[derive(Clone)]
-struct Shared {
-    store: Arc<dyn Store>,
-    policies: Arc<Live>,
-    queue: Arc<Queue>,
-    clock: Arc<Recent>,
-    crew: Arc<Crew>,
-    locked: Arc<Locked>,
-    pulse: Arc<Pulse>,
-    /// What this replica tells of itself.
-    replica: Replica,
-}
-
-/// A recent reading of the store's clock: good enough to choose a guess, never to decide.
-#[derive(Debug, Default)]
-struct Recent(Mutex<Option<(StoreTime, Instant)>>);
-
-/// How long after its death a task is started anew.
-const DIED: Duration = Duration::from_secs(1);
-/// An older reading is none.
-const RECENT: Duration = Duration::from_mins(1);
-
-impl Recent {
-    fn note(&self, reading: &Reading) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((reading.now, Instant::now()));
-    }
-
-    fn now(&self) -> Option<StoreTime> {
-        let noted = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.filter(|(_, at)| at.elapsed() < RECENT).map(|(now, _)| now)
-    }
-}
 
 impl Ledger {
     /// Starts the workers, the probe, the purge, the reader and the operators' task. `file` are the policies
@@ -370,51 +333,5 @@ impl Ledger {
         self.inner.queue.close();
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
-    }
-}
-
-/// Starts a task anew when it dies: what works in the background is missed by nobody.
-async fn supervised<T: Future<Output = ()>>(what: &'static str, task: impl Fn() -> T) {
-    while std::panic::AssertUnwindSafe(task()).catch_unwind().await.is_err() {
-        tracing::error!(what, "died of a bug and is started anew");
-        runtime::pause(DIED).await;
-    }
-}
-
-/// The task that had the command died, or was ended, before it answered.
-fn lost() -> Rejection {
-    Rejection::new(
-        Reason::OutcomeUnknown,
-        "the server can not say whether the call was carried out: repeat the identical request",
-    )
-}
-
-fn store_unavailable() -> Rejection {
-    Rejection::new(
-        Reason::StoreUnavailable,
-        "the store can not be reached, or refuses writes; nothing was changed: try again later",
-    )
-}
-
-/// A refusal for a read: it changes nothing, so that no outcome is unknown.
-fn read_failed(error: &StoreError) -> Rejection {
-    warn_once_a_second!(%error, "the store failed");
-    match error {
-        StoreError::NotApplied(Fault::Locked(_)) => Rejection::new(
-            Reason::Overloaded,
-            "somebody holds this row in the store, and does not let go; nothing was changed: try again later",
-        ),
-        StoreError::NotApplied(Fault::Permanent(_)) => Rejection::new(
-            Reason::Internal,
-            "the store refuses this for good; nothing was changed: see the log",
-        ),
-        StoreError::NotApplied(
-            Fault::Unavailable(_)
-            | Fault::Conflict(_)
-            | Fault::Stale(_)
-            | Fault::ClockBehind
-            | Fault::Schema(_),
-        )
-        | StoreError::Unknown(_) => store_unavailable(),
     }
 }

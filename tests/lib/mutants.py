@@ -311,7 +311,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("S10", "without a session an unknown outcome is told as unavailable", "faults::", [
         ("src/ledger/claims/worker.rs", "if unit.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
-        ("src/ledger/claims/worker.rs", "use crate::ledger::{Shared, lost, store_unavailable};", "use crate::ledger::{Shared, store_unavailable};"),
+        ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
         (POSTGRES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),

@@ -11,8 +11,9 @@ use crate::domain::{
     StoreTime, Verdict, decide, guessable, inside_until,
 };
 use crate::ledger::policies::in_force::Snapshot;
+use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::timeout;
-use crate::ledger::{Shared, lost, store_unavailable};
+use crate::ledger::shared::Shared;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Completion, Fault, Found, Reading, Session, StoreError};
 

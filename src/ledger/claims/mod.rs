@@ -6,4 +6,5 @@ pub(super) mod crew;
 pub(super) mod locked;
 pub(super) mod pulse;
 pub(super) mod queue;
+pub(super) mod recent;
 pub(super) mod worker;

@@ -11,8 +11,9 @@ use super::locked::row_held;
 use super::queue::Unit;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
+use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::{sleep, timeout};
-use crate::ledger::{Shared, lost, store_unavailable};
+use crate::ledger::shared::Shared;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 

@@ -18,8 +18,9 @@ use crate::domain::{
 use crate::ledger::policies::in_force::Live;
 use crate::ledger::policies::set::{self, PolicyOrder};
 use crate::ledger::policies::table::Policies;
+use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::spawn;
-use crate::ledger::{lost, store_unavailable, supervised};
+use crate::ledger::shared::supervised;
 use crate::store::{
     AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, PurgeStatus, Purpose, Reading,
     Session, Store, StoreError, Write,

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use crate::domain::Rejection;
+use crate::ledger::refusals::{lost, read_failed, store_unavailable};
 use crate::ledger::runtime::{Instant, timeout};
-use crate::ledger::{lost, read_failed, store_unavailable};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 

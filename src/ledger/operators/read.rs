@@ -10,8 +10,9 @@ use tokio_util::task::TaskTracker;
 use super::desk::{Desk, Reply, Tried};
 use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
 use crate::ledger::policies::in_force::Live;
+use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::spawn;
-use crate::ledger::{store_unavailable, supervised};
+use crate::ledger::shared::supervised;
 use crate::store::{EntryFilter, Found, Listed, Listing, Purpose, Reading, Session, Store, Summary};
 
 /// How many reads may wait.
