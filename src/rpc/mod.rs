@@ -26,8 +26,8 @@ use self::proto::admin_service_server::AdminServiceServer;
 use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
 
-pub(crate) use self::admin::policies::message as policy_message;
 pub use self::wire::fields::Limits;
+pub(crate) use self::wire::policy::message as policy_message;
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]

@@ -9,14 +9,13 @@ use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
 use super::entries;
-use super::refuse;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{Fate, ImportOrder, Ledger, Progress, RedriveOrder, Told};
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
-use crate::rpc::wire::convert;
-use crate::rpc::wire::errors::{self, During};
+use crate::rpc::wire::errors::{self, During, refuse};
 use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::words;
 
 const OPERATION_ID_MAX: usize = 64;
 const REASON_MAX: usize = 1_024;
@@ -108,9 +107,9 @@ pub(super) fn told(told: mpsc::Receiver<Told>) -> Answers<proto::RedriveEntriesR
 
 fn progress(progress: Progress) -> proto::RedriveEntriesResponse {
     let outcomes = progress.outcomes.into_iter().map(|outcome| proto::RedriveOutcome {
-        key: Some(convert::key(&outcome.key)),
-        state: convert::state(outcome.state).into(),
-        cause: convert::cause(outcome.state).into(),
+        key: Some(words::key(&outcome.key)),
+        state: words::state(outcome.state).into(),
+        cause: words::cause(outcome.state).into(),
         redriven: outcome.rejected.is_none(),
         rejected: outcome.rejected.map(|rejection| errors::rejected(&rejection, During::Other)),
         effect_doubtful: outcome.effect_doubtful,

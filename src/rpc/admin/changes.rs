@@ -9,6 +9,7 @@ use crate::ledger::Order;
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
 use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::words;
 use crate::store::{AuditEvent, AuditListing, AuditOf};
 
 const REQUEST_ID_MAX: usize = 128;
@@ -199,7 +200,7 @@ impl AuditQuery {
 fn event(event: AuditEvent) -> proto::AuditEvent {
     proto::AuditEvent {
         request_id: event.request_id,
-        at: Some(convert::timestamp(event.at)),
+        at: Some(words::timestamp(event.at)),
         actor: event.actor,
         action: event.action,
         consumer: event.consumer,

@@ -7,6 +7,7 @@ use crate::domain::{KeyHash, Rejection, Span, StoreTime};
 use crate::ledger::{Ages, Ledger};
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
+use crate::rpc::wire::entry;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::store::{EntryFilter, Listing};
 
@@ -135,7 +136,7 @@ impl Query {
                 break;
             }
             let place = (entry.created_at, entry.key.hash());
-            let entry = convert::entry(entry, &listed.reading);
+            let entry = entry::entry(entry, &listed.reading);
             bytes += entry.encoded_len();
             page.entries.push(entry);
             if bytes >= PAGE_BYTES {

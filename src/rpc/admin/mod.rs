@@ -12,9 +12,10 @@ use tonic::{Request, Response, Status};
 
 use super::edge::auth;
 use super::proto::{self, admin_service_server::AdminService};
-use super::wire::convert;
-use super::wire::errors::{self, During};
+use super::wire::entry;
+use super::wire::errors::{self, refuse};
 use super::wire::fields::{Fields, Limits};
+use super::wire::policy;
 use crate::domain::Rejection;
 use crate::ledger::{Ledger, Order, PolicyOrder};
 
@@ -40,7 +41,7 @@ impl AdminService for AdminRpc {
         let (reading, entry) = self.ledger.get(key).await.map_err(|rejection| refuse(&rejection))?;
         let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
-            entry: Some(convert::entry(entry, &reading)),
+            entry: Some(entry::entry(entry, &reading)),
             policy_version_in_force: policies::version_in_force(&self.ledger.policies_here(), &consumer),
         }))
     }
@@ -222,7 +223,7 @@ impl AdminService for AdminRpc {
         let versions = versions.map_err(|rejection| refuse(&rejection))?;
         let last = versions.last().filter(|last| versions.len() == size && last.version > 1);
         let next_page_token = last.map_or(String::new(), |last| last.version.to_string());
-        let versions = versions.into_iter().map(policies::version).collect();
+        let versions = versions.into_iter().map(policy::version).collect();
         Ok(Response::new(proto::ListPolicyVersionsResponse { versions, next_page_token }))
     }
 
@@ -256,11 +257,7 @@ impl AdminRpc {
     ) -> Result<(Option<proto::Entry>, bool), Status> {
         let order = order.map_err(|rejection| refuse(&rejection))?;
         let carried = self.ledger.operate(order).await.map_err(|rejection| refuse(&rejection))?;
-        let entry = carried.entry.map(|entry| convert::entry(entry, &carried.reading));
+        let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))
     }
-}
-
-pub(super) fn refuse(rejection: &Rejection) -> Status {
-    errors::status(rejection, During::Other)
 }

@@ -3,7 +3,7 @@
 use crate::domain::{Rejection, Span};
 use crate::ledger::Ledger;
 use crate::rpc::proto;
-use crate::rpc::wire::convert::{duration, timestamp};
+use crate::rpc::wire::words::{duration, timestamp};
 use crate::store::PurgeWorker;
 
 /// Counting what is due ends here.

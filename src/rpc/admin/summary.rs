@@ -3,8 +3,8 @@
 use crate::domain::{Rejection, State};
 use crate::ledger::{Counted, Ledger};
 use crate::rpc::proto;
-use crate::rpc::wire::convert;
 use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::words;
 use crate::store::Summary;
 
 const PAGE_DEFAULT: usize = 20;
@@ -43,7 +43,7 @@ pub(super) async fn summarize(
         .collect();
     Ok(proto::SummarizeEntriesResponse {
         consumers,
-        as_of: Some(convert::shown(summary.reading.now)),
+        as_of: Some(words::shown(summary.reading.now)),
         next_page_token,
     })
 }
@@ -54,11 +54,11 @@ fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerS
     let mut states: Vec<proto::StateSummary> = counts
         .clone()
         .map(|count| proto::StateSummary {
-            state: convert::state(count.state).into(),
-            cause: convert::cause(count.state).into(),
+            state: words::state(count.state).into(),
+            cause: words::cause(count.state).into(),
             count: count.count,
             estimated: false,
-            oldest_age: Some(convert::age(now, count.oldest)),
+            oldest_age: Some(words::age(now, count.oldest)),
         })
         .collect();
     let completed = summary.completed.iter().find(|(consumer, _)| *consumer == name);
@@ -66,7 +66,7 @@ fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerS
     // None in a sample does not mean none.
     if completed > 0 || summary.estimated {
         states.push(proto::StateSummary {
-            state: convert::state(State::Completed).into(),
+            state: words::state(State::Completed).into(),
             count: completed,
             estimated: summary.estimated,
             ..Default::default()
@@ -77,7 +77,7 @@ fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerS
     proto::ConsumerSummary {
         states,
         expired: expired.map_or(0, |expired| expired.count),
-        longest_expired: expired.map(|expired| convert::age(now, expired.since)),
+        longest_expired: expired.map(|expired| words::age(now, expired.since)),
         near_exhaustion: counts.map(|count| count.near_exhaustion).sum(),
         disabled,
         consumer: name,

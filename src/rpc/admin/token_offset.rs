@@ -3,8 +3,8 @@
 use crate::domain::{Rejection, Span, StoreTime};
 use crate::ledger::{OffsetOrder, TokenClock};
 use crate::rpc::proto;
-use crate::rpc::wire::convert::{duration, shown};
 use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::words::{duration, shown};
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

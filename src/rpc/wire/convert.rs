@@ -5,13 +5,12 @@ use uuid::Uuid;
 
 use super::errors;
 use super::fields::{Fields, Limits};
+use super::words::{advice, duration, park_cause, state, timestamp};
 use crate::chance;
 use crate::domain::{
-    Advice, Attempt, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, ParkCause, Rejection,
-    Reply, Settle, Span, State, StoreTime, Verdict,
+    Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Verdict,
 };
 use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
-use crate::store::Reading;
 
 /// Who calls, as the edge knows it.
 #[derive(Clone, Debug)]
@@ -237,149 +236,6 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
         }
         Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),
     })
-}
-
-pub(super) fn advice(advice: Advice) -> proto::Advice {
-    match advice {
-        Advice::Process => proto::Advice::Process,
-        Advice::Ack => proto::Advice::Ack,
-        Advice::RetryLater => proto::Advice::RetryLater,
-        Advice::DeadLetter => proto::Advice::DeadLetter,
-    }
-}
-
-pub(crate) fn state(state: State) -> proto::EntryState {
-    match state {
-        State::Received => proto::EntryState::Received,
-        State::InProgress => proto::EntryState::InProgress,
-        State::FailedRetryable => proto::EntryState::FailedRetryable,
-        State::Completed => proto::EntryState::Completed,
-        State::FailedTerminal => proto::EntryState::FailedTerminal,
-        State::Parked(_) => proto::EntryState::Parked,
-    }
-}
-
-/// Why the entry is parked, if it is.
-pub(crate) fn cause(state: State) -> proto::ParkCause {
-    match state {
-        State::Parked(cause) => park_cause(cause),
-        State::Received
-        | State::InProgress
-        | State::FailedRetryable
-        | State::Completed
-        | State::FailedTerminal => proto::ParkCause::Unspecified,
-    }
-}
-
-fn park_cause(cause: ParkCause) -> proto::ParkCause {
-    match cause {
-        ParkCause::AttemptsExhausted => proto::ParkCause::AttemptsExhausted,
-        ParkCause::LeaseExpired => proto::ParkCause::LeaseExpired,
-        ParkCause::EffectUnknown => proto::ParkCause::EffectUnknown,
-        ParkCause::Consumer => proto::ParkCause::Consumer,
-        ParkCause::Operator => proto::ParkCause::Operator,
-    }
-}
-
-fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
-    match closed_by {
-        ClosedBy::Open => proto::ClosedBy::Unspecified,
-        ClosedBy::Complete => proto::ClosedBy::Complete,
-        ClosedBy::FailRetryable => proto::ClosedBy::FailRetryable,
-        ClosedBy::FailTerminal => proto::ClosedBy::FailTerminal,
-        ClosedBy::FailPark => proto::ClosedBy::FailPark,
-        ClosedBy::Release => proto::ClosedBy::Release,
-        ClosedBy::Expiry => proto::ClosedBy::Expiry,
-        ClosedBy::OperatorPark => proto::ClosedBy::OperatorPark,
-        ClosedBy::Operator => proto::ClosedBy::Operator,
-    }
-}
-
-/// To the millisecond: the microseconds of a grant would tell its token.
-pub(crate) fn shown(instant: StoreTime) -> prost_types::Timestamp {
-    timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
-}
-
-/// How long ago; to the millisecond, too.
-pub(crate) fn age(now: StoreTime, since: StoreTime) -> prost_types::Duration {
-    let age = now - since;
-    duration(Span(age.0 - age.0.rem_euclid(1_000)))
-}
-
-pub(crate) fn key(key: &Key) -> proto::EntryKey {
-    proto::EntryKey {
-        consumer: key.consumer().to_owned(),
-        source: key.source().to_owned(),
-        id: key.id().to_owned(),
-    }
-}
-
-/// An entry as operators see it: without token and `claim_id`.
-pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
-    let expired = entry.expired(reading.now);
-    let waits = matches!(entry.state, State::Received | State::FailedRetryable);
-    let claimant = entry.claimant.unwrap_or(Claimant {
-        claim_id: Uuid::nil(),
-        principal: String::new(),
-        owner: String::new(),
-    });
-    proto::Entry {
-        key: Some(key(&entry.key)),
-        state: state(entry.state).into(),
-        cause: cause(entry.state).into(),
-        closed_by: closed_by(entry.closed_by).into(),
-        expired,
-        version: entry.version,
-        attempts: entry.attempts,
-        owner: claimant.owner,
-        principal: claimant.principal,
-        granted_at: Some(shown(entry.granted_at)),
-        lease_until: Some(shown(entry.lease_until)),
-        hold_until: Some(shown(entry.hold_until)),
-        not_before: waits.then(|| shown(entry.not_before)),
-        closed_at: entry.closed_at.map(shown),
-        parked_at: entry.parked_at.map(shown),
-        last_error: entry.last_error,
-        effect_started: entry.effect_started,
-        prior_effect_started: entry.prior_effect_started,
-        effect_unknown: entry.effect_unknown,
-        history: entry.history.into_iter().map(attempt).collect(),
-        fingerprint: entry.fingerprint,
-        result_bytes: i32::try_from(entry.result.len()).unwrap_or(i32::MAX),
-        checkpoint_bytes: i32::try_from(entry.checkpoint.len()).unwrap_or(i32::MAX),
-        retain_until: entry.retain_until.map(shown),
-        created_at: Some(shown(entry.created_at)),
-        updated_at: Some(shown(entry.updated_at)),
-        policy_version: entry.policy_version,
-        retention: Some(duration(entry.retention)),
-        traceparent: entry.traceparent,
-    }
-}
-
-fn attempt(attempt: Attempt) -> proto::Attempt {
-    proto::Attempt {
-        attempt: attempt.attempt,
-        started_at: Some(timestamp(attempt.started_at)),
-        ended_at: Some(timestamp(attempt.ended_at)),
-        owner: attempt.owner,
-        outcome: closed_by(attempt.outcome).into(),
-        error: attempt.error,
-    }
-}
-
-pub(crate) fn duration(span: Span) -> prost_types::Duration {
-    prost_types::Duration { seconds: span.0 / 1_000_000, nanos: sub_micros(span.0 % 1_000_000) }
-}
-
-pub(crate) fn timestamp(instant: StoreTime) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: instant.0.div_euclid(1_000_000),
-        nanos: sub_micros(instant.0.rem_euclid(1_000_000)),
-    }
-}
-
-fn sub_micros(micros: i64) -> i32 {
-    i32::try_from(micros).unwrap_or(0) * 1_000
 }
 
 /// What a page token is bound to: a digest of the filter that it belongs to.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt as _};
 
-use super::convert;
 use super::fit::cut;
+use super::words;
 use crate::domain::{Reason, Rejection, Span, State, Violation};
 use crate::rpc::proto::{self, ErrorReason};
 
@@ -207,7 +207,12 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
 }
 
 fn state_word(state: State) -> &'static str {
-    bare(convert::state(state).as_str_name(), "ENTRY_STATE_")
+    bare(words::state(state).as_str_name(), "ENTRY_STATE_")
+}
+
+/// The status of a refusal that answers no claim.
+pub(crate) fn refuse(rejection: &Rejection) -> Status {
+    status(rejection, During::Other)
 }
 
 pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {
@@ -220,9 +225,9 @@ pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
         field_violations: violations
             .map(|one| proto::FieldViolation { field: one.field, description: one.description })
             .collect(),
-        retry_after: retry_after(rejection).map(convert::duration),
-        current_state: rejection.state.map_or(proto::EntryState::Unspecified, convert::state).into(),
-        advice: convert::advice(rejection.advice()).into(),
+        retry_after: retry_after(rejection).map(words::duration),
+        current_state: rejection.state.map_or(proto::EntryState::Unspecified, words::state).into(),
+        advice: words::advice(rejection.advice()).into(),
     }
 }
 

@@ -2,6 +2,9 @@
 //! of an answer fits.
 
 pub(super) mod convert;
+pub(super) mod entry;
 pub(super) mod errors;
 pub(super) mod fields;
 pub(super) mod fit;
+pub(super) mod policy;
+pub(super) mod words;
