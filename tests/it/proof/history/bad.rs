@@ -137,3 +137,23 @@ fn each_seeded_fault_is_caught() {
         assert!(check(events, &InForce::always(RULES)).is_err(), "{name} was not caught");
     }
 }
+
+/// Two dozen calls whose answers were lost, each perhaps granted after the last known holder's lease.
+#[test]
+fn many_unknown_outcomes_are_judged_all_the_same() {
+    let told = |at_ms, attempt| Outcome::Acquired { token: token(at_ms), replayed: false, attempt };
+    let mut events = vec![at(1, 0, 9, claim(1), told(5, 1))];
+    for number in 2..14 {
+        events.push(at(number, 8 * number as i64, 0, claim(number), Unknown));
+        events.push(at(number, 8 * number as i64 + 4, 0, claim(number), Unknown));
+        events.push(at(1, 8 * number as i64 + 6, 0, renew(5, false), Unknown));
+    }
+    let grant = |attempt| at(99, 900_000, 900_010, claim(99), told(900_005, attempt));
+    let history = |attempt| [events.clone(), vec![grant(attempt)]].concat();
+    let in_force = InForce::always(RULES);
+    for possible in [2, 3, 14] {
+        assert_eq!(check(&history(possible), &in_force), Ok(()), "attempt {possible}");
+    }
+    let problem = check(&history(1), &in_force).unwrap_err();
+    assert!(problem.contains("no order explains"), "{problem}");
+}

@@ -74,6 +74,10 @@ impl State {
         due: (0, 0),
     };
 
+    pub(super) fn attempts(&self) -> i32 {
+        self.attempts
+    }
+
     /// Every state in which the key may be once this call has taken effect with this outcome; none:
     /// it can not have happened now. `facts` are all that may have been in force.
     pub(super) fn after(&self, event: &Event, facts: &Facts) -> Vec<State> {

@@ -80,6 +80,16 @@ pub(crate) struct Facts {
     pub(crate) offsets: (i64, i64),
 }
 
+impl Facts {
+    /// Whatever may have been in force there may have been here.
+    pub(crate) fn covers(&self, other: &Facts) -> bool {
+        let (all, (least, greatest)) = (other.rules.iter(), self.offsets);
+        least <= other.offsets.0
+            && other.offsets.1 <= greatest
+            && all.into_iter().all(|rules| self.rules.contains(rules))
+    }
+}
+
 /// The rules over time: the first, and each change in the order of the versions.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::model::State;
-use super::{Event, Facts, InForce, Outcome};
+use super::{Call, Event, Facts, InForce, Outcome};
 
 /// A history longer than this is a mistake of the suite.
 pub(crate) const EVENTS_MAX: usize = 128;
@@ -16,6 +16,7 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
     assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
     let facts: Vec<Facts> = events.iter().map(|event| in_force.during(event)).collect();
     let known = |index: usize| events[index].outcome != Outcome::Unknown;
+    let covered: Vec<u128> = (0..events.len()).map(|index| covered(index, events, &facts)).collect();
     let must: u128 = (0..events.len()).filter(|index| known(*index)).fold(0, |set, index| set | 1 << index);
     let mut visited = HashSet::new();
     let mut stack = vec![(0_u128, State::ABSENT)];
@@ -23,6 +24,9 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
     while let Some((done, state)) = stack.pop() {
         if done & must == must {
             return Ok(());
+        }
+        if too_many_attempts(events, done, &state) {
+            continue;
         }
         if visited.len() > VISITS_MAX {
             return Err("the history is too tangled to be judged".into());
@@ -34,12 +38,18 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
         // Nothing can take effect after the return of a call that has not yet taken effect.
         let rest = || (0..events.len()).filter(|index| done & (1 << index) == 0);
         let limit = rest().filter(|index| known(*index)).map(|index| events[index].returned).min();
-        let mut candidates: Vec<usize> =
-            rest().filter(|index| events[*index].invoked <= limit.unwrap_or(i64::MAX)).collect();
+        let mut candidates: Vec<usize> = rest()
+            .filter(|index| events[*index].invoked <= limit.unwrap_or(i64::MAX))
+            .filter(|index| covered[*index] & !done == 0)
+            .collect();
         // The stack turns it around: known outcomes first, the earliest return before all.
         candidates.sort_by_key(|index| std::cmp::Reverse(events[*index].returned));
         for index in candidates {
             for next in state.after(&events[index], &facts[index]) {
+                // Of a call of unknown outcome that changes nothing nobody needs to know.
+                if next == state && !known(index) {
+                    continue;
+                }
                 let step = (done | 1 << index, next);
                 if visited.insert(step) {
                     stack.push(step);
@@ -58,4 +68,31 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
         must.count_ones(),
         stuck.join("\n  ")
     ))
+}
+
+/// The earlier calls that may do whatever this one may, where its outcome is unknown: the same call, repeated. One
+/// of them takes effect in its place.
+fn covered(index: usize, events: &[Event], facts: &[Facts]) -> u128 {
+    let unknown = |index: usize| events[index].outcome == Outcome::Unknown;
+    let same = |earlier: &usize| {
+        unknown(*earlier)
+            && events[*earlier].call == events[index].call
+            && facts[*earlier].covers(&facts[index])
+    };
+    if unknown(index) { (0..index).filter(same).fold(0, |set, earlier| set | 1 << earlier) } else { 0 }
+}
+
+/// More attempts were used than a later grant tells of, and no release is left that would give one back.
+fn too_many_attempts(events: &[Event], done: u128, state: &State) -> bool {
+    let rest = || (0..events.len()).filter(|index| done & (1 << index) == 0).map(|index| &events[index]);
+    if rest().any(|event| matches!(event.call, Call::Order { .. })) {
+        return false;
+    }
+    let given_back = rest().filter(|event| matches!(event.call, Call::Release { .. })).count();
+    let told = rest().filter_map(|event| match event.outcome {
+        Outcome::Acquired { attempt, .. } if attempt > 0 => Some(attempt),
+        _ => None,
+    });
+    let fewest = told.min().unwrap_or(i32::MAX);
+    state.attempts() - i32::try_from(given_back).unwrap_or(i32::MAX) > fewest
 }
