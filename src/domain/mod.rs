@@ -14,6 +14,7 @@ mod key;
 mod operate;
 mod patch;
 mod policy;
+mod read;
 mod reason;
 mod reply;
 mod retention;
@@ -33,6 +34,10 @@ pub use key::{Key, KeyHash};
 pub use operate::{Action, Change, Changed, Resolution, operate};
 pub use patch::PolicyPatch;
 pub use policy::{Backoff, Doubt, FingerprintMode, OnExpiry, Policy, PolicyError};
+pub use read::{
+    AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, Listing, PolicyVersion,
+    PurgeStatus, PurgeWorker, Reading, Summary,
+};
 pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
 pub use retention::{PURGE_MARGIN, Sweep, raised_floor, sweep};

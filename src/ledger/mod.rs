@@ -24,10 +24,11 @@ use self::policies::in_force::Live;
 use self::refusals::lost;
 use self::shared::{Shared, supervised};
 use crate::chance;
-use crate::domain::{Answer, Command, Entry, Key, POLICY_FORMAT, Reason, Rejection, Span};
-use crate::store::{
-    AuditEvent, AuditListing, Listing, PolicyVersion, PurgeStatus, Reading, Replica, Store, Summary,
+use crate::domain::{
+    Answer, AuditEvent, AuditListing, Command, Entry, Key, Listing, POLICY_FORMAT, PolicyVersion,
+    PurgeStatus, Reading, Reason, Rejection, Span, Summary,
 };
+use crate::store::{Replica, Store};
 
 pub use self::operators::change::{Carried, Order};
 pub use self::operators::import::{Fate, Fates, ImportOrder};

@@ -18,13 +18,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 
-use crate::domain::{Arrival, Entry, Key, KeyHash, Span, State, StoreTime};
+use crate::domain::{
+    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
+    PurgeWorker, Reading, Span, State, StoreTime, Summary,
+};
 
 pub use clock::{Clock, SystemClock};
 pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_SETTINGS};
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use purge::{PurgeStatus, PurgeWorker};
-pub use query::{Count, EntryFilter, Expired, Listed, Listing, Summary};
 pub use replica::Replica;
 pub use sqlite::SqliteStore;
 pub use sqlite::statements::ALL as SQLITE_STATEMENTS;
@@ -72,31 +73,6 @@ pub enum Fault {
 
 /// When the purge looks again at a row that it could not read.
 const UNREADABLE_AGAIN: Span = Span::from_days(1);
-
-/// A reading of the store's clock.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    /// The clock.
-    pub now: StoreTime,
-    /// The operator's number that is added to the clock for tokens.
-    pub token_offset: i64,
-    /// The highest reading of clock + offset known before this one.
-    pub mark: i64,
-}
-
-impl Reading {
-    /// Clock + offset: what a token of now is made of.
-    #[must_use]
-    pub fn token_clock(&self) -> i64 {
-        self.now.micros().saturating_add(self.token_offset)
-    }
-
-    /// The clock ran backwards.
-    #[must_use]
-    pub fn behind(&self) -> bool {
-        self.token_clock() < self.mark
-    }
-}
 
 /// What was found under a key.
 #[derive(Debug)]
@@ -162,29 +138,6 @@ impl Remembered {
     }
 }
 
-/// What an operator did: written in the transaction of the change itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditEvent {
-    /// The operator's own id of the request: unique.
-    pub request_id: String,
-    /// When, by the store's clock.
-    pub at: StoreTime,
-    /// Who, as authenticated.
-    pub actor: String,
-    /// What.
-    pub action: String,
-    /// The consumer that it concerned.
-    pub consumer: String,
-    /// The entry that it concerned. Its names are not repeated here: an erased entry stays erased.
-    pub key: Option<KeyHash>,
-    /// Why.
-    pub reason: String,
-    /// What stood there before, as JSON; none: nothing.
-    pub before: Option<String>,
-    /// What stood there after, as JSON; none: nothing.
-    pub after: Option<String>,
-}
-
 /// What an operator's change writes.
 #[derive(Clone, Debug)]
 pub enum Write {
@@ -207,23 +160,6 @@ pub struct OffsetRaise {
     pub to: i64,
 }
 
-/// A version of a consumer's own policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyVersion {
-    /// The consumer.
-    pub consumer: String,
-    /// From 1 on.
-    pub version: i32,
-    /// The policy as JSON; none: with this version it was deleted.
-    pub policy: Option<String>,
-    /// When it came into force, by the store's clock.
-    pub created_at: StoreTime,
-    /// Who brought it, as authenticated.
-    pub actor: String,
-    /// Why.
-    pub reason: String,
-}
-
 /// What became of an operator's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -233,29 +169,6 @@ pub enum Outcome {
     Lost,
     /// The request id was used before: nothing is written.
     Repeated,
-}
-
-/// Whose audit events.
-#[derive(Clone, Debug, Default)]
-pub enum AuditOf {
-    /// Everybody's.
-    #[default]
-    All,
-    /// Those that concern this consumer.
-    Consumer(String),
-    /// Those that concern this entry.
-    Entry(KeyHash),
-}
-
-/// A page of audit events, newest first.
-#[derive(Clone, Debug, Default)]
-pub struct AuditListing {
-    /// Whose.
-    pub of: AuditOf,
-    /// Only those before this place.
-    pub before: Option<(StoreTime, String)>,
-    /// How many.
-    pub limit: usize,
 }
 
 /// What a session is for. It decides how long its statements may run and wait for a lock, and how many

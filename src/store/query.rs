@@ -1,47 +1,10 @@
-//! What operators ask for: lists and counts.
+//! What both stores share of lists and counts.
 
 use uuid::Uuid;
 
-use super::Reading;
-use crate::domain::{Entry, KeyHash, State, StoreTime};
-
-/// Which entries of one consumer: those that fit all of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryFilter {
-    /// The consumer.
-    pub consumer: String,
-    /// Only of this source.
-    pub source: Option<String>,
-    /// Only ids that begin with this.
-    pub id_prefix: String,
-    /// Only in these states: numbers of `EntryState`. Empty: all.
-    pub states: Vec<i16>,
-    /// Only parked for these causes: numbers of `ParkCause`. Empty: all.
-    pub causes: Vec<i16>,
-    /// Only claims whose lease and grace are over.
-    pub expired: bool,
-    /// Only created at this instant or later.
-    pub created_from: StoreTime,
-    /// Only created at this instant or before.
-    pub created_until: StoreTime,
-}
+use crate::domain::{EntryFilter, KeyHash, Listed, Listing, StoreTime};
 
 impl EntryFilter {
-    /// All entries of a consumer.
-    #[must_use]
-    pub fn of(consumer: &str) -> EntryFilter {
-        EntryFilter {
-            consumer: consumer.to_owned(),
-            source: None,
-            id_prefix: String::new(),
-            states: Vec::new(),
-            causes: Vec::new(),
-            expired: false,
-            created_from: StoreTime(0),
-            created_until: StoreTime::MAX,
-        }
-    }
-
     /// Nothing COMPLETED is asked for: the index of all else finds it.
     pub(super) fn by_attention(&self) -> bool {
         !self.states.is_empty() && !self.states.contains(&COMPLETED)
@@ -71,19 +34,6 @@ const LOOKED_AT_MAX: i64 = 5_000;
 /// How many entries, the first by their hash, the estimates are made from.
 pub(super) const SAMPLE: i64 = 4_000;
 
-/// A page of a listing by creation.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// Which entries.
-    pub filter: EntryFilter,
-    /// The newest first; else the oldest.
-    pub newest_first: bool,
-    /// Only after this place, in the order of the listing.
-    pub after: Option<(StoreTime, KeyHash)>,
-    /// How many entries at the most, up to 1,000.
-    pub limit: usize,
-}
-
 impl Listing {
     /// Where to begin: beyond every entry, where nothing is said.
     pub(super) fn place(&self) -> (StoreTime, KeyHash) {
@@ -94,17 +44,6 @@ impl Listing {
         };
         self.after.unwrap_or(start)
     }
-}
-
-/// The page.
-#[derive(Debug)]
-pub struct Listed {
-    /// The clock at the time.
-    pub reading: Reading,
-    /// The entries; those that can not be read are left out, and logged.
-    pub entries: Vec<Entry>,
-    /// Where to go on; none: there is no more.
-    pub next: Option<(StoreTime, KeyHash)>,
 }
 
 impl Listed {
@@ -121,47 +60,6 @@ impl Listed {
         }
         ended.filter(|_| looked_at >= listing.look_at())
     }
-}
-
-/// How many entries of a consumer are in a state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// The consumer.
-    pub consumer: String,
-    /// The state.
-    pub state: State,
-    /// How many.
-    pub count: i64,
-    /// When the oldest of them was created.
-    pub oldest: StoreTime,
-    /// How many of them have one attempt left at the most.
-    pub near_exhaustion: i64,
-}
-
-/// How many claims of a consumer are expired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expired {
-    /// The consumer.
-    pub consumer: String,
-    /// How many.
-    pub count: i64,
-    /// When lease and grace of the first of them were over.
-    pub since: StoreTime,
-}
-
-/// Consumers, counted.
-#[derive(Debug)]
-pub struct Summary {
-    /// The clock at the time.
-    pub reading: Reading,
-    /// All that is not COMPLETED, exactly.
-    pub counts: Vec<Count>,
-    /// Expired claims, exactly.
-    pub expired: Vec<Expired>,
-    /// How many are COMPLETED.
-    pub completed: Vec<(String, i64)>,
-    /// The numbers of COMPLETED ones are estimates.
-    pub estimated: bool,
 }
 
 /// How many entries a sample of `found` ones stands for. The sample are the first entries by their hash, and

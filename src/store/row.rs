@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use sqlx::FromRow as _;
 use uuid::Uuid;
 
-use super::{AuditEvent, PolicyVersion, PurgeWorker};
-use crate::domain::{Attempt, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, Span, State, StoreTime};
+use crate::domain::{
+    Attempt, AuditEvent, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, PolicyVersion, PurgeWorker,
+    Span, State, StoreTime,
+};
 
 /// The columns of `entries`, with consumer and source as names.
 #[derive(sqlx::FromRow)]

@@ -3,12 +3,10 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, Command, Context, Entry, Key, Policy, Span, StoreTime, decide,
+    AuditEvent, AuditListing, AuditOf, Claim, Claimant, Command, Context, Entry, EntryFilter, Key, Listing,
+    Policy, PolicyVersion, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{
-    AuditEvent, AuditListing, AuditOf, EntryFilter, Listing, Outcome, PolicyVersion, Remembered, Session,
-    Write,
-};
+use idempotency_ledger::store::{Outcome, Remembered, Session, Write};
 
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, START, TestStore, put_new};

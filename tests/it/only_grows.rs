@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, Command, Context, Entry, Key, Policy, Span, StoreTime, decide,
+    AuditEvent, Claim, Claimant, Command, Context, Entry, Key, Policy, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{AuditEvent, Fault, Outcome, Remembered, Session, StoreError, Write};
+use idempotency_ledger::store::{Fault, Outcome, Remembered, Session, StoreError, Write};
 use sqlx::Executor as _;
 
 use crate::harness::on_both_stores;

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span};
+use idempotency_ledger::domain::{AuditEvent, Key, OnExpiry, Policy, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
-use idempotency_ledger::store::{AuditEvent, Write};
+use idempotency_ledger::store::Write;
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};

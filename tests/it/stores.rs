@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
+    AuditEvent, Claim, Claimant, Command, Context, Entry, Key, Policy, PolicyVersion, Settle, Span,
+    StoreTime, decide,
 };
 use idempotency_ledger::store::{
-    AuditEvent, Completion, Fault, Found, Outcome, PolicyVersion, Purpose, Remembered, Session, StoreError,
+    Completion, Fault, Found, Outcome, Purpose, Remembered, Session, StoreError,
 };
 use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 

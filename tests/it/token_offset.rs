@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use idempotency_ledger::domain::{Span, TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX};
+use idempotency_ledger::domain::{AuditEvent, Span, TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX};
 use idempotency_ledger::rpc::proto;
-use idempotency_ledger::store::{AuditEvent, OffsetRaise, Outcome};
+use idempotency_ledger::store::{OffsetRaise, Outcome};
 use prost_types::Duration;
 use sqlx::Executor as _;
 use tonic::{Code, Status};

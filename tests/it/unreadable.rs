@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span, StoreTime};
+use idempotency_ledger::domain::{AuditEvent, Key, OnExpiry, Policy, PolicyVersion, Span, StoreTime};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
-use idempotency_ledger::store::{AuditEvent, Outcome, PolicyVersion, Remembered};
+use idempotency_ledger::store::{Outcome, Remembered};
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};

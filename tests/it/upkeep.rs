@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_ledger::domain::Span;
+use idempotency_ledger::domain::{PurgeWorker, Span};
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::store::{POSTGRES_STATEMENTS, PurgeWorker, SQLITE_STATEMENTS};
+use idempotency_ledger::store::{POSTGRES_STATEMENTS, SQLITE_STATEMENTS};
 use sqlx::{Connection as _, Executor as _, Row as _};
 use tonic::transport::Channel;
 

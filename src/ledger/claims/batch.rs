@@ -7,15 +7,15 @@ use super::locked::row_held;
 use super::queue::Unit;
 use crate::crash;
 use crate::domain::{
-    Answer, Claim, Command, Context, Decision, Doubt, Entry, Key, Policy, Reason, Rejection, Reply, Settle,
-    StoreTime, Verdict, decide, guessable, inside_until,
+    Answer, Claim, Command, Context, Decision, Doubt, Entry, Key, Policy, Reading, Reason, Rejection, Reply,
+    Settle, StoreTime, Verdict, decide, guessable, inside_until,
 };
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::timeout;
 use crate::ledger::shared::Shared;
 use crate::once_a_second::warn_once_a_second;
-use crate::store::{Completion, Fault, Found, Reading, Session, StoreError};
+use crate::store::{Completion, Fault, Found, Session, StoreError};
 
 /// How often a command may lose against others before it is refused.
 const ROUNDS_MAX: u32 = 32;

@@ -3,9 +3,8 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::domain::StoreTime;
+use crate::domain::{Reading, StoreTime};
 use crate::ledger::runtime::{Instant, Mutex};
-use crate::store::Reading;
 
 /// A recent reading of the store's clock: good enough to choose a guess, never to decide.
 #[derive(Debug, Default)]

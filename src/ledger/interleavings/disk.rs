@@ -8,8 +8,8 @@ use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::watch;
 
 use super::tally::Tally;
-use crate::domain::{ClosedBy, Entry, Key, KeyHash, Span, StoreTime};
-use crate::store::{Fault, Reading, StoreError};
+use crate::domain::{ClosedBy, Entry, Key, KeyHash, Reading, Span, StoreTime};
+use crate::store::{Fault, StoreError};
 
 /// What may go wrong with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,13 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::rt::wander;
 use super::tally::Tally;
-use crate::domain::{Arrival, ClosedBy, Entry, Key, KeyHash, State, StoreTime};
+use crate::domain::{
+    Arrival, AuditEvent, AuditListing, ClosedBy, Entry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    PurgeStatus, PurgeWorker, Reading, State, StoreTime, Summary,
+};
 use crate::store::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, OffsetRaise,
-    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica, Session, Store,
-    StoreError, Summary, Write,
+    Completion, Fault, Found, Inserted, Loaded, OffsetRaise, Outcome, Purpose, Remembered, Replica, Session,
+    Store, StoreError, Write,
 };
 
 /// The store that the ledger sees.

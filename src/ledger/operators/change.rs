@@ -12,8 +12,8 @@ use super::import::{self, Fates, ImportOrder};
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use crate::crash;
 use crate::domain::{
-    Action, Change, Changed, Context, Entry, Key, Reason, Rejection, Resolution, StoreTime, Violation,
-    operate,
+    Action, AuditEvent, AuditListing, Change, Changed, Context, Entry, Key, PolicyVersion, PurgeStatus,
+    Reading, Reason, Rejection, Resolution, StoreTime, Violation, operate,
 };
 use crate::ledger::policies::in_force::Live;
 use crate::ledger::policies::set::{self, PolicyOrder};
@@ -21,10 +21,7 @@ use crate::ledger::policies::table::Policies;
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::spawn;
 use crate::ledger::shared::supervised;
-use crate::store::{
-    AuditEvent, AuditListing, Fault, Found, Loaded, Outcome, PolicyVersion, PurgeStatus, Purpose, Reading,
-    Session, Store, StoreError, Write,
-};
+use crate::store::{Fault, Found, Loaded, Outcome, Purpose, Session, Store, StoreError, Write};
 
 /// How many changes may wait.
 const WAITING_MAX: usize = 64;

@@ -6,10 +6,12 @@ use uuid::Uuid;
 
 use super::desk::{Tried, nothing_sent};
 use crate::crash;
-use crate::domain::{Arrival, Context, Import, Imported, Key, Reason, Rejection, import};
+use crate::domain::{
+    Arrival, AuditEvent, Context, Import, Imported, Key, Reading, Reason, Rejection, import,
+};
 use crate::ledger::policies::in_force::Live;
 use crate::ledger::runtime::Mutex;
-use crate::store::{AuditEvent, Fault, Found, Outcome, Reading, Session, StoreError};
+use crate::store::{Fault, Found, Outcome, Session, StoreError};
 
 /// How often an import may lose against claims before it is refused.
 const ROUNDS_MAX: usize = 8;

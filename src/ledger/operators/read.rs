@@ -8,12 +8,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::desk::{Desk, Reply, Tried};
-use crate::domain::{Entry, Key, Reason, Rejection, Span, StoreTime};
+use crate::domain::{
+    Entry, EntryFilter, Key, Listed, Listing, Reading, Reason, Rejection, Span, StoreTime, Summary,
+};
 use crate::ledger::policies::in_force::Live;
 use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::spawn;
 use crate::ledger::shared::supervised;
-use crate::store::{EntryFilter, Found, Listed, Listing, Purpose, Reading, Session, Store, Summary};
+use crate::store::{Found, Purpose, Session, Store};
 
 /// How many reads may wait.
 const WAITING_MAX: usize = 64;

@@ -7,10 +7,12 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::change::{Begin, Order};
-use crate::domain::{Action, Change, Context, Entry, Key, Reason, Rejection, State, StoreTime, operate};
+use crate::domain::{
+    Action, Change, Context, Entry, EntryFilter, Key, Listing, Reading, Reason, Rejection, State, StoreTime,
+    operate,
+};
 use crate::ledger::runtime::{Instant, sleep, spawn, timeout};
 use crate::ledger::{Ages, Counted, Ledger};
-use crate::store::{EntryFilter, Listing, Reading};
 
 /// How many entries one look brings.
 const PAGE: usize = 100;

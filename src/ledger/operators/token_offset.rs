@@ -4,8 +4,8 @@
 use super::change::{ROUNDS_MAX, used_before};
 use super::desk::{Before, Tried, nothing_sent};
 use crate::crash;
-use crate::domain::{Reason, Rejection, Span, raise_token_offset};
-use crate::store::{AuditEvent, Fault, OffsetRaise, Outcome, Reading, Session, StoreError};
+use crate::domain::{AuditEvent, Reading, Reason, Rejection, Span, raise_token_offset};
+use crate::store::{Fault, OffsetRaise, Outcome, Session, StoreError};
 
 /// The action's name in the audit.
 const ACTION: &str = "RAISE_TOKEN_OFFSET";

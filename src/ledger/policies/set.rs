@@ -9,10 +9,11 @@ use super::in_force::Live;
 use super::table::{Policies, by_consumer, in_force};
 use crate::crash;
 use crate::domain::{
-    Doubt, Policy, PolicyPatch, Reason, Rejection, Span, StoreTime, StoredPolicy, Violation,
+    AuditEvent, Doubt, Policy, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime, StoredPolicy,
+    Violation,
 };
 use crate::ledger::operators::desk::nothing_sent;
-use crate::store::{AuditEvent, Fault, Outcome, PolicyVersion, Session, StoreError};
+use crate::store::{Fault, Outcome, Session, StoreError};
 
 /// How often a change may lose against others before it is refused.
 const ROUNDS_MAX: usize = 8;

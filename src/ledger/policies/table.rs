@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::domain::{Doubt, Policy, Span, StoreTime, raised_floor};
-use crate::store::{PolicyVersion, Remembered};
+use crate::domain::{Doubt, Policy, PolicyVersion, Span, StoreTime, raised_floor};
+use crate::store::Remembered;
 
 /// The name under which the default policy is remembered.
 pub(super) const DEFAULT: &str = "";

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::domain::{Span, StoreTime};
+use crate::domain::{PurgeWorker, Span, StoreTime};
 use crate::ledger::runtime::Instant;
-use crate::store::{Fault, PurgeWorker, StoreError};
+use crate::store::{Fault, StoreError};
 
 /// Over how long the rate is told.
 const LATELY: Duration = Duration::from_mins(1);

@@ -4,13 +4,14 @@ use prost::Message as _;
 use uuid::Uuid;
 
 use super::entries::PAGE_BYTES;
-use crate::domain::{Action, Change, Key, KeyHash, Rejection, Resolution, StoreTime};
+use crate::domain::{
+    Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, Resolution, StoreTime,
+};
 use crate::ledger::Order;
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
-use crate::store::{AuditEvent, AuditListing, AuditOf};
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

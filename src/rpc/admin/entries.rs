@@ -3,13 +3,12 @@
 use prost::Message as _;
 use uuid::Uuid;
 
-use crate::domain::{KeyHash, Rejection, Span, StoreTime};
+use crate::domain::{EntryFilter, KeyHash, Listing, Rejection, Span, StoreTime};
 use crate::ledger::{Ages, Ledger};
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
 use crate::rpc::wire::entry;
 use crate::rpc::wire::fields::{Fields, Limits};
-use crate::store::{EntryFilter, Listing};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;

@@ -1,10 +1,9 @@
 //! How the purge keeps up, as operators are told.
 
-use crate::domain::{Rejection, Span};
+use crate::domain::{PurgeWorker, Rejection, Span};
 use crate::ledger::Ledger;
 use crate::rpc::proto;
 use crate::rpc::wire::words::{duration, timestamp};
-use crate::store::PurgeWorker;
 
 /// Counting what is due ends here.
 const DUE_MAX: usize = 100_000;

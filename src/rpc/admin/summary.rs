@@ -1,11 +1,10 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
-use crate::domain::{Rejection, State};
+use crate::domain::{Rejection, State, Summary};
 use crate::ledger::{Counted, Ledger};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
-use crate::store::Summary;
 
 const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;

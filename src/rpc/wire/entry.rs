@@ -3,9 +3,8 @@
 use uuid::Uuid;
 
 use super::words::{cause, closed_by, duration, key, shown, state, timestamp};
-use crate::domain::{Attempt, Claimant, Entry, State};
+use crate::domain::{Attempt, Claimant, Entry, Reading, State};
 use crate::rpc::proto;
-use crate::store::Reading;
 
 /// An entry as operators see it: without token and `claim_id`.
 pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {

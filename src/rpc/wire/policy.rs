@@ -4,9 +4,8 @@ use prost_types::FieldMask;
 
 use super::fields::Fields;
 use super::words::{duration, timestamp};
-use crate::domain::{FingerprintMode, OnExpiry, Policy, PolicyPatch};
+use crate::domain::{FingerprintMode, OnExpiry, Policy, PolicyPatch, PolicyVersion};
 use crate::rpc::proto;
-use crate::store::PolicyVersion;
 
 const ACCEPTED_RISK_MAX: usize = 1_024;
 /// The paths that a mask may name.

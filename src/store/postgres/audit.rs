@@ -4,12 +4,9 @@ use sqlx::{Executor as _, Row as _};
 
 use super::errors::of_sqlx;
 use super::{PgSession, sql};
-use crate::domain::{Arrival, Entry, StoreTime};
+use crate::domain::{Arrival, AuditEvent, AuditListing, AuditOf, Entry, PolicyVersion, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow};
-use crate::store::{
-    AuditEvent, AuditListing, AuditOf, OffsetRaise, Outcome, PolicyVersion, Remembered, Session as _,
-    StoreError, Write,
-};
+use crate::store::{OffsetRaise, Outcome, Remembered, Session as _, StoreError, Write};
 
 impl PgSession {
     pub(super) async fn change_in_one(

@@ -23,11 +23,13 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, unreadable};
 use super::{
-    AuditEvent, AuditListing, Completion, Fault, Found, Inserted, Listed, Listing, Loaded, Mark, OffsetRaise,
-    Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica, Session, Store,
-    StoreError, Summary, UNREADABLE_AGAIN, Write, in_order,
+    Completion, Fault, Found, Inserted, Loaded, Mark, OffsetRaise, Outcome, Purpose, Remembered, Replica,
+    Session, Store, StoreError, UNREADABLE_AGAIN, Write, in_order,
 };
-use crate::domain::{Arrival, Entry, Key, KeyHash, Span, StoreTime};
+use crate::domain::{
+    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
+    PurgeWorker, Reading, Span, StoreTime, Summary,
+};
 use errors::of_sqlx;
 use left_behind::{Backend, LeftBehind};
 use statements as sql;

@@ -2,10 +2,10 @@
 
 use super::errors::of_sqlx;
 use super::{PgSession, column};
-use crate::domain::{KeyHash, StoreTime};
+use crate::domain::{KeyHash, PurgeStatus, PurgeWorker, Reading, StoreTime};
 use crate::store::purge::{HEARD_OF, WORKERS_MAX};
 use crate::store::row::WorkerRow;
-use crate::store::{PurgeStatus, PurgeWorker, Reading, Session as _, StoreError};
+use crate::store::{Session as _, StoreError};
 
 pub(super) const RULES: &str = "\
 -- ledger.rules

@@ -8,10 +8,10 @@ use uuid::Uuid;
 use super::PgSession;
 use super::errors::of_sqlx;
 use super::statements::names;
-use crate::domain::{KeyHash, StoreTime};
+use crate::domain::{Count, Expired, KeyHash, Listed, Listing, StoreTime, Summary};
 use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
 use crate::store::row::{columns, readable, state_of};
-use crate::store::{Count, Expired, Listed, Listing, Session as _, StoreError, Summary};
+use crate::store::{Session as _, StoreError};
 
 /// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
 /// statement takes this long: whatever was created before is there to be seen.

@@ -2,10 +2,10 @@
 
 use super::PgSession;
 use super::errors::of_sqlx;
-use crate::domain::StoreTime;
+use crate::domain::{Reading, StoreTime};
 use crate::store::purge::HEARD_OF;
 use crate::store::replica::FORGOTTEN_MAX;
-use crate::store::{Reading, Replica, StoreError};
+use crate::store::{Replica, StoreError};
 
 /// It waits for nobody: whoever changes a policy locks `meta` until the commit, and may stand still there. Then
 /// the mark is left to a later heartbeat, of any replica. The replica's own row is always written, which

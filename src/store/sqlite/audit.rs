@@ -3,12 +3,9 @@
 use super::errors::of_sqlx;
 use super::rows::{insert, number, remember, replace};
 use super::{purge, sql};
-use crate::domain::{Arrival, Span, StoreTime};
+use crate::domain::{Arrival, AuditEvent, AuditListing, AuditOf, PolicyVersion, Reading, Span, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
-use crate::store::{
-    AuditEvent, AuditListing, AuditOf, OffsetRaise, Outcome, PolicyVersion, Reading, Remembered, StoreError,
-    Write,
-};
+use crate::store::{OffsetRaise, Outcome, Remembered, StoreError, Write};
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 

@@ -10,7 +10,8 @@ use tokio::sync::Mutex;
 
 use super::errors::{of_commit, of_sqlx};
 use super::{connect, sql};
-use crate::store::{Clock, Fault, Mark, Reading, StoreError};
+use crate::domain::Reading;
+use crate::store::{Clock, Fault, Mark, StoreError};
 
 pub(super) struct SqliteFile {
     path: PathBuf,

@@ -22,11 +22,13 @@ use sqlx::Row as _;
 
 use super::row::{Row, read, readable, unreadable};
 use super::{
-    AuditEvent, AuditListing, Clock, Completion, Fault, Found, Inserted, Listed, Listing, Loaded,
-    OffsetRaise, Outcome, PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica,
-    Session, Store, StoreError, Summary, UNREADABLE_AGAIN, Write,
+    Clock, Completion, Fault, Found, Inserted, Loaded, OffsetRaise, Outcome, Purpose, Remembered, Replica,
+    Session, Store, StoreError, UNREADABLE_AGAIN, Write,
 };
-use crate::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
+use crate::domain::{
+    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
+    PurgeWorker, Reading, StoreTime, Summary,
+};
 use errors::of_sqlx;
 use file::{SqliteFile, Work};
 use rows::{insert, remember, replace};

@@ -3,10 +3,10 @@
 use sqlx::SqliteConnection;
 
 use super::errors::of_sqlx;
-use crate::domain::{KeyHash, StoreTime};
+use crate::domain::{KeyHash, PurgeStatus, PurgeWorker, Reading, StoreTime};
+use crate::store::StoreError;
 use crate::store::purge::{HEARD_OF, WORKERS_MAX};
 use crate::store::row::WorkerRow;
-use crate::store::{PurgeStatus, PurgeWorker, Reading, StoreError};
 
 pub(super) const RULES: &str = "\
 -- ledger.rules

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use super::errors::of_sqlx;
 use super::sql;
-use crate::domain::{KeyHash, StoreTime};
+use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
+use crate::store::StoreError;
 use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
 use crate::store::row::{readable, state_of};
-use crate::store::{Count, EntryFilter, Expired, Listed, Listing, Reading, StoreError, Summary};
 
 macro_rules! scan {
     ($name:literal, $state:literal, $beyond:literal, $order:literal) => {

@@ -4,10 +4,10 @@
 use sqlx::SqliteConnection;
 
 use super::errors::of_sqlx;
-use crate::domain::StoreTime;
+use crate::domain::{Reading, StoreTime};
 use crate::store::purge::HEARD_OF;
 use crate::store::replica::FORGOTTEN_MAX;
-use crate::store::{Reading, Replica, StoreError};
+use crate::store::{Replica, StoreError};
 
 pub(super) const BEAT: &str = "\
 -- ledger.beat

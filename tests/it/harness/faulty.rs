@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use idempotency_ledger::domain::{Arrival, Entry, Key, KeyHash, StoreTime};
+use idempotency_ledger::domain::{
+    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
+    PurgeWorker, Reading, StoreTime, Summary,
+};
 use idempotency_ledger::store::{
-    AuditEvent, AuditListing, Completion, Fault, Inserted, Listed, Listing, Loaded, OffsetRaise, Outcome,
-    PolicyVersion, PurgeStatus, PurgeWorker, Purpose, Reading, Remembered, Replica, Session, Store,
-    StoreError, Summary, Write,
+    Completion, Fault, Inserted, Loaded, OffsetRaise, Outcome, Purpose, Remembered, Replica, Session, Store,
+    StoreError, Write,
 };
 use tokio::sync::{Semaphore, oneshot};
 

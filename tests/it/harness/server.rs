@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use idempotency_ledger::domain::{Entry, Key, Policy, Span, StoreTime};
+use idempotency_ledger::domain::{Entry, Key, Policy, Reading, Span, StoreTime};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, SweepOptions, adopt};
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, PostgresOptions, PostgresStore, Purpose, Reading, Replica, Session, SqliteStore, Store,
+    Clock, Found, PostgresOptions, PostgresStore, Purpose, Replica, Session, SqliteStore, Store,
 };
 use sqlx::{Connection as _, Executor as _, Row as _};
 use tokio::sync::oneshot;

@@ -1,0 +1,107 @@
+//! What operators ask for: lists and counts.
+
+use super::Reading;
+use crate::domain::{Entry, KeyHash, State, StoreTime};
+
+/// Which entries of one consumer: those that fit all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryFilter {
+    /// The consumer.
+    pub consumer: String,
+    /// Only of this source.
+    pub source: Option<String>,
+    /// Only ids that begin with this.
+    pub id_prefix: String,
+    /// Only in these states: numbers of `EntryState`. Empty: all.
+    pub states: Vec<i16>,
+    /// Only parked for these causes: numbers of `ParkCause`. Empty: all.
+    pub causes: Vec<i16>,
+    /// Only claims whose lease and grace are over.
+    pub expired: bool,
+    /// Only created at this instant or later.
+    pub created_from: StoreTime,
+    /// Only created at this instant or before.
+    pub created_until: StoreTime,
+}
+
+impl EntryFilter {
+    /// All entries of a consumer.
+    #[must_use]
+    pub fn of(consumer: &str) -> EntryFilter {
+        EntryFilter {
+            consumer: consumer.to_owned(),
+            source: None,
+            id_prefix: String::new(),
+            states: Vec::new(),
+            causes: Vec::new(),
+            expired: false,
+            created_from: StoreTime(0),
+            created_until: StoreTime::MAX,
+        }
+    }
+}
+
+/// A page of a listing by creation.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Which entries.
+    pub filter: EntryFilter,
+    /// The newest first; else the oldest.
+    pub newest_first: bool,
+    /// Only after this place, in the order of the listing.
+    pub after: Option<(StoreTime, KeyHash)>,
+    /// How many entries at the most, up to 1,000.
+    pub limit: usize,
+}
+
+/// The page.
+#[derive(Debug)]
+pub struct Listed {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// The entries; those that can not be read are left out, and logged.
+    pub entries: Vec<Entry>,
+    /// Where to go on; none: there is no more.
+    pub next: Option<(StoreTime, KeyHash)>,
+}
+
+/// How many entries of a consumer are in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The consumer.
+    pub consumer: String,
+    /// The state.
+    pub state: State,
+    /// How many.
+    pub count: i64,
+    /// When the oldest of them was created.
+    pub oldest: StoreTime,
+    /// How many of them have one attempt left at the most.
+    pub near_exhaustion: i64,
+}
+
+/// How many claims of a consumer are expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The consumer.
+    pub consumer: String,
+    /// How many.
+    pub count: i64,
+    /// When lease and grace of the first of them were over.
+    pub since: StoreTime,
+}
+
+/// Consumers, counted.
+#[derive(Debug)]
+pub struct Summary {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// All that is not COMPLETED, exactly.
+    pub counts: Vec<Count>,
+    /// Expired claims, exactly.
+    pub expired: Vec<Expired>,
+    /// How many are COMPLETED.
+    pub completed: Vec<(String, i64)>,
+    /// The numbers of COMPLETED ones are estimates.
+    pub estimated: bool,
+}

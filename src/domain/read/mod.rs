@@ -1,0 +1,13 @@
+//! What the store is read for, and what it shows: readings of its clock, pages, counts, the audit.
+
+mod audit;
+mod clock;
+mod listing;
+mod policy_version;
+mod purge;
+
+pub use audit::{AuditEvent, AuditListing, AuditOf};
+pub use clock::Reading;
+pub use listing::{Count, EntryFilter, Expired, Listed, Listing, Summary};
+pub use policy_version::PolicyVersion;
+pub use purge::{PurgeStatus, PurgeWorker};
