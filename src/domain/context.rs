@@ -1,7 +1,7 @@
 //! What surrounds a decision, and what comes of it.
 
 use super::entry::VERSION_STEP;
-use super::{Answer, Entry, Policy, StoreTime};
+use super::{Answer, Entry, Policy, Reading, StoreTime};
 
 /// What surrounds a decision. Nothing else is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,25 @@ pub struct Context<'a> {
     pub clock_behind: bool,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// What surrounds a decision at this reading of the store's clock.
+    #[must_use]
+    pub fn at(reading: &Reading, policy: &'a Policy, position: i64) -> Context<'a> {
+        Context {
+            policy,
+            now: reading.now,
+            token_offset: reading.token_offset,
+            position,
+            clock_behind: reading.behind(),
+        }
+    }
+
+    /// The same with the clock at zero, for a new entry: the insert adds the real clock.
+    #[must_use]
+    pub fn timeless(self) -> Context<'a> {
+        Context { now: StoreTime(0), token_offset: 0, ..self }
+    }
+
     /// The token of a new grant: it strictly grows per key.
     pub(super) fn next_token(&self, old: i64) -> i64 {
         old.saturating_add(1).max(self.token_clock().saturating_add(self.position))

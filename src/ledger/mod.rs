@@ -7,6 +7,7 @@ mod interleavings;
 mod operators;
 mod policies;
 mod refusals;
+mod rounds;
 mod runtime;
 mod shared;
 mod upkeep;
@@ -14,7 +15,7 @@ mod upkeep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,16 +25,14 @@ use self::policies::in_force::Live;
 use self::refusals::lost;
 use self::shared::{Shared, supervised};
 use crate::chance;
-use crate::domain::{
-    Answer, AuditEvent, AuditListing, Command, Entry, Key, Listing, POLICY_FORMAT, PolicyVersion,
-    PurgeStatus, Reading, Reason, Rejection, Span, Summary,
-};
+use crate::domain::{Answer, Command, Key, POLICY_FORMAT, Reason, Rejection};
 use crate::store::{Replica, Store};
 
 pub use self::operators::change::{Carried, Order};
+pub use self::operators::handle::Operators;
 pub use self::operators::import::{Fate, Fates, ImportOrder};
 pub use self::operators::read::{Ages, Counted, Page};
-pub use self::operators::redrive::{Progress, RedriveOrder, RedriveOutcome, Told};
+pub use self::operators::redrive::{Progress, RedriveOrder, RedriveOutcome, Told, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::set::PolicyOrder;
@@ -69,20 +68,11 @@ struct Inner {
     policies: Arc<Live>,
     quotas: Quotas,
     registered_only: bool,
-    sweep_every: Duration,
-    reader: operators::read::Reader,
-    operator: operators::change::Operator,
+    operators: Operators,
     healthy: watch::Receiver<bool>,
-    /// Imports and bulk redrives that may still begin.
-    bulk: Arc<Semaphore>,
-    /// Long operations end; all else goes on.
-    draining: CancellationToken,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
-
-/// How many imports and bulk redrives one server carries out at once.
-pub(super) const BULK_MAX: usize = 4;
 
 impl Ledger {
     /// Starts the workers, the probe, the purge, the reader and the operators' task. `file` are the policies
@@ -116,30 +106,16 @@ impl Ledger {
         let (store, ended) = (Arc::clone(&shared.store), stop.clone());
         let mark = move || upkeep::open_index::run(Arc::clone(&store), ended.clone());
         runtime::spawn(&tasks, supervised("the marking of open claims", mark));
-        let reader = operators::read::Reader::start(
-            Arc::clone(&shared.store),
-            Arc::clone(&shared.policies),
-            &tasks,
-            stop.clone(),
-        );
-        let operator = operators::change::Operator::start(
-            Arc::clone(&shared.store),
-            Arc::clone(&shared.policies),
-            &tasks,
-            stop.clone(),
-        );
+        let policies = Arc::clone(&shared.policies);
+        let operators = Operators::start(&shared.store, policies, options.sweep.every, &tasks, &stop);
         tasks.close();
         let inner = Inner {
             queue: shared.queue,
             policies: shared.policies,
             quotas: Quotas::default(),
             registered_only: options.registered_only,
-            sweep_every: options.sweep.every,
-            reader,
-            operator,
+            operators,
             healthy,
-            bulk: Arc::new(Semaphore::new(BULK_MAX)),
-            draining: stop.child_token(),
             stop,
             tasks,
         };
@@ -206,111 +182,10 @@ impl Ledger {
         self.inner.quotas.admit(key.consumer(), &self.inner.policies.of(key.consumer()))
     }
 
-    /// One entry.
-    ///
-    /// # Errors
-    /// `ENTRY_NOT_FOUND`, and those of the store.
-    pub async fn get(&self, key: Key) -> Result<(Reading, Entry), Rejection> {
-        self.inner.reader.get(key).await
-    }
-
-    /// A page of entries.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
-        self.inner.reader.list(listing, ages).await
-    }
-
-    /// The consumers that were counted, and their numbers.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
-        self.inner.reader.count(whose).await
-    }
-
-    /// The policies that this replica goes by at this moment.
+    /// What operators read and change.
     #[must_use]
-    pub fn policies_here(&self) -> Arc<Policies> {
-        self.inner.policies.current()
-    }
-
-    /// Carries out an operator's change.
-    ///
-    /// # Errors
-    /// Those of [`crate::domain::operate`], a request id that was used for something else, and those of
-    /// the store.
-    pub async fn operate(&self, order: Order) -> Result<Carried, Rejection> {
-        self.inner.operator.change(order).await
-    }
-
-    /// Stores messages that were processed elsewhere as completed.
-    ///
-    /// # Errors
-    /// Those of the store; single messages are refused in the answer.
-    pub async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
-        self.inner.operator.import(order).await
-    }
-
-    /// Sets or deletes a consumer's policy; what is in force then, and whether it was so before.
-    ///
-    /// # Errors
-    /// `VERSION_MISMATCH`, `POLICY_NOT_FOUND`, every fault of the policy, and those of the store.
-    pub async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
-        self.inner.operator.set_policy(order).await
-    }
-
-    /// Raises the number that is added to the store's clock for tokens; how both stand then.
-    ///
-    /// # Errors
-    /// Those of [`crate::domain::raise_token_offset`], a request id that was used for something else, and those
-    /// of the store.
-    pub async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
-        self.inner.operator.raise_token_offset(order).await
-    }
-
-    /// The policies in force, as the store has them now.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
-        self.inner.operator.policies().await
-    }
-
-    /// The versions of a consumer's policy below `before`, newest first.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn policy_versions(
-        &self,
-        consumer: String,
-        before: i32,
-        limit: usize,
-    ) -> Result<Vec<PolicyVersion>, Rejection> {
-        self.inner.operator.versions(consumer, before, limit).await
-    }
-
-    /// A page of the audit.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
-        self.inner.operator.audit(listing).await
-    }
-
-    /// How the purge keeps up, entries counted up to `due_max`.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
-        self.inner.operator.retention(due_max).await
-    }
-
-    /// From which wait of the oldest entry on the purge does not keep up.
-    #[must_use]
-    pub fn purge_behind_after(&self) -> Span {
-        upkeep::purge_report::too_long(self.inner.sweep_every)
+    pub fn operators(&self) -> &Operators {
+        &self.inner.operators
     }
 
     /// Whether the store answers; changes are sent.
@@ -321,12 +196,7 @@ impl Ledger {
 
     /// Ends what may go on for long: imports and bulk redrives. All else goes on.
     pub fn drain(&self) {
-        self.inner.draining.cancel();
-    }
-
-    /// Resolves when long operations shall end.
-    pub async fn draining(&self) {
-        self.inner.draining.cancelled().await;
+        self.inner.operators.drain();
     }
 
     /// Takes nothing more, finishes what was accepted, and ends.

@@ -1,6 +1,6 @@
 //! What the tasks of the ledger refuse with when the store, or a task itself, failed.
 
-use crate::domain::{Reason, Rejection};
+use crate::domain::{Reason, Rejection, Violation};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
@@ -40,4 +40,19 @@ pub(super) fn read_failed(error: &StoreError) -> Rejection {
         )
         | StoreError::Unknown(_) => store_unavailable(),
     }
+}
+
+pub(super) fn draining() -> Rejection {
+    Rejection::new(
+        Reason::Draining,
+        "this server is shutting down; nothing was changed: try again, another one answers",
+    )
+}
+
+/// An operator's id, `request_id` or `operation_id`, that belongs to something else.
+pub(super) fn used_before(field: &str) -> Rejection {
+    Rejection::invalid(vec![Violation {
+        field: field.into(),
+        description: "was used before for another request: each request has an id of its own".into(),
+    }])
 }

@@ -12,7 +12,7 @@ use super::claims::queue::Queue;
 use super::claims::recent::Recent;
 use super::policies::in_force::Live;
 use super::runtime::pause;
-use crate::store::{Replica, Store};
+use crate::store::{Fault, Purpose, Replica, Session, Store, StoreError};
 
 /// How long after its death a task is started anew.
 const DIED: Duration = Duration::from_secs(1);
@@ -36,5 +36,20 @@ pub(super) async fn supervised<T: Future<Output = ()>>(what: &'static str, task:
     while std::panic::AssertUnwindSafe(task()).catch_unwind().await.is_err() {
         tracing::error!(what, "died of a bug and is started anew");
         pause(DIED).await;
+    }
+}
+
+/// The session, opened if there is none.
+pub(super) async fn opened<'s>(
+    store: &dyn Store,
+    purpose: Purpose,
+    session: &'s mut Option<Box<dyn Session>>,
+) -> Result<&'s mut dyn Session, StoreError> {
+    if session.is_none() {
+        *session = Some(store.open(purpose).await?);
+    }
+    match session {
+        Some(session) => Ok(session.as_mut()),
+        None => Err(StoreError::NotApplied(Fault::Unavailable("no session".into()))),
     }
 }

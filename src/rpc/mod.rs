@@ -142,10 +142,11 @@ fn routes(
             .max_decoding_message_size(bytes_max)
             .accept_compressed(Gzip)
             .send_compressed(Gzip);
-    let admin_service = AdminServiceServer::new(AdminRpc { ledger: ledger.clone(), limits: options.limits })
-        .max_decoding_message_size(bytes_max)
-        .accept_compressed(Gzip)
-        .send_compressed(Gzip);
+    let admin_service =
+        AdminServiceServer::new(AdminRpc { operators: ledger.operators().clone(), limits: options.limits })
+            .max_decoding_message_size(bytes_max)
+            .accept_compressed(Gzip)
+            .send_compressed(Gzip);
     let health_service = HealthServer::new(health.clone())
         .max_decoding_message_size(NAME_BYTES_MAX)
         .accept_compressed(Gzip)

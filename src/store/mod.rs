@@ -20,7 +20,7 @@ use async_trait::async_trait;
 
 use crate::domain::{
     Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
-    PurgeWorker, Reading, Span, State, StoreTime, Summary,
+    PurgeWorker, Reading, Reason, Rejection, Span, State, StoreTime, Summary,
 };
 
 pub use clock::{Clock, SystemClock};
@@ -42,6 +42,16 @@ pub enum StoreError {
     /// Perhaps applied, perhaps not: the connection was lost, or the answer never came.
     #[error("outcome unknown: {0}")]
     Unknown(String),
+}
+
+impl StoreError {
+    /// Of a read before any write of its job: where its connection broke nothing was applied.
+    pub(crate) fn nothing_sent(self) -> StoreError {
+        match self {
+            StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),
+            error @ StoreError::NotApplied(_) => error,
+        }
+    }
 }
 
 /// Why a statement was certainly not applied. The texts are for the log; they never leave the
@@ -85,6 +95,46 @@ pub enum Found {
     Collision,
     /// A row that can not be read; the text names table, column and key.
     Unreadable(String),
+}
+
+impl Found {
+    /// The entry, if there is one.
+    ///
+    /// # Errors
+    /// `KEY_COLLISION`, `ENTRY_UNREADABLE`.
+    pub fn entry(&self, key: &Key) -> Result<Option<&Entry>, Rejection> {
+        match self {
+            Found::Absent => Ok(None),
+            Found::Entry(entry) => Ok(Some(entry)),
+            Found::Collision => {
+                tracing::error!(key = %key.hash(), "two keys have the same hash");
+                Err(Rejection::new(
+                    Reason::KeyCollision,
+                    "another key has the same 128-bit hash; this message cannot be tracked: use another id",
+                ))
+            }
+            Found::Unreadable(problem) => {
+                tracing::error!(problem, "an entry cannot be read");
+                Err(Rejection::new(
+                    Reason::EntryUnreadable,
+                    "the stored entry of this key cannot be read; an operator must look at it",
+                ))
+            }
+        }
+    }
+
+    /// The same, to keep.
+    ///
+    /// # Errors
+    /// As [`Found::entry`].
+    pub fn into_entry(self, key: &Key) -> Result<Option<Entry>, Rejection> {
+        match self {
+            Found::Entry(entry) => Ok(Some(*entry)),
+            other @ (Found::Absent | Found::Collision | Found::Unreadable(_)) => {
+                other.entry(key).map(Option::<&Entry>::cloned)
+            }
+        }
+    }
 }
 
 /// Entries, in the order of the keys that were asked for, and when.

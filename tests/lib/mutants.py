@@ -140,13 +140,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/upkeep/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
     ]),
     Mutant("A1", "what fails on an old connection is not tried on a new one", "stale::", [
-        ("src/ledger/operators/desk.rs", "session_at_fault && began", "session_at_fault && false && began"),
+        ("src/ledger/operators/tries.rs", "session_at_fault && began", "session_at_fault && false && began"),
     ]),
     Mutant("A2", "a refusal after an unknown outcome is told as certain", "stale::", [
-        ("src/ledger/operators/desk.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
+        ("src/ledger/operators/tries.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
     ]),
     Mutant("A3", "what breaks before anything was sent is unknown", "stale::", [
-        ("src/ledger/operators/desk.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
+        ("src/store/mod.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
     ]),
     Mutant("A4", "a statement that is gone fails for ever", "stale::", [
         ("src/store/postgres/errors.rs", '"26000" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),'),

@@ -249,23 +249,9 @@ impl<'a> Batch<'a> {
     }
 
     fn decide(&self, unit: &Unit, found: &Found, reading: &Reading, position: i64) -> Decision {
-        let entry = match found {
-            Found::Absent => None,
-            Found::Entry(entry) => Some(&**entry),
-            Found::Collision => {
-                tracing::error!(key = %unit.key.hash(), "two keys have the same hash");
-                return refused(Rejection::new(
-                    Reason::KeyCollision,
-                    "another key has the same 128-bit hash; this message can not be tracked: use another id",
-                ));
-            }
-            Found::Unreadable(problem) => {
-                tracing::error!(problem, "an entry can not be read");
-                return refused(Rejection::new(
-                    Reason::EntryUnreadable,
-                    "the stored entry of this key can not be read; an operator must look at it",
-                ));
-            }
+        let entry = match found.entry(&unit.key) {
+            Ok(entry) => entry,
+            Err(rejection) => return refused(rejection),
         };
         let mut policy = self.policies.of(unit.key.consumer());
         // Settlements are decided by the rules that were read last, however old they are.
@@ -273,13 +259,7 @@ impl<'a> Batch<'a> {
         if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {
             policy = Arc::new(Policy { doubt: Doubt::Stale, ..Policy::clone(&policy) });
         }
-        let context = Context {
-            policy: &policy,
-            now: reading.now,
-            token_offset: reading.token_offset,
-            position,
-            clock_behind: reading.behind(),
-        };
+        let context = Context::at(reading, &policy, position);
         decide(&unit.key, entry, &unit.head.command, &context)
     }
 

@@ -1,169 +1,94 @@
-//! What the tasks have in common that carry out one job after the other on a session of their own.
+//! A desk: one task that carries out one job after the other, on a session of its own. Jobs never wait behind
+//! claims, nor claims behind jobs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::domain::Rejection;
-use crate::ledger::refusals::{lost, read_failed, store_unavailable};
-use crate::ledger::runtime::{Instant, timeout};
-use crate::once_a_second::warn_once_a_second;
-use crate::store::{Fault, Purpose, Session, Store, StoreError};
+use super::tries::{Change, Read, Tries};
+use crate::domain::{Reason, Rejection};
+use crate::ledger::refusals::{draining, lost, store_unavailable};
+use crate::ledger::runtime::spawn;
+use crate::ledger::shared::supervised;
+use crate::store::{Purpose, Store};
 
-/// How long a job may take, its second try included.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// A connection that is gone fails at once. What fails later than this is not tried again.
-const AGAIN_WITHIN: Duration = Duration::from_secs(5);
+/// How many jobs may wait at a desk.
+const WAITING_MAX: usize = 64;
 
-/// Whom to answer.
-pub(super) type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
+type Job = Box<dyn for<'d> FnOnce(&'d mut Tries) -> BoxFuture<'d, ()> + Send>;
 
-/// What one try of a job came to.
-pub(super) type Tried<T> = Result<Result<T, Rejection>, StoreError>;
-
-/// The session, opened if there is none.
-pub(crate) async fn opened<'s>(
-    store: &dyn Store,
-    purpose: Purpose,
-    session: &'s mut Option<Box<dyn Session>>,
-) -> Result<&'s mut dyn Session, StoreError> {
-    if session.is_none() {
-        *session = Some(store.open(purpose).await?);
-    }
-    match session {
-        Some(session) => Ok(session.as_mut()),
-        None => Err(StoreError::NotApplied(Fault::Unavailable("no session".into()))),
-    }
-}
-
-/// A read before any write of its job: where its connection broke nothing was applied.
-pub(crate) fn nothing_sent(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),
-        error @ StoreError::NotApplied(_) => error,
-    }
-}
-
-/// Whether an earlier try of the same job may have been applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    /// It was not, or there was none.
-    NotSent,
-    /// Nobody knows. What the request's id is found under was done by this very job.
-    Sent,
-}
-
-/// One try at what only reads.
-pub(super) type Read<A, T> = for<'s> fn(&'s mut dyn Session, &'s A) -> BoxFuture<'s, Tried<T>>;
-
-/// One try at what may change something.
-pub(super) type Change<A, T> = for<'s> fn(&'s mut dyn Session, &'s A, Before) -> BoxFuture<'s, Tried<T>>;
-
-/// A task's session. Between two jobs the store may have been restarted: what fails on the old connection is
-/// tried once more on a new one.
 pub(super) struct Desk {
-    store: Arc<dyn Store>,
-    purpose: Purpose,
-    session: Option<Box<dyn Session>>,
+    jobs: mpsc::Sender<Job>,
 }
 
 impl Desk {
-    pub(super) fn new(store: Arc<dyn Store>, purpose: Purpose) -> Desk {
-        Desk { store, purpose, session: None }
+    pub(super) fn start(
+        name: &'static str,
+        purpose: Purpose,
+        store: Arc<dyn Store>,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Desk {
+        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        // They outlive the task, should it die of a bug.
+        let waiting = Arc::new(Mutex::new(waiting));
+        let work = move || run(Tries::new(Arc::clone(&store), purpose), Arc::clone(&waiting), stop.clone());
+        spawn(tasks, supervised(name, work));
+        Desk { jobs }
     }
 
-    /// Carries out what may change something, and answers. The work finds out by the request's id whether an
-    /// earlier try was applied.
-    pub(super) async fn change<A: Sync, T>(&mut self, reply: Reply<T>, asked: &A, work: Change<A, T>) {
-        let tried = timeout(ANSWER_WITHIN, self.change_twice(asked, work)).await;
-        let answer = match tried {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(StoreError::Unknown(text))) => {
-                warn_once_a_second!(error = text, "the outcome of an operator's change is unknown");
-                self.session = None;
-                Err(lost())
-            }
-            Ok(Err(error)) => {
-                self.session = None;
-                Err(read_failed(&error))
-            }
-            Err(_) => {
-                self.session = None;
-                Err(lost())
-            }
-        };
-        let _gone = reply.send(answer);
+    /// Carries out what changes nothing, unless nobody waits for it any more.
+    pub(super) async fn read<A, T>(&self, asked: A, work: Read<A, T>) -> Result<T, Rejection>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.send(Box::new(move |tries| {
+            Box::pin(async move {
+                if !reply.is_closed() {
+                    tries.read(reply, &asked, work).await;
+                }
+            })
+        }))?;
+        answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    /// Carries out what changes nothing, and answers: no outcome of it is unknown.
-    pub(super) async fn read<A: Sync, T>(&mut self, reply: Reply<T>, asked: &A, work: Read<A, T>) {
-        let tried = timeout(ANSWER_WITHIN, self.read_twice(asked, work)).await;
-        let answer = match tried {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
-                self.session = None;
-                Err(read_failed(&error))
-            }
-            Err(_) => {
-                self.session = None;
-                Err(store_unavailable())
-            }
-        };
-        let _gone = reply.send(answer);
+    /// Carries out what may change something, whether somebody waits for it or not.
+    pub(super) async fn change<A, T>(&self, asked: A, work: Change<A, T>) -> Result<T, Rejection>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.send(Box::new(move |tries| Box::pin(async move { tries.change(reply, &asked, work).await })))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: Change<A, T>) -> Tried<T> {
-        let began = Instant::now();
-        let session = opened(&*self.store, self.purpose, &mut self.session).await?;
-        let error = match work(session, asked, Before::NotSent).await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
-        if !self.worth_another(&error, began) {
-            return Err(error);
-        }
-        let session = opened(&*self.store, self.purpose, &mut self.session).await;
-        let StoreError::Unknown(text) = error else {
-            return work(session?, asked, Before::NotSent).await;
-        };
-        // A refusal may come of what the first try has done: it is no proof that nothing was changed.
-        match session {
-            Ok(session) => match work(session, asked, Before::Sent).await {
-                Ok(Ok(done)) => Ok(Ok(done)),
-                Ok(Err(_)) | Err(_) => Err(StoreError::Unknown(text)),
-            },
-            Err(_) => Err(StoreError::Unknown(text)),
-        }
+    fn send(&self, job: Job) -> Result<(), Rejection> {
+        self.jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => Rejection::new(
+                Reason::Overloaded,
+                "too many operators' requests wait already; nothing was changed: try again later",
+            ),
+            TrySendError::Closed(_) => draining(),
+        })
     }
+}
 
-    async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: Read<A, T>) -> Tried<T> {
-        let began = Instant::now();
-        let session = opened(&*self.store, self.purpose, &mut self.session).await?;
-        let error = match work(session, asked).await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
+async fn run(mut tries: Tries, waiting: Arc<Mutex<mpsc::Receiver<Job>>>, stop: CancellationToken) {
+    let mut waiting = waiting.lock().await;
+    loop {
+        let job = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            job = waiting.recv() => job,
         };
-        if !self.worth_another(&error, began) {
-            return Err(error);
-        }
-        work(opened(&*self.store, self.purpose, &mut self.session).await?, asked).await
-    }
-
-    /// Whether a new connection may do better. The old one is given up.
-    fn worth_another(&mut self, error: &StoreError, began: Instant) -> bool {
-        let session_at_fault = match error {
-            StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_) | Fault::Stale(_)) => true,
-            StoreError::NotApplied(
-                Fault::Conflict(_)
-                | Fault::Locked(_)
-                | Fault::Permanent(_)
-                | Fault::ClockBehind
-                | Fault::Schema(_),
-            ) => false,
-        };
-        self.session = None;
-        session_at_fault && began.elapsed() < AGAIN_WITHIN
+        let Some(job) = job else { return };
+        job(&mut tries).await;
     }
 }

@@ -4,17 +4,14 @@ use std::sync::PoisonError;
 
 use uuid::Uuid;
 
-use super::desk::{Tried, nothing_sent};
-use crate::crash;
+use super::tries::Tried;
 use crate::domain::{
     Arrival, AuditEvent, Context, Import, Imported, Key, Reading, Reason, Rejection, import,
 };
 use crate::ledger::policies::in_force::Live;
+use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::ledger::runtime::Mutex;
-use crate::store::{Fault, Found, Outcome, Session, StoreError};
-
-/// How often an import may lose against claims before it is refused.
-const ROUNDS_MAX: usize = 8;
+use crate::store::{Fault, Found, Session, StoreError};
 
 /// A part of an import.
 #[derive(Clone, Debug)]
@@ -66,13 +63,13 @@ pub(super) async fn carry_out(
     sent: &Sent,
 ) -> Tried<Fates> {
     if let Some((request_id, fates)) = sent.noted()
-        && session.audited(&request_id).await.map_err(nothing_sent)?.is_some()
+        && session.audited(&request_id).await.map_err(StoreError::nothing_sent)?.is_some()
     {
         return Ok(Ok(fates));
     }
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
-        let loaded = session.load(&keys).await.map_err(nothing_sent)?;
+        let loaded = session.load(&keys).await.map_err(StoreError::nothing_sent)?;
         if loaded.reading.behind() && loaded.found.iter().any(|found| matches!(found, Found::Absent)) {
             return Ok(Err(clock_behind()));
         }
@@ -101,8 +98,8 @@ pub(super) async fn carry_out(
         arrivals.sort_by_key(|arrival| arrival.entry().key.hash());
         let event = event(order, &loaded.reading, &arrivals);
         sent.note(&event.request_id, &fates);
-        match crash::around(session.import(&arrivals, &event)).await {
-            Ok(Outcome::Done) => {
+        match done(session.import(&arrivals, &event)).await {
+            Ok(true) => {
                 tracing::info!(
                     stored = arrivals.len(),
                     request_id = event.request_id,
@@ -111,18 +108,13 @@ pub(super) async fn carry_out(
                 );
                 return Ok(Ok(fates));
             }
-            // Somebody claimed one of them in between: look again.
-            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
-            Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                return Ok(Err(clock_behind()));
-            }
+            // Somebody claimed one of them in between.
+            Ok(false) => {}
+            Err(StoreError::NotApplied(Fault::ClockBehind)) => return Ok(Err(clock_behind())),
             Err(error) => return Err(error),
         }
     }
-    Ok(Err(Rejection::new(
-        Reason::Overloaded,
-        "too many callers claim what is imported; nothing was stored: try again later",
-    )))
+    Ok(Err(contended("callers", "claim what is imported")))
 }
 
 fn clock_behind() -> Rejection {
@@ -140,29 +132,10 @@ fn decide(
     row: &Import,
     found: Found,
 ) -> Result<Imported, Rejection> {
-    let entry = match found {
-        Found::Absent => None,
-        Found::Entry(entry) => Some(entry),
-        Found::Collision => {
-            return Err(Rejection::new(Reason::KeyCollision, "another key has the same 128-bit hash"));
-        }
-        Found::Unreadable(problem) => {
-            tracing::error!(problem, "an entry can not be read");
-            return Err(Rejection::new(
-                Reason::EntryUnreadable,
-                "the stored entry of this key can not be read",
-            ));
-        }
-    };
+    let entry = found.into_entry(key)?;
     let policy = policies.of(key.consumer());
-    let context = Context {
-        policy: &policy,
-        now: reading.now,
-        token_offset: reading.token_offset,
-        position,
-        clock_behind: reading.behind(),
-    };
-    import(key, entry.as_deref(), row, &context)
+    let context = Context::at(reading, &policy, position);
+    import(key, entry.as_ref(), row, &context)
 }
 
 /// One event for all that one message of an import stores. Its id tells them apart: what is repeated stores

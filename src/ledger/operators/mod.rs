@@ -1,8 +1,11 @@
-//! What operators read and change, each kind of work on a desk of its own: one task, one session, one job at a time.
+//! What operators read and change: each kind of work at a desk of its own.
 
 pub(super) mod change;
-pub(super) mod desk;
+mod desk;
+pub(super) mod handle;
 pub(super) mod import;
+mod operation;
 pub(super) mod read;
 pub(super) mod redrive;
 pub(super) mod token_offset;
+mod tries;

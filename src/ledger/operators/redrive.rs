@@ -1,18 +1,19 @@
 //! Redriving all that fits a filter: page by page, entry by entry, each with its own audit event, no faster
 //! than was asked for, for as long as somebody listens.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::change::{Begin, Order};
+use super::change::Order;
+use super::handle::Operators;
+use super::operation::Begin;
+use super::read::{Ages, Counted};
 use crate::domain::{
     Action, Change, Context, Entry, EntryFilter, Key, Listing, Reading, Reason, Rejection, State, StoreTime,
     operate,
 };
-use crate::ledger::runtime::{Instant, sleep, spawn, timeout};
-use crate::ledger::{Ages, Counted, Ledger};
+use crate::ledger::runtime::{Instant, sleep, timeout};
 
 /// How many entries one look brings.
 const PAGE: usize = 100;
@@ -98,85 +99,63 @@ pub struct Progress {
 /// What the listener hears.
 pub type Told = Result<Progress, Rejection>;
 
-impl Ledger {
-    /// Redrives all that fits, and tells how far it is; ends when the receiver is dropped.
-    ///
-    /// # Errors
-    /// An operation id that was used for something else, too many operations at once, and those of the store.
-    pub async fn redrive_all(&self, order: RedriveOrder) -> Result<mpsc::Receiver<Told>, Rejection> {
-        let permit = self.bulk_permit()?;
-        // Known or not: it only tells how much there is to do.
-        let whose = Counted::One(order.filter.consumer.clone());
-        let standing = self.count(whose).await.map_or(i64::MAX, |(_, summary)| {
-            let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
-            summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum()
-        });
-        let began = if order.dry_run { None } else { Some(self.inner.operator.begin(order.begin()).await?) };
-        let mut order = order;
-        if let Some(began) = &began {
-            // The same instants in each call, however old the entries are by then.
-            let ages = std::mem::take(&mut order.ages);
-            ages.fix(&mut order.filter, began.at);
-        }
-        let (tell, told) = mpsc::channel(TOLD_MAX);
-        let redriven = began.as_ref().map_or(0, |began| began.done);
-        let run = Run {
-            ledger: self.clone(),
-            began: began.map(|began| began.at),
-            standing,
-            progress: Progress { redriven, ..Progress::default() },
-            told_at: Instant::now(),
-            next_at: Instant::now(),
-            tell,
-            order,
-        };
-        let draining = self.inner.draining.clone();
-        spawn(&self.inner.tasks, async move {
-            let tell = run.tell.clone();
-            let failed = tokio::select! {
-                biased;
-                () = draining.cancelled() => Some(Rejection::new(
-                    Reason::Draining,
-                    "this server is shutting down: repeat the same request, and another one goes on from here",
-                )),
-                ended = run.run(permit) => ended.err(),
-            };
-            if let Some(rejection) = failed {
-                // Who does not listen any more keeps nobody waiting.
-                let _gone = timeout(TELL_EVERY, tell.send(Err(rejection))).await;
-            }
-        });
-        Ok(told)
+/// Redrives all that fits, and tells how far it is; ends when the receiver is dropped.
+///
+/// # Errors
+/// An operation id that was used for something else, too many operations at once, and those of the store.
+pub async fn redrive_all(
+    operators: &Operators,
+    mut order: RedriveOrder,
+) -> Result<mpsc::Receiver<Told>, Rejection> {
+    let permit = operators.long_permit()?;
+    // Known or not: it only tells how much there is to do.
+    let whose = Counted::One(order.filter.consumer.clone());
+    let standing = operators.count(whose).await.map_or(i64::MAX, |(_, summary)| {
+        let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
+        summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum()
+    });
+    let began = if order.dry_run { None } else { Some(operators.begin(order.begin()).await?) };
+    if let Some(began) = &began {
+        // The same instants in each call, however old the entries are by then.
+        let ages = std::mem::take(&mut order.ages);
+        ages.fix(&mut order.filter, began.at);
     }
-
-    /// The right to one of the few long operations at once.
-    ///
-    /// # Errors
-    /// `OVERLOADED`, `DRAINING`.
-    pub fn bulk_permit(&self) -> Result<OwnedSemaphorePermit, Rejection> {
-        if self.inner.draining.is_cancelled() {
-            return Err(Rejection::new(
+    let (tell, told) = mpsc::channel(TOLD_MAX);
+    let redriven = began.as_ref().map_or(0, |began| began.done);
+    let run = Run {
+        operators: operators.clone(),
+        began: began.map(|began| began.at),
+        standing,
+        progress: Progress { redriven, ..Progress::default() },
+        told_at: Instant::now(),
+        next_at: Instant::now(),
+        tell,
+        order,
+    };
+    let ends = operators.clone();
+    operators.carry_out(async move {
+        let tell = run.tell.clone();
+        let failed = tokio::select! {
+            biased;
+            () = ends.draining() => Some(Rejection::new(
                 Reason::Draining,
-                "this server is shutting down: try again, another one answers",
-            ));
+                "this server is shutting down: repeat the same request, and another one goes on from here",
+            )),
+            ended = run.run(permit) => ended.err(),
+        };
+        if let Some(rejection) = failed {
+            // Who does not listen any more keeps nobody waiting.
+            let _gone = timeout(TELL_EVERY, tell.send(Err(rejection))).await;
         }
-        Arc::clone(&self.inner.bulk).try_acquire_owned().map_err(|_| {
-            Rejection::new(
-                Reason::Overloaded,
-                format!(
-                    "{} imports and bulk redrives are under way on this server already: try again later",
-                    crate::ledger::BULK_MAX
-                ),
-            )
-        })
-    }
+    });
+    Ok(told)
 }
 
 /// The listener is gone.
 struct Gone;
 
 struct Run {
-    ledger: Ledger,
+    operators: Operators,
     order: RedriveOrder,
     /// When the operation began; none: it is a dry run.
     began: Option<StoreTime>,
@@ -194,13 +173,13 @@ impl Run {
         let filter = self.order.filter.clone();
         let mut listing = Listing { filter, newest_first: false, after: None, limit: PAGE };
         loop {
-            let (carried_out, listed) = self.ledger.list(listing, ages).await?;
+            let (carried_out, listed) = self.operators.list(listing, ages).await?;
             // From here on the ages are instants.
             ages = Ages::default();
             listing = Listing { after: listed.next, ..carried_out };
             if self.began.is_some() && !listed.entries.is_empty() {
                 // Another call of the operation may be at it too: what it did counts.
-                let done = self.ledger.inner.operator.begin(self.order.begin()).await?.done;
+                let done = self.operators.begin(self.order.begin()).await?.done;
                 self.progress.redriven = done.max(self.progress.redriven);
             }
             for entry in &listed.entries {
@@ -236,14 +215,8 @@ impl Run {
             force: false,
         };
         if self.began.is_none() {
-            let policy = self.ledger.policies_here().of(entry.key.consumer());
-            let context = Context {
-                policy: &policy,
-                now: reading.now,
-                token_offset: reading.token_offset,
-                position: 1,
-                clock_behind: reading.behind(),
-            };
+            let policy = self.operators.policies_here().of(entry.key.consumer());
+            let context = Context::at(reading, &policy, 1);
             return Ok(operate(&entry.key, Some(entry), &change, &context).map(|_| true));
         }
         sleep(self.next_at.saturating_duration_since(Instant::now())).await;
@@ -259,7 +232,7 @@ impl Run {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.ledger.operate(order.clone()).await {
+            match self.operators.change(order.clone()).await {
                 Ok(carried) => return Ok(Ok(!carried.replayed)),
                 Err(rejection) if rejection.reason == Reason::Overloaded && tries < TRIES_MAX => {
                     sleep(TRY_AFTER).await;

@@ -1,11 +1,11 @@
 //! Raising `token_offset`: audited, repeatable, and in force for every statement that begins from then on, on all
 //! replicas, since each reads it beside the clock.
 
-use super::change::{ROUNDS_MAX, used_before};
-use super::desk::{Before, Tried, nothing_sent};
-use crate::crash;
-use crate::domain::{AuditEvent, Reading, Reason, Rejection, Span, raise_token_offset};
-use crate::store::{Fault, OffsetRaise, Outcome, Session, StoreError};
+use super::tries::{Before, Tried};
+use crate::domain::{AuditEvent, Reading, Span, raise_token_offset};
+use crate::ledger::refusals::used_before;
+use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
+use crate::store::{OffsetRaise, Session, StoreError};
 
 /// The action's name in the audit.
 const ACTION: &str = "RAISE_TOKEN_OFFSET";
@@ -60,9 +60,9 @@ pub(super) async fn raise(
         let made = if order.validate_only {
             None
         } else {
-            session.audited(&order.request_id).await.map_err(nothing_sent)?
+            session.audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
         };
-        let reading = session.load(&[]).await.map_err(nothing_sent)?.reading;
+        let reading = session.load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
         if let Some(event) = made {
             let replayed = before == Before::NotSent;
             let answer = if order.made(&event) {
@@ -93,27 +93,18 @@ pub(super) async fn raise(
             after: Some(kept(asked)),
         };
         let raise = OffsetRaise { from: present.micros(), to: asked.micros() };
-        match crash::around(session.raise_token_offset(raise, &event)).await {
-            Ok(Outcome::Done) => {
-                tracing::warn!(
-                    from_us = raise.from,
-                    to_us = raise.to,
-                    request_id = event.request_id,
-                    actor = event.actor,
-                    "an operator raised token_offset"
-                );
-                // It is done: whatever fails from here on, nobody may be told that it was not.
-                let loaded =
-                    session.load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
-                return Ok(Ok(TokenClock { reading: loaded.reading, replayed: false }));
-            }
-            // Somebody raised it in between, by this very request or by another: look again.
-            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
-            Err(error) => return Err(error),
+        if done(session.raise_token_offset(raise, &event)).await? {
+            tracing::warn!(
+                from_us = raise.from,
+                to_us = raise.to,
+                request_id = event.request_id,
+                actor = event.actor,
+                "an operator raised token_offset"
+            );
+            // It is done: whatever fails from here on, nobody may be told that it was not.
+            let loaded = session.load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
+            return Ok(Ok(TokenClock { reading: loaded.reading, replayed: false }));
         }
     }
-    Ok(Err(Rejection::new(
-        Reason::Overloaded,
-        "too many operators raise token_offset at once; nothing was changed: try again later",
-    )))
+    Ok(Err(contended("operators", "raise token_offset")))
 }

@@ -7,16 +7,14 @@ use serde_json::Value;
 
 use super::in_force::Live;
 use super::table::{Policies, by_consumer, in_force};
-use crate::crash;
 use crate::domain::{
     AuditEvent, Doubt, Policy, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime, StoredPolicy,
     Violation,
 };
-use crate::ledger::operators::desk::nothing_sent;
-use crate::store::{Fault, Outcome, Session, StoreError};
+use crate::ledger::refusals::used_before;
+use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
+use crate::store::{Session, StoreError};
 
-/// How often a change may lose against others before it is refused.
-const ROUNDS_MAX: usize = 8;
 /// A replica that was not heard of for so long is not at work any more.
 const AT_WORK: Span = Span::from_secs(300);
 /// How many replicas a refusal names.
@@ -93,8 +91,8 @@ pub(crate) async fn set(
     order: &PolicyOrder,
 ) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
-        let current = live.refresh(session).await.map_err(nothing_sent)?.policies();
-        if let Some(event) = session.audited(&order.request_id).await.map_err(nothing_sent)? {
+        let current = live.refresh(session).await.map_err(StoreError::nothing_sent)?.policies();
+        if let Some(event) = session.audited(&order.request_id).await.map_err(StoreError::nothing_sent)? {
             let unreadable = event.after.as_deref().is_some_and(|after| came_out(after).is_err());
             return Ok(match order.made(&event) {
                 true => Ok((current, true)),
@@ -103,7 +101,7 @@ pub(crate) async fn set(
                     "a newer version carried a request with this request_id out, and this server cannot read what it \
                      wrote; nothing was changed by this call: repeat it at a server of that version",
                 )),
-                false => Err(used_before()),
+                false => Err(used_before("request_id")),
             });
         }
         let next = match next(&current, order) {
@@ -114,10 +112,10 @@ pub(crate) async fn set(
             Ok(stored) => stored,
             Err(error) => return Ok(Err(not_storable(&error))),
         };
-        let (reading, remembered) = session.remembered().await.map_err(nothing_sent)?;
+        let (reading, remembered) = session.remembered().await.map_err(StoreError::nothing_sent)?;
         if let Some(stored) = &stored
             && let Some(rejection) =
-                not_read_everywhere(session, stored, reading.now).await.map_err(nothing_sent)?
+                not_read_everywhere(session, stored, reading.now).await.map_err(StoreError::nothing_sent)?
         {
             return Ok(Err(rejection));
         }
@@ -150,28 +148,20 @@ pub(crate) async fn set(
                 .as_deref()
                 .map(|text| PolicyOrder::kept(text, policy.version, order.mask.as_deref())),
         };
-        match crash::around(session.add_policy(&policy, &in_force, &event)).await {
-            Ok(Outcome::Done) => {
-                tracing::info!(
-                    consumer = order.consumer,
-                    version = policy.version,
-                    actor = order.actor,
-                    "an operator changed a policy"
-                );
-                // It is done: whatever fails from here on, nobody may be told that it was not.
-                let now = live.refresh(session).await;
-                let now = now.map_err(|error| StoreError::Unknown(error.to_string()))?;
-                return Ok(Ok((now.policies(), false)));
-            }
-            // Somebody came in between: look again.
-            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {}
-            Err(error) => return Err(error),
+        if done(session.add_policy(&policy, &in_force, &event)).await? {
+            tracing::info!(
+                consumer = order.consumer,
+                version = policy.version,
+                actor = order.actor,
+                "an operator changed a policy"
+            );
+            // It is done: whatever fails from here on, nobody may be told that it was not.
+            let now = live.refresh(session).await;
+            let now = now.map_err(|error| StoreError::Unknown(error.to_string()))?;
+            return Ok(Ok((now.policies(), false)));
         }
     }
-    Ok(Err(Rejection::new(
-        Reason::Overloaded,
-        "too many operators change this policy at once; nothing was changed: try again later",
-    )))
+    Ok(Err(contended("operators", "change this policy")))
 }
 
 /// The policy after the order; none: deleted.
@@ -231,13 +221,6 @@ fn came_out(after: &str) -> Result<Policy, serde_json::Error> {
 
 fn action(order: &PolicyOrder) -> &'static str {
     if order.patch.is_some() { "SET_POLICY" } else { "DELETE_POLICY" }
-}
-
-fn used_before() -> Rejection {
-    Rejection::invalid(vec![Violation {
-        field: "request_id".into(),
-        description: "was used before for another request: each request has an id of its own".into(),
-    }])
 }
 
 fn not_storable(error: &serde_json::Error) -> Rejection {

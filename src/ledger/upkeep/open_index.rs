@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ledger::operators::desk::opened;
 use crate::ledger::runtime::{Instant, sleep, timeout};
+use crate::ledger::shared::opened;
 use crate::store::{Purpose, Session, Store};
 
 /// How often it looks when it has kept up.

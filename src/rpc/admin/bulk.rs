@@ -10,7 +10,7 @@ use tonic::{Status, Streaming};
 
 use super::entries;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
-use crate::ledger::{Fate, ImportOrder, Ledger, Progress, RedriveOrder, Told};
+use crate::ledger::{Fate, ImportOrder, Operators, Progress, RedriveOrder, Told};
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
 use crate::rpc::wire::errors::{self, During, refuse};
@@ -126,7 +126,7 @@ fn progress(progress: Progress) -> proto::RedriveEntriesResponse {
 
 /// An import under way.
 pub(super) struct Intake {
-    pub(super) ledger: Ledger,
+    pub(super) operators: Operators,
     pub(super) limits: Limits,
     pub(super) actor: String,
     pub(super) incoming: Streaming<proto::ImportEntriesRequest>,
@@ -167,10 +167,10 @@ impl Intake {
     }
 
     async fn next(&mut self) -> Result<Option<proto::ImportEntriesRequest>, Rejection> {
-        let ledger = self.ledger.clone();
+        let operators = self.operators.clone();
         let next = tokio::select! {
             biased;
-            () = ledger.draining() => return Err(Rejection::new(
+            () = operators.draining() => return Err(Rejection::new(
                 Reason::Draining,
                 "this server is shutting down: go on with the first message that was not answered; another one takes it",
             )),
@@ -224,7 +224,7 @@ impl Intake {
             reason: request.reason,
             rows,
         };
-        let fates = self.ledger.import(order).await?;
+        let fates = self.operators.import(order).await?;
         for (fate, index) in fates.into_iter().zip(places) {
             match fate {
                 Ok(Fate::Stored) => response.stored += 1,

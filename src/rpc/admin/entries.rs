@@ -4,7 +4,7 @@ use prost::Message as _;
 use uuid::Uuid;
 
 use crate::domain::{EntryFilter, KeyHash, Listing, Rejection, Span, StoreTime};
-use crate::ledger::{Ages, Ledger};
+use crate::ledger::{Ages, Operators};
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
 use crate::rpc::wire::entry;
@@ -126,8 +126,8 @@ impl Query {
         fields.finish(|| Query { listing: Listing { filter, newest_first, after, limit }, ages, bound })
     }
 
-    pub(super) async fn run(self, ledger: &Ledger) -> Result<proto::ListEntriesResponse, Rejection> {
-        let (listing, listed) = ledger.list(self.listing, self.ages).await?;
+    pub(super) async fn run(self, operators: &Operators) -> Result<proto::ListEntriesResponse, Rejection> {
+        let (listing, listed) = operators.list(self.listing, self.ages).await?;
         let mut page = proto::ListEntriesResponse::default();
         let (mut next, mut bytes) = (listed.next, 0);
         for entry in listed.entries {

@@ -17,12 +17,12 @@ use super::wire::errors::{self, refuse};
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
 use crate::domain::Rejection;
-use crate::ledger::{Ledger, Order, PolicyOrder};
+use crate::ledger::{Operators, Order, PolicyOrder, redrive_all};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 pub(super) struct AdminRpc {
-    pub(super) ledger: Ledger,
+    pub(super) operators: Operators,
     pub(super) limits: Limits,
 }
 
@@ -38,11 +38,11 @@ impl AdminService for AdminRpc {
         let Some(key) = key else {
             return Err(refuse(&errors::internal("a key is neither wrong nor right")));
         };
-        let (reading, entry) = self.ledger.get(key).await.map_err(|rejection| refuse(&rejection))?;
+        let (reading, entry) = self.operators.get(key).await.map_err(|rejection| refuse(&rejection))?;
         let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
             entry: Some(entry::entry(entry, &reading)),
-            policy_version_in_force: policies::version_in_force(&self.ledger.policies_here(), &consumer),
+            policy_version_in_force: policies::version_in_force(&self.operators.policies_here(), &consumer),
         }))
     }
 
@@ -52,7 +52,7 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::ListEntriesResponse>, Status> {
         let query =
             entries::Query::of(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
-        let page = query.run(&self.ledger).await.map_err(|rejection| refuse(&rejection))?;
+        let page = query.run(&self.operators).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(page))
     }
 
@@ -60,7 +60,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::SummarizeEntriesRequest>,
     ) -> Result<Response<proto::SummarizeEntriesResponse>, Status> {
-        let summary = summary::summarize(&self.ledger, request.get_ref(), &self.limits).await;
+        let summary = summary::summarize(&self.operators, request.get_ref(), &self.limits).await;
         Ok(Response::new(summary.map_err(|rejection| refuse(&rejection))?))
     }
 
@@ -73,7 +73,7 @@ impl AdminService for AdminRpc {
         let actor = auth::caller(request.metadata()).principal;
         let order = bulk::redrive(request.get_ref(), &actor, &self.limits);
         let order = order.map_err(|rejection| refuse(&rejection))?;
-        let told = self.ledger.redrive_all(order).await.map_err(|rejection| refuse(&rejection))?;
+        let told = redrive_all(&self.operators, order).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(bulk::told(told)))
     }
 
@@ -84,9 +84,9 @@ impl AdminService for AdminRpc {
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
         let actor = auth::caller(request.metadata()).principal;
-        let permit = self.ledger.bulk_permit().map_err(|rejection| refuse(&rejection))?;
+        let permit = self.operators.long_permit().map_err(|rejection| refuse(&rejection))?;
         let intake = bulk::Intake {
-            ledger: self.ledger.clone(),
+            operators: self.operators.clone(),
             limits: self.limits,
             actor,
             incoming: request.into_inner(),
@@ -99,7 +99,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<proto::GetRetentionStatusRequest>,
     ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
-        retention::status(&self.ledger).await.map(Response::new).map_err(|rejection| refuse(&rejection))
+        retention::status(&self.operators).await.map(Response::new).map_err(|rejection| refuse(&rejection))
     }
 
     async fn raise_token_offset(
@@ -109,7 +109,7 @@ impl AdminService for AdminRpc {
         let actor = auth::caller(request.metadata()).principal;
         let order = token_offset::order(request.get_ref(), &actor, &self.limits);
         let order = order.map_err(|rejection| refuse(&rejection))?;
-        let clock = self.ledger.raise_token_offset(order).await.map_err(|rejection| refuse(&rejection))?;
+        let clock = self.operators.raise_token_offset(order).await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(token_offset::response(clock)))
     }
 
@@ -161,7 +161,7 @@ impl AdminService for AdminRpc {
         let mut fields = Fields::new(&self.limits, "");
         fields.name("consumer", consumer, self.limits.consumer);
         fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
-        let all = self.ledger.policies().await.map_err(|rejection| refuse(&rejection))?;
+        let all = self.operators.policies().await.map_err(|rejection| refuse(&rejection))?;
         Ok(Response::new(proto::GetPolicyResponse { policy: Some(policies::shown(&all, consumer)) }))
     }
 
@@ -174,7 +174,7 @@ impl AdminService for AdminRpc {
         let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         fields.text("page_token", &request.page_token, self.limits.consumer);
         fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
-        let all = self.ledger.policies().await.map_err(|rejection| refuse(&rejection))?;
+        let all = self.operators.policies().await.map_err(|rejection| refuse(&rejection))?;
         // The place is the last name of the page before.
         let mut names = all.names();
         names.retain(|name| *name > request.page_token);
@@ -219,7 +219,8 @@ impl AdminService for AdminRpc {
             fields.wrong("page_token", "is not a next_page_token of this call: start again without one");
         }
         fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
-        let versions = self.ledger.policy_versions(request.consumer, before.unwrap_or(i32::MAX), size).await;
+        let versions =
+            self.operators.policy_versions(request.consumer, before.unwrap_or(i32::MAX), size).await;
         let versions = versions.map_err(|rejection| refuse(&rejection))?;
         let last = versions.last().filter(|last| versions.len() == size && last.version > 1);
         let next_page_token = last.map_or(String::new(), |last| last.version.to_string());
@@ -233,7 +234,7 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
         let query =
             changes::audit(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
-        let events = self.ledger.audit(query.listing.clone()).await;
+        let events = self.operators.audit(query.listing.clone()).await;
         Ok(Response::new(query.page(events.map_err(|rejection| refuse(&rejection))?)))
     }
 }
@@ -246,7 +247,8 @@ impl AdminRpc {
     ) -> Result<(Option<proto::ConsumerPolicy>, bool), Status> {
         let order = order.map_err(|rejection| refuse(&rejection))?;
         let consumer = order.consumer.clone();
-        let (all, replayed) = self.ledger.set_policy(order).await.map_err(|rejection| refuse(&rejection))?;
+        let (all, replayed) =
+            self.operators.set_policy(order).await.map_err(|rejection| refuse(&rejection))?;
         Ok((Some(policies::shown(&all, &consumer)), replayed))
     }
 
@@ -256,7 +258,7 @@ impl AdminRpc {
         order: Result<Order, Rejection>,
     ) -> Result<(Option<proto::Entry>, bool), Status> {
         let order = order.map_err(|rejection| refuse(&rejection))?;
-        let carried = self.ledger.operate(order).await.map_err(|rejection| refuse(&rejection))?;
+        let carried = self.operators.change(order).await.map_err(|rejection| refuse(&rejection))?;
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))
     }

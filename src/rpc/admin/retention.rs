@@ -1,21 +1,21 @@
 //! How the purge keeps up, as operators are told.
 
 use crate::domain::{PurgeWorker, Rejection, Span};
-use crate::ledger::Ledger;
+use crate::ledger::Operators;
 use crate::rpc::proto;
 use crate::rpc::wire::words::{duration, timestamp};
 
 /// Counting what is due ends here.
 const DUE_MAX: usize = 100_000;
 
-pub(super) async fn status(ledger: &Ledger) -> Result<proto::GetRetentionStatusResponse, Rejection> {
-    let (reading, status) = ledger.retention(DUE_MAX + 1).await?;
+pub(super) async fn status(operators: &Operators) -> Result<proto::GetRetentionStatusResponse, Rejection> {
+    let (reading, status) = operators.retention(DUE_MAX + 1).await?;
     let waits = status.oldest.map(|oldest| (reading.now - oldest).max(Span::ZERO));
     Ok(proto::GetRetentionStatusResponse {
         due: i64::try_from(status.due.min(DUE_MAX)).unwrap_or(i64::MAX),
         due_is_lower_bound: status.due > DUE_MAX,
         oldest_due_age: waits.map(duration),
-        falling_behind: waits.is_some_and(|waits| waits > ledger.purge_behind_after()),
+        falling_behind: waits.is_some_and(|waits| waits > operators.purge_behind_after()),
         workers: status.workers.into_iter().map(worker).collect(),
         as_of: Some(timestamp(reading.now)),
     })

@@ -1,7 +1,7 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
 use crate::domain::{Rejection, State, Summary};
-use crate::ledger::{Counted, Ledger};
+use crate::ledger::{Counted, Operators};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
@@ -10,7 +10,7 @@ const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;
 
 pub(super) async fn summarize(
-    ledger: &Ledger,
+    operators: &Operators,
     request: &proto::SummarizeEntriesRequest,
     limits: &Limits,
 ) -> Result<proto::SummarizeEntriesResponse, Rejection> {
@@ -29,10 +29,10 @@ pub(super) async fn summarize(
     };
     fields.finish(|| ())?;
     let more = matches!(whose, Counted::After(..));
-    let (names, summary) = ledger.count(whose).await?;
+    let (names, summary) = operators.count(whose).await?;
     let last = names.last().filter(|_| more && names.len() == size);
     let next_page_token = last.cloned().unwrap_or_default();
-    let policies = ledger.policies_here();
+    let policies = operators.policies_here();
     let consumers = names
         .into_iter()
         .map(|name| {

@@ -1,0 +1,258 @@
+//! The operators' handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::change::{self, Carried, Order};
+use super::desk::Desk;
+use super::import::{self, Fates, ImportOrder};
+use super::operation::{self, Began, Begin};
+use super::read::{self, Ages, Counted, Page};
+use super::token_offset::{self, OffsetOrder, TokenClock};
+use super::tries::Before;
+use crate::domain::{
+    AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Reason, Rejection,
+    Span, Summary,
+};
+use crate::ledger::policies::in_force::Live;
+use crate::ledger::policies::set::{self, PolicyOrder};
+use crate::ledger::policies::table::Policies;
+use crate::ledger::refusals::draining;
+use crate::ledger::runtime::spawn;
+use crate::ledger::upkeep::purge_report;
+use crate::store::{Purpose, Store};
+
+/// How many imports and bulk redrives one server carries out at once.
+const LONG_MAX: usize = 4;
+
+/// The operators' handle: cheap to clone.
+#[derive(Clone)]
+pub struct Operators {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    reads: Desk,
+    changes: Desk,
+    policies: Arc<Live>,
+    purge_every: Duration,
+    /// Imports and bulk redrives that may still begin.
+    long: Arc<Semaphore>,
+    /// They end; all else goes on.
+    draining: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Operators {
+    pub(crate) fn start(
+        store: &Arc<dyn Store>,
+        policies: Arc<Live>,
+        purge_every: Duration,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Operators {
+        let desk = |name, purpose| Desk::start(name, purpose, Arc::clone(store), tasks, stop.clone());
+        let inner = Inner {
+            reads: desk("the desk of operators' reads", Purpose::Reads),
+            changes: desk("the desk of operators' changes", Purpose::Changes),
+            policies,
+            purge_every,
+            long: Arc::new(Semaphore::new(LONG_MAX)),
+            draining: stop.child_token(),
+            tasks: tasks.clone(),
+        };
+        Operators { inner: Arc::new(inner) }
+    }
+
+    /// One entry.
+    ///
+    /// # Errors
+    /// `ENTRY_NOT_FOUND`, and those of the store.
+    pub async fn get(&self, key: Key) -> Result<(Reading, Entry), Rejection> {
+        self.inner.reads.read(key, |session, key| Box::pin(read::get(session, key))).await
+    }
+
+    /// A page of entries.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
+        let asked = (listing, ages);
+        let list = self
+            .inner
+            .reads
+            .read(asked, |session, (listing, ages)| Box::pin(read::list(session, listing, *ages)));
+        list.await
+    }
+
+    /// The consumers that were counted, and their numbers.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), whose);
+        let count = self
+            .inner
+            .reads
+            .read(asked, |session, (policies, whose)| Box::pin(read::count(session, policies, whose)));
+        count.await
+    }
+
+    /// The policies that this replica goes by at this moment.
+    #[must_use]
+    pub fn policies_here(&self) -> Arc<Policies> {
+        self.inner.policies.current()
+    }
+
+    /// The policies in force, as the store has them now.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
+        let refresh = self.inner.reads.read(Arc::clone(&self.inner.policies), |session, policies| {
+            Box::pin(async move { Ok(Ok(policies.refresh(session).await?.policies())) })
+        });
+        refresh.await
+    }
+
+    /// The versions of a consumer's policy below `before`, newest first.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn policy_versions(
+        &self,
+        consumer: String,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, Rejection> {
+        let asked = (consumer, before, limit);
+        let versions = self.inner.reads.read(asked, |session, (consumer, before, limit)| {
+            Box::pin(async move { Ok(Ok(session.policy_versions(consumer, *before, *limit).await?)) })
+        });
+        versions.await
+    }
+
+    /// A page of the audit.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
+        let audit = self
+            .inner
+            .reads
+            .read(listing, |session, listing| Box::pin(async move { Ok(Ok(session.audit(listing).await?)) }));
+        audit.await
+    }
+
+    /// How the purge keeps up, entries counted up to `due_max`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
+        let status = self.inner.reads.read(due_max, |session, due_max| {
+            Box::pin(async move { Ok(Ok(session.purge_status(*due_max).await?)) })
+        });
+        status.await
+    }
+
+    /// From which wait of the oldest entry on the purge does not keep up.
+    #[must_use]
+    pub fn purge_behind_after(&self) -> Span {
+        purge_report::too_long(self.inner.purge_every)
+    }
+
+    /// Carries out an operator's change.
+    ///
+    /// # Errors
+    /// Those of [`crate::domain::operate`], a request id that was used for something else, and those of
+    /// the store.
+    pub async fn change(&self, order: Order) -> Result<Carried, Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), order);
+        let change = self.inner.changes.change(asked, |session, (policies, order), before| {
+            Box::pin(change::change(session, policies, order, before))
+        });
+        change.await
+    }
+
+    /// Stores messages that were processed elsewhere as completed.
+    ///
+    /// # Errors
+    /// Those of the store; single messages are refused in the answer.
+    pub async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
+        let import = self.inner.changes.change(asked, |session, (policies, order, sent), _| {
+            Box::pin(import::carry_out(session, policies, order, sent))
+        });
+        import.await
+    }
+
+    /// Sets or deletes a consumer's policy; what is in force then, and whether it was so before.
+    ///
+    /// # Errors
+    /// `VERSION_MISMATCH`, `POLICY_NOT_FOUND`, every fault of the policy, and those of the store.
+    pub async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), order);
+        let set = self.inner.changes.change(asked, |session, (policies, order), before| {
+            Box::pin(async move {
+                let set = set::set(session, policies, order).await?;
+                Ok(set.map(|(now, replayed)| (now, replayed && before == Before::NotSent)))
+            })
+        });
+        set.await
+    }
+
+    /// Raises the number that is added to the store's clock for tokens; how both stand then.
+    ///
+    /// # Errors
+    /// Those of [`crate::domain::raise_token_offset`], a request id that was used for something else, and those
+    /// of the store.
+    pub async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
+        let raise = self
+            .inner
+            .changes
+            .change(order, |session, order, before| Box::pin(token_offset::raise(session, order, before)));
+        raise.await
+    }
+
+    /// Writes down that an operation on many entries begins, or finds that it has.
+    pub(super) async fn begin(&self, begin: Begin) -> Result<Began, Rejection> {
+        let begin =
+            self.inner.changes.change(begin, |session, begin, _| Box::pin(operation::begin(session, begin)));
+        begin.await
+    }
+
+    /// Carries out what may take long; the server's end waits for it.
+    pub(super) fn carry_out(&self, long: impl Future<Output = ()> + Send + 'static) {
+        spawn(&self.inner.tasks, long);
+    }
+
+    /// The right to one of the few long operations at once.
+    ///
+    /// # Errors
+    /// `OVERLOADED`, `DRAINING`.
+    pub fn long_permit(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+        if self.inner.draining.is_cancelled() {
+            return Err(draining());
+        }
+        Arc::clone(&self.inner.long).try_acquire_owned().map_err(|_| {
+            Rejection::new(
+                Reason::Overloaded,
+                format!("{LONG_MAX} imports and bulk redrives are under way on this server already: try again later"),
+            )
+        })
+    }
+
+    /// Resolves when long operations shall end.
+    pub async fn draining(&self) {
+        self.inner.draining.cancelled().await;
+    }
+
+    /// Ends what may go on for long: imports and bulk redrives. All else goes on.
+    pub(crate) fn drain(&self) {
+        self.inner.draining.cancel();
+    }
+}

@@ -1,0 +1,65 @@
+//! The beginning of an operation on many entries: written down once, so that each later call goes on from there.
+
+use super::tries::Tried;
+use crate::domain::{AuditEvent, StoreTime};
+use crate::ledger::refusals::used_before;
+use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
+use crate::store::{Session, StoreError, Write};
+
+/// The name in the audit of an operation on many entries; each of them has its own event besides.
+const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
+
+/// An operation on many entries, about to begin or to go on.
+#[derive(Clone, Debug)]
+pub(super) struct Begin {
+    /// The operator's id of the operation.
+    pub(super) operation_id: String,
+    /// Who, as authenticated.
+    pub(super) actor: String,
+    /// Why.
+    pub(super) reason: String,
+    /// The consumer.
+    pub(super) consumer: String,
+    /// What was asked for: the same in each call of the operation.
+    pub(super) asked: String,
+}
+
+/// An operation that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Began {
+    /// When, by the store's clock.
+    pub(super) at: StoreTime,
+    /// How many entries it has changed by now.
+    pub(super) done: i64,
+}
+
+/// Writes down that an operation begins, or finds that it has.
+pub(super) async fn begin(session: &mut dyn Session, order: &Begin) -> Tried<Began> {
+    for _ in 0..ROUNDS_MAX {
+        if let Some(event) = session.audited(&order.operation_id).await.map_err(StoreError::nothing_sent)? {
+            let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
+            if event.action != REDRIVE_ENTRIES || !same {
+                return Ok(Err(used_before("operation_id")));
+            }
+            let done = session.audited_under(&format!("{}/", order.operation_id)).await;
+            let done = done.map_err(StoreError::nothing_sent)?;
+            return Ok(Ok(Began { at: event.at, done }));
+        }
+        let reading = session.load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
+        let event = AuditEvent {
+            request_id: order.operation_id.clone(),
+            at: reading.now,
+            actor: order.actor.clone(),
+            action: REDRIVE_ENTRIES.to_owned(),
+            consumer: order.consumer.clone(),
+            key: None,
+            reason: order.reason.clone(),
+            before: None,
+            after: Some(order.asked.clone()),
+        };
+        if done(session.change(&Write::Nothing, &event)).await? {
+            return Ok(Ok(Began { at: reading.now, done: 0 }));
+        }
+    }
+    Ok(Err(contended("callers", "begin this operation")))
+}

@@ -1,0 +1,147 @@
+//! The session of a desk, and the second try of its jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+
+use crate::domain::Rejection;
+use crate::ledger::refusals::{lost, read_failed, store_unavailable};
+use crate::ledger::runtime::{Instant, timeout};
+use crate::ledger::shared::opened;
+use crate::once_a_second::warn_once_a_second;
+use crate::store::{Fault, Purpose, Session, Store, StoreError};
+
+/// How long a job may take, its second try included.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// A connection that is gone fails at once. What fails later than this is not tried again.
+const AGAIN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whom to answer.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
+
+/// What one try of a job came to.
+pub(crate) type Tried<T> = Result<Result<T, Rejection>, StoreError>;
+
+/// Whether an earlier try of the same job may have been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// It was not, or there was none.
+    NotSent,
+    /// Nobody knows. What the request's id is found under was done by this very job.
+    Sent,
+}
+
+/// One try at what only reads.
+pub(super) type Read<A, T> = for<'s> fn(&'s mut dyn Session, &'s A) -> BoxFuture<'s, Tried<T>>;
+
+/// One try at what may change something.
+pub(super) type Change<A, T> = for<'s> fn(&'s mut dyn Session, &'s A, Before) -> BoxFuture<'s, Tried<T>>;
+
+/// A task's session. Between two jobs the store may have been restarted: what fails on the old connection is
+/// tried once more on a new one.
+pub(super) struct Tries {
+    store: Arc<dyn Store>,
+    purpose: Purpose,
+    session: Option<Box<dyn Session>>,
+}
+
+impl Tries {
+    pub(super) fn new(store: Arc<dyn Store>, purpose: Purpose) -> Tries {
+        Tries { store, purpose, session: None }
+    }
+
+    /// Carries out what may change something, and answers. The work finds out by the request's id whether an
+    /// earlier try was applied.
+    pub(super) async fn change<A: Sync, T>(&mut self, reply: Reply<T>, asked: &A, work: Change<A, T>) {
+        let tried = timeout(ANSWER_WITHIN, self.change_twice(asked, work)).await;
+        let answer = match tried {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(StoreError::Unknown(text))) => {
+                warn_once_a_second!(error = text, "the outcome of an operator's change is unknown");
+                self.session = None;
+                Err(lost())
+            }
+            Ok(Err(error)) => {
+                self.session = None;
+                Err(read_failed(&error))
+            }
+            Err(_) => {
+                self.session = None;
+                Err(lost())
+            }
+        };
+        let _gone = reply.send(answer);
+    }
+
+    /// Carries out what changes nothing, and answers: no outcome of it is unknown.
+    pub(super) async fn read<A: Sync, T>(&mut self, reply: Reply<T>, asked: &A, work: Read<A, T>) {
+        let tried = timeout(ANSWER_WITHIN, self.read_twice(asked, work)).await;
+        let answer = match tried {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                self.session = None;
+                Err(read_failed(&error))
+            }
+            Err(_) => {
+                self.session = None;
+                Err(store_unavailable())
+            }
+        };
+        let _gone = reply.send(answer);
+    }
+
+    async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: Change<A, T>) -> Tried<T> {
+        let began = Instant::now();
+        let session = opened(&*self.store, self.purpose, &mut self.session).await?;
+        let error = match work(session, asked, Before::NotSent).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        if !self.worth_another(&error, began) {
+            return Err(error);
+        }
+        let session = opened(&*self.store, self.purpose, &mut self.session).await;
+        let StoreError::Unknown(text) = error else {
+            return work(session?, asked, Before::NotSent).await;
+        };
+        // A refusal may come of what the first try has done: it is no proof that nothing was changed.
+        match session {
+            Ok(session) => match work(session, asked, Before::Sent).await {
+                Ok(Ok(done)) => Ok(Ok(done)),
+                Ok(Err(_)) | Err(_) => Err(StoreError::Unknown(text)),
+            },
+            Err(_) => Err(StoreError::Unknown(text)),
+        }
+    }
+
+    async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: Read<A, T>) -> Tried<T> {
+        let began = Instant::now();
+        let session = opened(&*self.store, self.purpose, &mut self.session).await?;
+        let error = match work(session, asked).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        if !self.worth_another(&error, began) {
+            return Err(error);
+        }
+        work(opened(&*self.store, self.purpose, &mut self.session).await?, asked).await
+    }
+
+    /// Whether a new connection may do better. The old one is given up.
+    fn worth_another(&mut self, error: &StoreError, began: Instant) -> bool {
+        let session_at_fault = match error {
+            StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_) | Fault::Stale(_)) => true,
+            StoreError::NotApplied(
+                Fault::Conflict(_)
+                | Fault::Locked(_)
+                | Fault::Permanent(_)
+                | Fault::ClockBehind
+                | Fault::Schema(_),
+            ) => false,
+        };
+        self.session = None;
+        session_at_fault && began.elapsed() < AGAIN_WITHIN
+    }
+}
