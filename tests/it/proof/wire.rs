@@ -200,7 +200,10 @@ pub(crate) async fn order_of(
     // Without a reason the connection was lost: nobody knows.
     let refused = |status: Status| {
         let details = status.get_error_details();
-        details.error_info().map(|info| info.reason.clone()).unwrap_or_default()
+        // Nobody listens: it was never sent.
+        let unsent = status.message().contains("tcp connect error");
+        let made_on_the_way = if unsent { "NOT_THERE" } else { "" };
+        details.error_info().map_or_else(|| made_on_the_way.to_owned(), |info| info.reason.clone())
     };
     done.map_err(refused)
 }

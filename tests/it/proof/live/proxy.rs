@@ -37,21 +37,42 @@ pub(crate) struct Faults {
     pub(crate) calm: std::sync::atomic::AtomicBool,
 }
 
-/// Starts a proxy; connections to the address that it returns end at `target`.
+/// How often a proxy looks whether its target is back.
+const BACK_EVERY: Duration = Duration::from_millis(20);
+
+/// Starts a proxy; connections to the address that it returns end at `target`. While nobody listens there, nobody
+/// listens at the proxy either: a call that cannot be sent is certainly not applied, with a proxy as without.
 pub(crate) async fn proxy(target: SocketAddr, faults: Arc<Faults>, mut random: Random) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
+        let mut listener = listener;
         while let Ok((near, _)) = listener.accept().await {
+            let Ok(far) = TcpStream::connect(target).await else {
+                drop((near, listener));
+                listener = once_more(address, target).await;
+                continue;
+            };
             let random = Random::new(random.next());
-            tokio::spawn(relay(near, target, Arc::clone(&faults), random));
+            tokio::spawn(relay(near, far, Arc::clone(&faults), random));
         }
     });
     address
 }
 
-async fn relay(near: TcpStream, target: SocketAddr, faults: Arc<Faults>, mut random: Random) {
-    let Ok(far) = TcpStream::connect(target).await else { return };
+/// Listens at the same address as soon as the target is back.
+async fn once_more(address: SocketAddr, target: SocketAddr) -> TcpListener {
+    loop {
+        tokio::time::sleep(BACK_EVERY).await;
+        if TcpStream::connect(target).await.is_ok()
+            && let Ok(listener) = TcpListener::bind(address).await
+        {
+            return listener;
+        }
+    }
+}
+
+async fn relay(near: TcpStream, far: TcpStream, faults: Arc<Faults>, mut random: Random) {
     let _set = (near.set_nodelay(true), far.set_nodelay(true));
     let fault = match random.below(100) {
         0..30 => Fault::Reset,
