@@ -231,6 +231,8 @@ fn acquired(entry: &Entry, replayed: bool, context: &Context<'_>) -> Verdict {
         token: entry.token,
         attempt: entry.attempts,
         lease: entry.lease_until.remaining(context.now),
+        hold: entry.hold_until.remaining(context.now),
+        on_expiry: entry.on_expiry,
         replayed,
         effect_unknown: entry.effect_unknown,
         prior_effect_started: entry.prior_effect_started,

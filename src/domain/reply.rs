@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Advice, ParkCause, Rejection, Span, State, StoreTime};
+use super::{Advice, OnExpiry, ParkCause, Rejection, Span, State, StoreTime};
 
 /// An answer or a refusal.
 pub type Answer = Result<Reply, Rejection>;
@@ -17,6 +17,10 @@ pub enum Reply {
     Renewed {
         /// What remains of the lease.
         lease: Span,
+        /// What is left of `max_hold`.
+        hold: Span,
+        /// What becomes of the claim should it expire.
+        on_expiry: OnExpiry,
         /// The lease had run out.
         revived: bool,
     },
@@ -56,6 +60,8 @@ pub enum Verdict {
         token: i64,
         attempt: i32,
         lease: Span,
+        hold: Span,
+        on_expiry: OnExpiry,
         replayed: bool,
         effect_unknown: bool,
         prior_effect_started: bool,

@@ -213,7 +213,12 @@ fn renew(
     if let Some(checkpoint) = checkpoint {
         next.checkpoint = checkpoint.clone();
     }
-    let answer = Ok(Reply::Renewed { lease: next.lease_until.remaining(now), revived });
+    let answer = Ok(Reply::Renewed {
+        lease: next.lease_until.remaining(now),
+        hold: next.hold_until.remaining(now),
+        on_expiry: next.on_expiry,
+        revived,
+    });
     if next == *entry { Decision::read(answer) } else { Decision::write(answer, next) }
 }
 

@@ -385,4 +385,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("P21", "the server arms a claim once more for a caller who may have gone", "faults::", [
         (BATCH, "unit.unknown > 0 && entry.is_claim_of", "unit.unknown > 9 && entry.is_claim_of"),
     ]),
+    Mutant("W1", "a grant tells its lease as what is left to hold", DIFFERENTIAL, [
+        (CLAIM, "hold: entry.hold_until.remaining(context.now)", "hold: entry.lease_until.remaining(context.now)"),
+    ]),
+    Mutant("W2", "a renewal tells what the policy now says of expiry", DIFFERENTIAL, [
+        (SETTLE, "on_expiry: next.on_expiry,", "on_expiry: context.policy.on_expiry,"),
+    ]),
 ]

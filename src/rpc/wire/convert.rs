@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::errors;
 use super::fields::{Fields, Limits};
-use super::words::{advice, duration, park_cause, state, timestamp};
+use super::words::{advice, duration, on_expiry, park_cause, state, timestamp};
 use crate::chance;
 use crate::domain::{
     Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Verdict,
@@ -129,6 +129,8 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             token,
             attempt,
             lease,
+            hold,
+            on_expiry: expiry,
             replayed,
             effect_unknown,
             prior_effect_started,
@@ -148,6 +150,8 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             last_error,
             attempts_left,
             checkpoint_omitted: false,
+            hold: Some(duration(hold)),
+            on_expiry: on_expiry(expiry).into(),
         }),
         Verdict::Completed {
             result,
@@ -209,8 +213,13 @@ pub(crate) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse 
 /// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
 pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
     Ok(match *reply {
-        Reply::Renewed { lease, revived } => {
-            settlement_result::Outcome::Renew(proto::RenewResponse { lease: Some(duration(lease)), revived })
+        Reply::Renewed { lease, hold, on_expiry: expiry, revived } => {
+            settlement_result::Outcome::Renew(proto::RenewResponse {
+                lease: Some(duration(lease)),
+                revived,
+                hold: Some(duration(hold)),
+                on_expiry: on_expiry(expiry).into(),
+            })
         }
         Reply::Completed { replayed, late } => {
             settlement_result::Outcome::Complete(proto::CompleteResponse {

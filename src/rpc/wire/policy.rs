@@ -3,7 +3,7 @@
 use prost_types::FieldMask;
 
 use super::fields::Fields;
-use super::words::{duration, timestamp};
+use super::words::{duration, on_expiry, timestamp};
 use crate::domain::{FingerprintMode, OnExpiry, Policy, PolicyPatch, PolicyVersion};
 use crate::rpc::proto;
 
@@ -128,12 +128,7 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         max_lease: Some(duration(policy.max_lease)),
         max_hold: Some(duration(policy.max_hold)),
         reclaim_grace: Some(duration(policy.reclaim_grace)),
-        on_expiry: match policy.on_expiry {
-            OnExpiry::Reclaim => proto::OnExpiry::Reclaim,
-            OnExpiry::Park => proto::OnExpiry::Park,
-            OnExpiry::ParkIfStarted => proto::OnExpiry::ParkIfStarted,
-        }
-        .into(),
+        on_expiry: on_expiry(policy.on_expiry).into(),
         max_attempts: Some(policy.max_attempts),
         backoff: Some(proto::BackoffPolicy {
             initial: Some(duration(policy.backoff.initial)),

@@ -1,6 +1,6 @@
 //! Single values as messages have them: words of enums, spans, instants, keys.
 
-use crate::domain::{Advice, ClosedBy, Key, ParkCause, Span, State, StoreTime};
+use crate::domain::{Advice, ClosedBy, Key, OnExpiry, ParkCause, Span, State, StoreTime};
 use crate::rpc::proto;
 
 pub(super) fn advice(advice: Advice) -> proto::Advice {
@@ -91,4 +91,12 @@ pub(crate) fn timestamp(instant: StoreTime) -> prost_types::Timestamp {
 
 fn sub_micros(micros: i64) -> i32 {
     i32::try_from(micros).unwrap_or(0) * 1_000
+}
+
+pub(super) fn on_expiry(on_expiry: OnExpiry) -> proto::OnExpiry {
+    match on_expiry {
+        OnExpiry::Reclaim => proto::OnExpiry::Reclaim,
+        OnExpiry::Park => proto::OnExpiry::Park,
+        OnExpiry::ParkIfStarted => proto::OnExpiry::ParkIfStarted,
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) enum Op {
 #[derive(Clone, Debug, PartialEq)]
 #[rustfmt::skip]
 pub(crate) enum Said {
-    Acquired { token: i64, attempt: i32, lease: i64, replayed: bool, effect_unknown: bool, prior_effect_started: bool,
+    Acquired { token: i64, attempt: i32, lease: i64, hold: i64, on_expiry: OnExpiry, replayed: bool, effect_unknown: bool, prior_effect_started: bool,
         checkpoint: Vec<u8>, last_error: String, attempts_left: Option<i32> },
     Completed { result: Vec<u8>, expired: bool, at: i64, attempt: i32, by_this_claim: bool, unverified: bool },
     InProgress { owner: String, attempt: i32, lease: i64, retry_after: i64 },
@@ -32,7 +32,7 @@ pub(crate) enum Said {
     CompleteOk { replayed: bool, late: bool },
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
     ReleaseOk { replayed: bool },
-    RenewOk { lease: i64, revived: bool },
+    RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool },
     Error { reason: String, state: Option<State> },
 }
 
@@ -257,6 +257,8 @@ fn acquired(row: &Row, replayed: bool, world: &World<'_>) -> Said {
         token: row.token,
         attempt: row.attempts,
         lease: row.lease_until - world.now,
+        hold: row.hold_until - world.now,
+        on_expiry: row.on_expiry,
         replayed,
         effect_unknown: row.unknown,
         prior_effect_started: row.prior,
@@ -366,7 +368,8 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             if let Some(checkpoint) = checkpoint {
                 after.checkpoint.clone_from(checkpoint);
             }
-            let said = Said::RenewOk { lease: after.lease_until - now, revived: over };
+            let (lease, hold) = (after.lease_until - now, row.hold_until - now);
+            let said = Said::RenewOk { lease, hold, on_expiry: row.on_expiry, revived: over };
             let news = after != *row;
             (said, news.then_some(after))
         }

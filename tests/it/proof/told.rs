@@ -1,8 +1,8 @@
 //! The core's and the wire's words in those of the spec.
 
 use idempotency_ledger::domain::{
-    Action, Answer, Change, Claim, Claimant, Command, Entry, Reply, Resolution, Settle, Span, State,
-    StoreTime, Verdict,
+    Action, Answer, Change, Claim, Claimant, Command, Entry, OnExpiry, Reply, Resolution, Settle, Span,
+    State, StoreTime, Verdict,
 };
 use idempotency_ledger::rpc::proto::{self, claim_response};
 use tonic::Status;
@@ -88,7 +88,9 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
         Err(rejection) => {
             Said::Error { reason: word(&format!("{:?}", rejection.reason)), state: rejection.state }
         }
-        Ok(Reply::Renewed { lease, revived }) => Said::RenewOk { lease: lease.0, revived },
+        Ok(Reply::Renewed { lease, hold, on_expiry, revived }) => {
+            Said::RenewOk { lease: lease.0, hold: hold.0, on_expiry, revived }
+        }
         Ok(Reply::Completed { replayed, late }) => Said::CompleteOk { replayed, late },
         Ok(Reply::Failed { state, retry_after, attempts_left, replayed }) => {
             Said::FailOk { state, retry_after: retry_after.map(|wait| wait.0), attempts_left, replayed }
@@ -99,6 +101,8 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
                 token,
                 attempt,
                 lease,
+                hold,
+                on_expiry,
                 replayed,
                 effect_unknown,
                 prior_effect_started,
@@ -110,6 +114,8 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
                 token,
                 attempt,
                 lease: lease.0,
+                hold: hold.0,
+                on_expiry,
                 replayed,
                 effect_unknown,
                 prior_effect_started,
@@ -182,6 +188,15 @@ fn cause(cause: proto::ParkCause) -> idempotency_ledger::domain::ParkCause {
     }
 }
 
+fn expiry(on_expiry: proto::OnExpiry) -> OnExpiry {
+    match on_expiry {
+        proto::OnExpiry::Reclaim => OnExpiry::Reclaim,
+        proto::OnExpiry::Park => OnExpiry::Park,
+        proto::OnExpiry::ParkIfStarted => OnExpiry::ParkIfStarted,
+        proto::OnExpiry::Unspecified => panic!("what becomes of an expired claim is missing"),
+    }
+}
+
 /// Of PARKED the wire's state says no cause: the caller knows it.
 fn state(state: proto::EntryState, parked: Option<State>) -> Option<State> {
     match state {
@@ -205,6 +220,8 @@ pub(crate) fn claimed(response: &proto::ClaimResponse) -> Said {
             token: it.token,
             attempt: it.attempt,
             lease: micros(it.lease.as_ref()),
+            hold: micros(it.hold.as_ref()),
+            on_expiry: expiry(it.on_expiry()),
             replayed: it.replayed,
             effect_unknown: it.effect_unknown,
             prior_effect_started: it.prior_effect_started,
@@ -265,7 +282,12 @@ pub(crate) fn settled(outcome: &proto::settlement_result::Outcome, parked: Optio
             }
         }
         Outcome::Release(it) => Said::ReleaseOk { replayed: it.replayed },
-        Outcome::Renew(it) => Said::RenewOk { lease: micros(it.lease.as_ref()), revived: it.revived },
+        Outcome::Renew(it) => Said::RenewOk {
+            lease: micros(it.lease.as_ref()),
+            hold: micros(it.hold.as_ref()),
+            on_expiry: expiry(it.on_expiry()),
+            revived: it.revived,
+        },
         Outcome::Rejected(it) => rejected(it, parked),
     }
 }
