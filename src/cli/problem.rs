@@ -169,7 +169,7 @@ fn without_details(status: &Status) -> Problem {
 fn exit(reason: &str) -> Exit {
     match reason {
         "ENTRY_NOT_FOUND" | "POLICY_NOT_FOUND" => Exit::NotFound,
-        "VERSION_MISMATCH" | "STATE_NOT_ALLOWED" => Exit::Conflict,
+        "VERSION_MISMATCH" | "STATE_NOT_ALLOWED" | "TOO_RECENT" => Exit::Conflict,
         "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" | "STORE_CLOCK_BEHIND" | "DRAINING"
         | "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Exit::Unavailable,
         _ => Exit::Failed,
@@ -182,6 +182,7 @@ fn hint(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "VERSION_MISMATCH" => "somebody changed it: look again with `get`, then decide again",
         "STATE_NOT_ALLOWED" => "look at it with `entries get`",
+        "TOO_RECENT" => "try again in a minute",
         "ENTRY_NOT_FOUND" => {
             "check consumer, source and id; find it with `entries list --consumer C --id-prefix P`"
         }

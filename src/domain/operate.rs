@@ -238,8 +238,15 @@ fn delete(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<Chang
         ));
     }
     // As with the purge: a later token or version of this key must not be lower.
-    if context.clock_behind || !retention::forgettable(entry, context.token_clock()) {
+    if context.clock_behind {
         return Err(clock_behind());
+    }
+    if !retention::forgettable(entry, context.token_clock()) {
+        return Err(Rejection::new(
+            Reason::TooRecent,
+            "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
+             nothing was changed: try again in a minute",
+        ));
     }
     Ok(Changed::Gone)
 }
@@ -251,7 +258,7 @@ fn not_allowed(entry: &Entry, why: &str) -> Rejection {
 fn clock_behind() -> Rejection {
     Rejection::new(
         Reason::StoreClockBehind,
-        "what was handed out for this key is too young to be forgotten: try again in a minute; if the store's clock \
-         runs behind, wait until it has caught up, or have token_offset raised",
+        "the store's clock runs behind what it showed before; nothing was changed: wait until it has caught up, or \
+         have token_offset raised",
     )
 }

@@ -17,6 +17,7 @@ pub enum Reason {
     UnknownConsumer,
     RetentionTooShort,
     StateNotAllowed,
+    TooRecent,
     LeaseLost,
     VersionMismatch,
     EntryNotFound,
@@ -151,6 +152,7 @@ impl Rejection {
             | Reason::ConsumerNotAllowed
             | Reason::Overloaded
             | Reason::QuotaExceeded
+            | Reason::TooRecent
             | Reason::StoreUnavailable
             | Reason::StoreClockBehind
             | Reason::Draining

@@ -27,6 +27,9 @@ use crate::harness::server::{Served, Setup, migrate_postgres, postgres_store};
 use crate::harness::switch::Switch;
 use crate::proof::run::Run;
 
+/// The default of `lock_wait`: whoever waits for a row in vain waits so long.
+const LOCK_WAIT: Duration = Duration::from_millis(250);
+
 /// Alone, rates are compared without the other harms beside them.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
@@ -244,16 +247,18 @@ async fn one_held_row_stalls_nobody_else() {
     let renewing = tokio::spawn({
         let (mut client, over) = (client.clone(), Arc::clone(&over));
         async move {
-            let mut refused = 0;
+            let (mut refused, mut at_once) = (0, 0);
             while !over.load(Ordering::Relaxed) {
                 let request = proto::RenewRequest { key: key("held", "hot"), token, ..Default::default() };
+                let asked = Instant::now();
                 if let Err(status) = client.renew(request).await {
                     assert_eq!(refusal(&status).reason, "OVERLOADED");
                     refused += 1;
+                    at_once += u32::from(asked.elapsed() < LOCK_WAIT);
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            refused
+            (refused, at_once)
         }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -266,8 +271,9 @@ async fn one_held_row_stalls_nobody_else() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     over.store(true, Ordering::Relaxed);
-    let renewals = renewing.await.unwrap();
+    let (renewals, at_once) = renewing.await.unwrap();
     assert!(renewals > 0, "the row was held");
+    assert!(at_once * 2 > renewals, "from memory: {at_once} of {renewals}");
     let share = harmed * 100 / calm.max(1);
     assert!(share >= scene.bar(80), "{share} % of the calm rate: {harmed} pairs beside {calm}");
     assert!(load.refused().is_empty(), "{:?}", load.refused());

@@ -119,6 +119,10 @@ def a_refused_settlement_tells_the_state(client):
     metadata = details["ErrorInfo"].metadata
     assert (details["ErrorInfo"].reason, metadata["advice"], metadata["current_state"]) == (
         "LEASE_LOST", "ACK", "COMPLETED")
+    # The same in words that need no decoding.
+    trailers = dict(error.trailing_metadata())
+    assert (trailers["idempotency-ledger-reason"], trailers["idempotency-ledger-advice"]) == ("LEASE_LOST", "ACK")
+    assert trailers["grpc-retry-pushback-ms"] == "-1", trailers
     error, details = refusal(lambda: client.ledger.Complete(pb.CompleteRequest(key=key(), token=1), timeout=5))
     assert (error.code(), details["ErrorInfo"].reason) == (grpc.StatusCode.NOT_FOUND, "ENTRY_NOT_FOUND")
 
@@ -149,6 +153,8 @@ def reflection_is_enough_for_a_call(client):
     database = ProtoReflectionDescriptorDatabase(client.channel)
     assert set(SERVICES) <= set(database.get_services())
     pool = descriptor_pool.DescriptorPool(database)
+    for detail in ["ErrorInfo", "BadRequest", "RetryInfo"]:
+        assert pool.FindMessageTypeByName(f"google.rpc.{detail}"), "a tool can show the details of errors"
     method = pool.FindServiceByName(SERVICES[0]).FindMethodByName("Claim")
     request = message_factory.GetMessageClass(method.input_type)()
     answer = message_factory.GetMessageClass(method.output_type)

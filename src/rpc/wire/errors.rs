@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt as _};
 
@@ -13,6 +14,15 @@ use crate::rpc::proto::{self, ErrorReason};
 
 /// The domain of every `ErrorInfo`.
 pub(crate) const DOMAIN: &str = "idempotency.ledger.v1";
+
+/// What an error says in readable trailers too, for clients that cannot read its details.
+const REASON_TRAILER: &str = "idempotency-ledger-reason";
+const ADVICE_TRAILER: &str = "idempotency-ledger-advice";
+/// How long a gRPC client waits inside the call before it repeats it by itself, in milliseconds; negative: it does
+/// not repeat it.
+const PUSHBACK_TRAILER: &str = "grpc-retry-pushback-ms";
+/// A longer wait is not for inside a call.
+const PUSHBACK_MAX: Span = Span::from_secs(1);
 
 /// How much is told of a refusal, whatever was in the request: all trailers of an answer together, as they are
 /// sent, stay below 6 KiB. Many clients take no more than 8 KiB, and drop the details of an answer that has more.
@@ -52,6 +62,7 @@ pub(super) fn reason(reason: Reason) -> ErrorReason {
         Reason::UnknownConsumer => ErrorReason::UnknownConsumer,
         Reason::RetentionTooShort => ErrorReason::RetentionTooShort,
         Reason::StateNotAllowed => ErrorReason::StateNotAllowed,
+        Reason::TooRecent => ErrorReason::TooRecent,
         Reason::LeaseLost => ErrorReason::LeaseLost,
         Reason::VersionMismatch => ErrorReason::VersionMismatch,
         Reason::EntryNotFound => ErrorReason::EntryNotFound,
@@ -85,7 +96,8 @@ fn code(reason: Reason, during: During) -> Code {
         | Reason::ConsumerDisabled
         | Reason::UnknownConsumer
         | Reason::RetentionTooShort
-        | Reason::StateNotAllowed => Code::FailedPrecondition,
+        | Reason::StateNotAllowed
+        | Reason::TooRecent => Code::FailedPrecondition,
         Reason::LeaseLost | Reason::VersionMismatch => Code::Aborted,
         Reason::EntryNotFound | Reason::PolicyNotFound => Code::NotFound,
         Reason::Unauthenticated => Code::Unauthenticated,
@@ -112,6 +124,7 @@ fn retry_after(rejection: &Rejection) -> Option<Span> {
         Reason::Overloaded | Reason::QuotaExceeded => Some(Span::from_millis(250)),
         Reason::StoreUnavailable | Reason::StoreClockBehind => Some(Span::from_secs(1)),
         Reason::ConsumerDisabled | Reason::PolicyUnreadable => Some(Span::from_secs(30)),
+        Reason::TooRecent => Some(Span::from_secs(60)),
         Reason::InvalidField
         | Reason::TooManyItems
         | Reason::TooLarge
@@ -203,7 +216,24 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
     if let Some(wait) = retry_after(rejection) {
         details.set_retry_info(Some(wait.to_std().max(Duration::from_millis(1))));
     }
-    Status::with_error_details(code(rejection.reason, during), message, details)
+    let mut status = Status::with_error_details(code(rejection.reason, during), message, details);
+    let trailers = status.metadata_mut();
+    trailers.insert(REASON_TRAILER, MetadataValue::from_static(word));
+    trailers.insert(ADVICE_TRAILER, MetadataValue::from_static(rejection.advice().word()));
+    if let Some(wait) = pushback(rejection) {
+        trailers.insert(PUSHBACK_TRAILER, MetadataValue::from(wait));
+    }
+    status
+}
+
+/// Whether a gRPC client shall repeat the identical call by itself; none: that is for the caller to know.
+fn pushback(rejection: &Rejection) -> Option<i64> {
+    match retry_after(rejection) {
+        // The call's own time is over.
+        Some(_) if matches!(rejection.reason, Reason::DeadlineExceeded | Reason::Cancelled) => None,
+        Some(wait) => (wait <= PUSHBACK_MAX).then(|| wait.micros().max(0) / 1_000),
+        None => Some(-1),
+    }
 }
 
 fn state_word(state: State) -> &'static str {
@@ -269,6 +299,31 @@ mod tests {
                     assert!(size <= 2_600, "{size} bytes of one item");
                 }
             }
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn reason_advice_and_pushback_are_readable() {
+        let with = |reason, wait| Rejection { retry_after: Some(wait), ..Rejection::new(reason, "") };
+        for (rejection, word, advice, pushback) in [
+            (Rejection::new(Reason::OutcomeUnknown, ""), "OUTCOME_UNKNOWN", "RETRY_LATER", Some("50")),
+            (Rejection::new(Reason::Overloaded, ""), "OVERLOADED", "RETRY_LATER", Some("250")),
+            (Rejection::new(Reason::StoreUnavailable, ""), "STORE_UNAVAILABLE", "RETRY_LATER", Some("1000")),
+            (with(Reason::QuotaExceeded, Span::from_millis(999)), "QUOTA_EXCEEDED", "RETRY_LATER", Some("999")),
+            (with(Reason::QuotaExceeded, Span::from_millis(1_001)), "QUOTA_EXCEEDED", "RETRY_LATER", None),
+            (Rejection::new(Reason::ConsumerDisabled, ""), "CONSUMER_DISABLED", "RETRY_LATER", None),
+            (Rejection::new(Reason::DeadlineExceeded, ""), "DEADLINE_EXCEEDED", "RETRY_LATER", None),
+            (Rejection::new(Reason::Cancelled, ""), "CANCELLED", "RETRY_LATER", None),
+            (Rejection::in_state(Reason::ClaimClosed, State::Received, ""), "CLAIM_CLOSED", "RETRY_LATER", Some("-1")),
+            (Rejection::in_state(Reason::LeaseLost, State::Completed, ""), "LEASE_LOST", "ACK", Some("-1")),
+            (Rejection::invalid(vec![Violation { field: "key.id".into(), description: String::new() }]), "INVALID_FIELD", "DEAD_LETTER", Some("-1")),
+        ] {
+            let response: http::Response<()> = status(&rejection, During::Other).into_http();
+            let told = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
+            assert_eq!(told(REASON_TRAILER), Some(word));
+            assert_eq!(told(ADVICE_TRAILER), Some(advice), "{word}");
+            assert_eq!(told(PUSHBACK_TRAILER), pushback, "{word}");
         }
     }
 

@@ -154,7 +154,7 @@ impl Walk {
             }
             // The core wants a minute between, and of the version too; the contract asks for less.
             (Err(rejection), Ok(None))
-                if rejection.reason == Reason::StoreClockBehind
+                if rejection.reason == Reason::TooRecent
                     && expected_version.max(token) + YOUNG >= self.now + self.offset => {}
             (Ok(Changed::Entry(next)), Ok(Some(after))) if told::row(&next) == after => {
                 if next.version <= expected_version {

@@ -195,8 +195,7 @@ impl Lane {
         match (&done, expected) {
             (Err(reason), Err(expected)) if reason == expected => {}
             // The core wants a minute between, and of the version too; the contract asks for less.
-            (Err(reason), Ok(None))
-                if reason == "STORE_CLOCK_BEHIND" && version.max(token) + YOUNG >= now => {}
+            (Err(reason), Ok(None)) if reason == "TOO_RECENT" && version.max(token) + YOUNG >= now => {}
             (Ok(Some(_)), Ok(after @ Some(_))) | (Ok(None), Ok(after @ None)) => self.rows[at] = after,
             (_, expected) => return Err(format!("{order:?} made {done:?}, by the spec {expected:?}")),
         }

@@ -524,7 +524,12 @@ pub(crate) fn order(
                 return Err("STATE_NOT_ALLOWED");
             }
             // A row whose token is not yet below clock + offset is not deleted.
-            return if behind || row.token >= now + offset { Err("STORE_CLOCK_BEHIND") } else { Ok(None) };
+            let young = row.token >= now + offset;
+            return match (behind, young) {
+                (true, _) => Err("STORE_CLOCK_BEHIND"),
+                (false, true) => Err("TOO_RECENT"),
+                (false, false) => Ok(None),
+            };
         }
     };
     after.changed_at = now;
