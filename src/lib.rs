@@ -30,6 +30,7 @@ mod chance;
 pub mod cli;
 mod crash;
 pub mod domain;
+pub mod duration_arg;
 pub mod ledger;
 mod once_a_second;
 pub mod rpc;

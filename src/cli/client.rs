@@ -14,8 +14,8 @@ use tonic::{Request, Status};
 use super::problem::{Exit, Problem, chain};
 use super::screen::{Color, Screen};
 use super::text::clean;
+use crate::duration_arg::DurationArg;
 use crate::rpc::proto::admin_service_client::AdminServiceClient;
-use crate::server::config::Human;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -100,7 +100,7 @@ pub(super) struct Options {
         value_name = "DURATION",
         help_heading = "Server"
     )]
-    timeout: Human,
+    timeout: DurationArg,
     /// Answer as canonical proto3 JSON: one document, or one a line where there are many
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_JSON", help_heading = "Output")]
     pub(super) json: bool,

@@ -9,8 +9,8 @@ use super::problem::{Exit, Problem};
 use super::repeat::{self, Known};
 use super::screen::{Screen, Tone};
 use super::text::{quoted, when};
+use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
-use crate::server::config::Human;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -26,13 +26,13 @@ pub(super) enum Command {
 pub(super) struct Raise {
     /// By how much, such as 1h: more than the clock is behind, at most 366 days at once
     #[arg(long, value_name = "DURATION")]
-    by: Human,
+    by: DurationArg,
     /// Why, for the audit
     #[arg(long)]
     reason: String,
     /// The offset that you looked at, as `tokens show` shows it [default: the present one]
     #[arg(long, value_name = "DURATION")]
-    expected_offset: Option<Human>,
+    expected_offset: Option<DurationArg>,
     /// An id of your own; a repeat with it changes nothing [default: a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,

@@ -4,8 +4,8 @@ use clap::Args;
 
 use crate::cli::text::duration;
 use crate::cli::words::{Cause, State};
+use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
-use crate::server::config::Human;
 
 /// The filter but for its consumer.
 #[derive(Args, Clone)]
@@ -28,10 +28,10 @@ pub(super) struct Filter {
     expired: bool,
     /// Only entries that were created at least this long ago
     #[arg(long, value_name = "DURATION")]
-    older_than: Option<Human>,
+    older_than: Option<DurationArg>,
     /// Only entries that were created at most this long ago
     #[arg(long, value_name = "DURATION")]
-    newer_than: Option<Human>,
+    newer_than: Option<DurationArg>,
 }
 
 impl Filter {

@@ -11,8 +11,8 @@ use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, rough, when};
 use crate::cli::words;
+use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
-use crate::server::config::Human;
 
 const PAGE: i32 = 100;
 
@@ -27,7 +27,7 @@ pub(in crate::cli) struct Summary {
     watch: bool,
     /// How often
     #[arg(long, default_value = "2s", value_name = "DURATION", requires = "watch")]
-    every: Human,
+    every: DurationArg,
 }
 
 impl Summary {

@@ -6,6 +6,16 @@ use prost::Message as _;
 
 use crate::rpc::proto::{EntryKey, ImportedEntry};
 
+/// What the reader finds, in the order of the file.
+pub(super) enum Found {
+    /// Rows to send, and how far the file was read for them.
+    Chunk(Chunk),
+    /// A row that can not be sent: its line, and why.
+    Bad(u64, String),
+    /// The file can not be read on.
+    Broken(String),
+}
+
 /// How many rows a message has at the most.
 pub(super) const ROWS_MAX: usize = 500;
 /// How many bytes its rows have at the most.

@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::sync::atomic::Ordering;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use tokio::sync::mpsc;
 
-use self::chunk::{Chunk, Chunks};
-use self::rows::Rows;
+use self::chunk::{Chunks, Found};
+use self::rows::{Format, Rows};
 use super::client::Client;
 use super::problem::{Exit, Problem};
 use super::repeat;
@@ -22,15 +22,6 @@ use super::text::{clean, quoted};
 
 /// How many chunks may wait between reading and sending.
 const READ_AHEAD: usize = 2;
-
-/// The form of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// Comma-separated values, with a line of names first
-    Csv,
-    /// One JSON object a line
-    Jsonl,
-}
 
 /// What to import.
 #[derive(Args)]
@@ -58,16 +49,6 @@ pub(super) struct Import {
     /// Read and check the file, and store nothing; no server is needed
     #[arg(long)]
     dry_run: bool,
-}
-
-/// What the reader finds, in the order of the file.
-enum Found {
-    /// Rows to send, and how far the file was read for them.
-    Chunk(Chunk),
-    /// A row that can not be sent: its line, and why.
-    Bad(u64, String),
-    /// The file can not be read on.
-    Broken(String),
 }
 
 impl Import {

@@ -4,14 +4,24 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clap::ValueEnum;
 use prost::Message as _;
 
+use super::chunk;
 use super::limited::{Limited, ROW_BYTES_MAX, Share};
 use super::row::{COLUMNS, Defaults, Row};
-use super::{Format, chunk};
 use crate::cli::problem::Problem;
 use crate::cli::text::clean;
 use crate::rpc::proto::ImportedEntry;
+
+/// The form of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Comma-separated values, with a line of names first
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+}
 
 /// What comes next in the file.
 pub(super) enum Next {

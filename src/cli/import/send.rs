@@ -8,8 +8,7 @@ use futures_util::stream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-use super::Found;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Found};
 use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;

@@ -5,9 +5,9 @@ use serde::Deserialize;
 
 use crate::cli::text::duration;
 use crate::cli::words::{Fingerprint, OnExpiry};
-use crate::domain::{PolicyPatch, Span};
+use crate::domain::{self, PolicyPatch, Span};
+use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
-use crate::server::config::Human;
 
 /// What is stated; the rest stays as it is.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -16,16 +16,16 @@ use crate::server::config::Human;
 pub(super) struct Fields {
     /// The lease of a claim that asks for none
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    lease: Option<Human>,
+    lease: Option<DurationArg>,
     /// Longer leases are clamped to it
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    max_lease: Option<Human>,
+    max_lease: Option<DurationArg>,
     /// For how long a claim may be held, renewals included
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    max_hold: Option<Human>,
+    max_hold: Option<DurationArg>,
     /// For how long after a lease nobody else is granted the key
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    reclaim_grace: Option<Human>,
+    reclaim_grace: Option<DurationArg>,
     /// What becomes of a claim that expires
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     on_expiry: Option<OnExpiry>,
@@ -36,19 +36,19 @@ pub(super) struct Fields {
     backoff: Backoff,
     /// For how long a completed entry is kept
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    retention: Option<Human>,
+    retention: Option<DurationArg>,
     /// The same of a terminally failed one
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    failed_retention: Option<Human>,
+    failed_retention: Option<DurationArg>,
     /// The same of one that nobody claims any more
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    abandoned_retention: Option<Human>,
+    abandoned_retention: Option<DurationArg>,
     /// For how long results are handed out
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    result_retention: Option<Human>,
+    result_retention: Option<DurationArg>,
     /// The longest time after which a message can still be delivered again
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
-    max_redelivery_window: Option<Human>,
+    max_redelivery_window: Option<DurationArg>,
     /// Why a retention below that window is accepted; empty: it is not
     #[arg(long, value_name = "WHY", help_heading = "Fields")]
     accepted_risk: Option<String>,
@@ -73,13 +73,13 @@ pub(super) struct Fields {
 struct Backoff {
     /// The wait after the first failed attempt
     #[arg(long = "backoff-initial", value_name = "DURATION", help_heading = "Fields")]
-    initial: Option<Human>,
+    initial: Option<DurationArg>,
     /// From attempt to attempt
     #[arg(long = "backoff-multiplier", value_name = "FACTOR", help_heading = "Fields")]
     multiplier: Option<f64>,
     /// Never longer
     #[arg(long = "backoff-max", value_name = "DURATION", help_heading = "Fields")]
-    max: Option<Human>,
+    max: Option<DurationArg>,
     /// The share of the wait that may be taken away
     #[arg(long = "backoff-jitter", value_name = "SHARE", help_heading = "Fields")]
     jitter: Option<f64>,
@@ -114,7 +114,7 @@ impl Fields {
 
     /// As the wire has it: only what is stated.
     pub(super) fn message(&self) -> proto::Policy {
-        let time = |value: Option<Human>| value.map(|value| duration(value.into()));
+        let time = |value: Option<DurationArg>| value.map(|value| duration(value.into()));
         proto::Policy {
             lease: time(self.lease),
             max_lease: time(self.max_lease),
@@ -142,13 +142,13 @@ impl Fields {
 
     /// As the rules have it, to see what a change would lead to.
     pub(super) fn patch(&self) -> PolicyPatch {
-        let span = |value: Option<Human>| value.map(|value| Span::from_std(value.into()));
+        let span = |value: Option<DurationArg>| value.map(|value| Span::from_std(value.into()));
         PolicyPatch {
             lease: span(self.lease),
             max_lease: span(self.max_lease),
             max_hold: span(self.max_hold),
             reclaim_grace: span(self.reclaim_grace),
-            on_expiry: self.on_expiry.map(|word| super::whole::on_expiry(word.into())),
+            on_expiry: self.on_expiry.map(|word| on_expiry(word.into())),
             max_attempts: self.max_attempts,
             backoff_initial: span(self.backoff.initial),
             backoff_multiplier: self.backoff.multiplier,
@@ -160,9 +160,27 @@ impl Fields {
             result_retention: span(self.result_retention),
             max_redelivery_window: span(self.max_redelivery_window),
             accepted_risk: self.accepted_risk.clone().map(|why| (!why.is_empty()).then_some(why)),
-            fingerprint: self.fingerprint.map(|word| super::whole::fingerprint(word.into())),
+            fingerprint: self.fingerprint.map(|word| fingerprint(word.into())),
             disabled: self.disabled,
             claims_per_second: self.claims_per_second,
         }
+    }
+}
+
+pub(super) fn on_expiry(value: proto::OnExpiry) -> domain::OnExpiry {
+    match value {
+        proto::OnExpiry::Unspecified | proto::OnExpiry::Reclaim => domain::OnExpiry::Reclaim,
+        proto::OnExpiry::Park => domain::OnExpiry::Park,
+        proto::OnExpiry::ParkIfStarted => domain::OnExpiry::ParkIfStarted,
+    }
+}
+
+pub(super) fn fingerprint(value: proto::FingerprintMode) -> domain::FingerprintMode {
+    match value {
+        proto::FingerprintMode::Unspecified | proto::FingerprintMode::Verify => {
+            domain::FingerprintMode::Verify
+        }
+        proto::FingerprintMode::Ignore => domain::FingerprintMode::Ignore,
+        proto::FingerprintMode::Require => domain::FingerprintMode::Require,
     }
 }

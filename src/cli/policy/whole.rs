@@ -2,28 +2,12 @@
 
 use prost_types::Duration;
 
-use super::fields::Fields;
+use super::fields::{Fields, fingerprint, on_expiry};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::text::{clean, exact};
 use crate::cli::words;
-use crate::domain::{Backoff, FingerprintMode, OnExpiry, Policy, Span};
+use crate::domain::{Backoff, Policy, Span};
 use crate::rpc::{policy_message, proto};
-
-pub(super) fn on_expiry(value: proto::OnExpiry) -> OnExpiry {
-    match value {
-        proto::OnExpiry::Unspecified | proto::OnExpiry::Reclaim => OnExpiry::Reclaim,
-        proto::OnExpiry::Park => OnExpiry::Park,
-        proto::OnExpiry::ParkIfStarted => OnExpiry::ParkIfStarted,
-    }
-}
-
-pub(super) fn fingerprint(value: proto::FingerprintMode) -> FingerprintMode {
-    match value {
-        proto::FingerprintMode::Unspecified | proto::FingerprintMode::Verify => FingerprintMode::Verify,
-        proto::FingerprintMode::Ignore => FingerprintMode::Ignore,
-        proto::FingerprintMode::Require => FingerprintMode::Require,
-    }
-}
 
 fn span(value: Option<&Duration>) -> Span {
     let micros = |value: &Duration| {
