@@ -214,8 +214,7 @@ impl Policy {
                 field: "retention",
                 problem: format!(
                     "is {}, shorter than max_redelivery_window ({}): a message could be delivered again \
-                     after it was forgotten; lengthen it, or accept the risk and say why (accepted_risk; in a file \
-                     accept_risk and reason)",
+                     after it was forgotten; lengthen it, or accept the risk and say why (accepted_risk)",
                     text(self.retention),
                     text(self.max_redelivery_window)
                 ),

@@ -158,7 +158,7 @@ fn a_wrong_policy_is_named_with_its_field_and_limit() {
         ("[consumers.pay]\non_expiry = \"EXPLODE\"", &["EXPLODE"]),
         (
             "[consumers.pay]\nretention = \"1d\"\nmax_redelivery_window = \"14d\"",
-            &["consumers.\"pay\".retention", "max_redelivery_window", "accept_risk"],
+            &["consumers.\"pay\".retention", "max_redelivery_window", "(accepted_risk)"],
         ),
     ] {
         std::fs::write(&file, text).unwrap();

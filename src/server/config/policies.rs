@@ -24,8 +24,7 @@ pub(super) struct PolicyFile {
     abandoned_retention: Option<DurationArg>,
     result_retention: Option<DurationArg>,
     max_redelivery_window: Option<DurationArg>,
-    accept_risk: Option<bool>,
-    reason: Option<String>,
+    accepted_risk: Option<String>,
     fingerprint: Option<FingerprintMode>,
     disabled: Option<bool>,
     claims_per_second: Option<i32>,
@@ -84,8 +83,7 @@ impl PolicyFile {
             abandoned_retention: self.abandoned_retention.or(lower.abandoned_retention),
             result_retention: self.result_retention.or(lower.result_retention),
             max_redelivery_window: self.max_redelivery_window.or(lower.max_redelivery_window),
-            accept_risk: self.accept_risk.or(lower.accept_risk),
-            reason: self.reason.or_else(|| lower.reason.clone()),
+            accepted_risk: self.accepted_risk.or_else(|| lower.accepted_risk.clone()),
             fingerprint: self.fingerprint.or(lower.fingerprint),
             disabled: self.disabled.or(lower.disabled),
             claims_per_second: self.claims_per_second.or(lower.claims_per_second),
@@ -101,7 +99,6 @@ impl PolicyFile {
         let retention = span(self.retention, usual.retention);
         let max_redelivery_window = span(self.max_redelivery_window, usual.max_redelivery_window);
         let month = Span::from_days(30).max(retention);
-        let accepted = self.accept_risk.unwrap_or(false);
         Policy {
             version: usual.version,
             lease: span(self.lease, usual.lease),
@@ -121,7 +118,7 @@ impl PolicyFile {
             abandoned_retention: span(self.abandoned_retention, month.max(max_redelivery_window)),
             result_retention: span(self.result_retention, retention),
             max_redelivery_window,
-            accepted_risk: self.reason.filter(|reason| accepted && !reason.trim().is_empty()),
+            accepted_risk: self.accepted_risk.filter(|why| !why.trim().is_empty()),
             fingerprint: self.fingerprint.unwrap_or(usual.fingerprint),
             disabled: self.disabled.unwrap_or(usual.disabled),
             claims_per_second: self.claims_per_second.unwrap_or(usual.claims_per_second),

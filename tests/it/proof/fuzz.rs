@@ -216,7 +216,7 @@ fn mangled_configurations() {
     const SOUND: &str = "listen = \"127.0.0.1:1\"\nqueue_max = 4096\ndeadline_max = \"30s\"\n[policy]\nlease = \"30s\"\n\
         retention = \"7d\"\nmax_redelivery_window = \"3d\"\n\
         backoff = { initial = \"1s\", multiplier = 2.5, max = \"5m\", jitter = 0.2 }\n[consumers.\"a b\"]\n\
-        on_expiry = \"PARK\"\nmax_attempts = 3\nfingerprint = \"REQUIRE\"\naccept_risk = true\nreason = \"tested\"\n";
+        on_expiry = \"PARK\"\nmax_attempts = 3\nfingerprint = \"REQUIRE\"\naccepted_risk = \"tested\"\n";
     let mut run = Run::new("fuzz-configuration", SECONDS);
     let mut random = Random::new(run.seed);
     let folder = tempfile::tempdir().unwrap();
