@@ -9,7 +9,7 @@ mod policies;
 mod refusals;
 mod rounds;
 mod runtime;
-mod shared;
+mod tasks;
 mod upkeep;
 
 use std::sync::Arc;
@@ -21,9 +21,10 @@ use tokio_util::task::TaskTracker;
 
 use self::claims::admission::Quotas;
 use self::claims::queue::{Queue, Step, Unit};
+use self::claims::shared::Shared;
 use self::policies::in_force::Live;
 use self::refusals::lost;
-use self::shared::{Shared, supervised};
+use self::tasks::supervised;
 use crate::chance;
 use crate::domain::{Answer, Command, Key, POLICY_FORMAT, Reason, Rejection};
 use crate::store::{Replica, Store};

@@ -24,11 +24,12 @@ use crate::domain::{
 };
 
 pub use clock::{Clock, SystemClock};
-pub use postgres::statements::{ALL as POSTGRES_STATEMENTS, SETTINGS as POSTGRES_SETTINGS};
+pub use postgres::list::ALL as POSTGRES_STATEMENTS;
+pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use replica::Replica;
 pub use sqlite::SqliteStore;
-pub use sqlite::statements::ALL as SQLITE_STATEMENTS;
+pub use sqlite::list::ALL as SQLITE_STATEMENTS;
 
 /// How many rows one statement carries at the most.
 pub const ROWS_MAX: usize = 1_000;

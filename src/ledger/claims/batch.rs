@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::locked::row_held;
 use super::queue::Unit;
+use super::shared::Shared;
 use crate::crash;
 use crate::domain::{
     Answer, Claim, Command, Context, Decision, Doubt, Entry, Key, Policy, Reading, Reason, Rejection, Reply,
@@ -13,7 +14,6 @@ use crate::domain::{
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::timeout;
-use crate::ledger::shared::Shared;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Completion, Fault, Found, Session, StoreError};
 

@@ -7,4 +7,5 @@ pub(super) mod locked;
 pub(super) mod pulse;
 pub(super) mod queue;
 pub(super) mod recent;
+pub(super) mod shared;
 pub(super) mod worker;

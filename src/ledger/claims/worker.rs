@@ -9,11 +9,11 @@ use futures_util::FutureExt as _;
 use super::batch::{self, Batch, Outcome};
 use super::locked::row_held;
 use super::queue::Unit;
+use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::{sleep, timeout};
-use crate::ledger::shared::Shared;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 

@@ -13,7 +13,7 @@ use super::tries::{Change, Read, Tries};
 use crate::domain::{Reason, Rejection};
 use crate::ledger::refusals::{draining, lost, store_unavailable};
 use crate::ledger::runtime::spawn;
-use crate::ledger::shared::supervised;
+use crate::ledger::tasks::supervised;
 use crate::store::{Purpose, Store};
 
 /// How many jobs may wait at a desk.

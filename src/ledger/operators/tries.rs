@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::domain::Rejection;
 use crate::ledger::refusals::{lost, read_failed, store_unavailable};
 use crate::ledger::runtime::{Instant, timeout};
-use crate::ledger::shared::opened;
+use crate::ledger::tasks::opened;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger::runtime::{Instant, sleep, timeout};
-use crate::ledger::shared::opened;
+use crate::ledger::tasks::opened;
 use crate::store::{Purpose, Session, Store};
 
 /// How often it looks when it has kept up.

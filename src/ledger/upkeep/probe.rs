@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::ledger::claims::shared::Shared;
 use crate::ledger::runtime::{Instant, sleep, timeout};
-use crate::ledger::shared::Shared;
 use crate::store::{Purpose, Session, StoreError};
 
 const EVERY: Duration = Duration::from_secs(1);

@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{Worklog, words};
 use crate::domain::{Span, Sweep, sweep};
+use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::Rules;
 use crate::ledger::runtime::{Instant, sleep, timeout};
-use crate::ledger::shared::Shared;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 

@@ -2,8 +2,9 @@
 
 use sqlx::{Executor as _, Row as _};
 
+use super::PgSession;
 use super::errors::of_sqlx;
-use super::{PgSession, sql};
+use super::statements as sql;
 use crate::domain::{Arrival, AuditEvent, AuditListing, AuditOf, Entry, PolicyVersion, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow};
 use crate::store::{OffsetRaise, Outcome, Remembered, Session as _, StoreError, Write};

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::errors::{of_connect, of_sqlx};
 use super::left_behind::Backend;
-use super::sql;
+use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::row::{self, Schema};
 use crate::store::{Fault, Purpose, StoreError};

@@ -4,6 +4,7 @@ mod audit;
 mod connect;
 mod errors;
 mod left_behind;
+pub(super) mod list;
 mod names;
 mod purge;
 mod queries;

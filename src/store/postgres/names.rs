@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use sqlx::Row as _;
 
+use super::PgSession;
 use super::errors::of_sqlx;
-use super::{PgSession, sql};
+use super::statements as sql;
 use crate::domain::Entry;
 use crate::store::{Fault, StoreError};
 

@@ -2,63 +2,6 @@
 //! `pg_stat_statements` and in logs.
 
 use super::super::row::columns;
-use super::left_behind::LEFT_BEHIND;
-use super::purge::{BACKLOG, DELETE, PURGE, PURGES, PURGES_REPORT, RULES, RULES_CHANGED};
-use super::queries;
-use super::replicas::{BEAT, REPLICAS_BELOW};
-
-/// All of them, for the test that prepares every one.
-pub const ALL: &[&str] = &[
-    TRUST,
-    SCHEMA,
-    PROVE,
-    LEFT_BEHIND,
-    LOAD,
-    INSERT,
-    COMPLETE,
-    REPLACE,
-    LOCKED,
-    BEAT,
-    REPLICAS_BELOW,
-    queries::LIST_OLDEST,
-    queries::LIST_NEWEST,
-    queries::LIST_OPEN_OLDEST,
-    queries::LIST_OPEN_NEWEST,
-    queries::CONSUMERS,
-    queries::SUMMARY,
-    queries::SAMPLED,
-    queries::UNMARK,
-    queries::UNMARKED,
-    queries::UNMARKED_OPEN,
-    queries::MARK,
-    queries::MARKED,
-    DUE,
-    LOOK_AGAIN,
-    RULES,
-    RULES_CHANGED,
-    PURGE,
-    DELETE,
-    PURGES_REPORT,
-    BACKLOG,
-    PURGES,
-    CONSUMERS_ADD,
-    CONSUMERS_FIND,
-    SOURCES_ADD,
-    SOURCES_FIND,
-    REMEMBERED,
-    REMEMBER,
-    OFFSET_RAISE,
-    AUDIT_ADD,
-    AUDITED,
-    AUDITED_UNDER,
-    AUDIT,
-    AUDIT_OF_CONSUMER,
-    AUDIT_OF_ENTRY,
-    AUDIT_PURGE,
-    POLICY_ADD,
-    POLICIES,
-    POLICY_VERSIONS,
-];
 
 /// What a fresh connection is told. The plans of the hot statements are pinned: on a table that
 /// was never analysed the planner would otherwise read all of a consumer's rows for one key, and on a

@@ -1,8 +1,9 @@
 //! Operators' changes, each in one transaction with its audit event.
 
 use super::errors::of_sqlx;
+use super::purge;
 use super::rows::{insert, number, remember, replace};
-use super::{purge, sql};
+use super::statements as sql;
 use crate::domain::{Arrival, AuditEvent, AuditListing, AuditOf, PolicyVersion, Reading, Span, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow, Row};
 use crate::store::{OffsetRaise, Outcome, Remembered, StoreError, Write};

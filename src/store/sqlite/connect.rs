@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::errors::of_sqlx;
-use super::sql;
+use super::statements as sql;
 use crate::store::row::{Schema, schema};
 use crate::store::{Fault, StoreError};
 

@@ -8,8 +8,9 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, Row as _};
 use tokio::sync::Mutex;
 
+use super::connect;
 use super::errors::{of_commit, of_sqlx};
-use super::{connect, sql};
+use super::statements as sql;
 use crate::domain::Reading;
 use crate::store::{Clock, Fault, Mark, StoreError};
 

@@ -8,6 +8,7 @@ mod audit;
 mod connect;
 mod errors;
 mod file;
+pub(super) mod list;
 mod purge;
 mod queries;
 mod replicas;

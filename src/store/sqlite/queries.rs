@@ -5,7 +5,7 @@ use sqlx::{Row as _, SqliteExecutor};
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::sql;
+use super::statements as sql;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
 use crate::store::StoreError;
 use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};

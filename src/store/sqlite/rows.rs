@@ -4,7 +4,8 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::errors::of_sqlx;
-use super::{purge, sql};
+use super::purge;
+use super::statements as sql;
 use crate::domain::Span;
 use crate::store::row::Row;
 use crate::store::{Remembered, StoreError};

@@ -1,57 +1,6 @@
 //! Every statement that is sent to `SQLite`.
 
 use super::super::row::columns;
-use super::purge::{BACKLOG, DELETE, PURGES, PURGES_FORGET, PURGES_REPORT, RULES, RULES_CHANGED};
-use super::queries;
-use super::replicas::{BEAT, REPLICA_TELL, REPLICAS_BELOW, REPLICAS_FORGET};
-
-/// All of them, for the test that prepares every one.
-pub const ALL: &[&str] = &[
-    MIGRATED,
-    SCHEMA,
-    META,
-    LOAD,
-    INSERT,
-    COMPLETE,
-    REPLACE,
-    BEAT,
-    REPLICA_TELL,
-    REPLICAS_FORGET,
-    REPLICAS_BELOW,
-    queries::LIST_OLDEST,
-    queries::LIST_NEWEST,
-    queries::LIST_OPEN_OLDEST,
-    queries::LIST_OPEN_NEWEST,
-    queries::CONSUMERS,
-    queries::SUMMARY,
-    queries::SAMPLED,
-    DUE,
-    LOOK_AGAIN,
-    RULES,
-    RULES_CHANGED,
-    DELETE,
-    PURGES_FORGET,
-    PURGES_REPORT,
-    BACKLOG,
-    PURGES,
-    CONSUMER_ADD,
-    CONSUMER_FIND,
-    SOURCE_ADD,
-    SOURCE_FIND,
-    REMEMBERED,
-    REMEMBER,
-    OFFSET_RAISE,
-    AUDIT_ADD,
-    AUDITED,
-    AUDITED_UNDER,
-    AUDIT,
-    AUDIT_OF_CONSUMER,
-    AUDIT_OF_ENTRY,
-    AUDIT_PURGE,
-    POLICY_ADD,
-    POLICIES,
-    POLICY_VERSIONS,
-];
 
 pub(super) const MIGRATED: &str = "\
 -- ledger.migrated

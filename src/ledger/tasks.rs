@@ -1,35 +1,14 @@
-//! What the tasks of the ledger share.
+//! What every long-lived task needs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use super::claims::crew::Crew;
-use super::claims::locked::Locked;
-use super::claims::pulse::Pulse;
-use super::claims::queue::Queue;
-use super::claims::recent::Recent;
-use super::policies::in_force::Live;
 use super::runtime::pause;
-use crate::store::{Fault, Purpose, Replica, Session, Store, StoreError};
+use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
 /// How long after its death a task is started anew.
 const DIED: Duration = Duration::from_secs(1);
-
-/// What every task of the ledger shares.
-#[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) policies: Arc<Live>,
-    pub(super) queue: Arc<Queue>,
-    pub(super) clock: Arc<Recent>,
-    pub(super) crew: Arc<Crew>,
-    pub(super) locked: Arc<Locked>,
-    pub(super) pulse: Arc<Pulse>,
-    /// What this replica tells of itself.
-    pub(super) replica: Replica,
-}
 
 /// Starts a task anew when it dies: what works in the background is missed by nobody.
 pub(super) async fn supervised<T: Future<Output = ()>>(what: &'static str, task: impl Fn() -> T) {

@@ -1,0 +1,25 @@
+//! What workers share with each other, with the purge and with the probe.
+
+use std::sync::Arc;
+
+use super::crew::Crew;
+use super::locked::Locked;
+use super::pulse::Pulse;
+use super::queue::Queue;
+use super::recent::Recent;
+use crate::ledger::policies::in_force::Live;
+use crate::store::{Replica, Store};
+
+/// See the module.
+#[derive(Clone)]
+pub(in crate::ledger) struct Shared {
+    pub(in crate::ledger) store: Arc<dyn Store>,
+    pub(in crate::ledger) policies: Arc<Live>,
+    pub(in crate::ledger) queue: Arc<Queue>,
+    pub(in crate::ledger) clock: Arc<Recent>,
+    pub(in crate::ledger) crew: Arc<Crew>,
+    pub(in crate::ledger) locked: Arc<Locked>,
+    pub(in crate::ledger) pulse: Arc<Pulse>,
+    /// What this replica tells of itself.
+    pub(in crate::ledger) replica: Replica,
+}

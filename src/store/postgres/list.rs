@@ -1,0 +1,60 @@
+//! Every statement that is sent, for the test that prepares each of them.
+
+use super::left_behind::LEFT_BEHIND;
+use super::purge::{BACKLOG, DELETE, PURGE, PURGES, PURGES_REPORT, RULES, RULES_CHANGED};
+use super::queries;
+use super::replicas::{BEAT, REPLICAS_BELOW};
+use super::statements as sql;
+
+/// See the module.
+pub const ALL: &[&str] = &[
+    sql::TRUST,
+    sql::SCHEMA,
+    sql::PROVE,
+    LEFT_BEHIND,
+    sql::LOAD,
+    sql::INSERT,
+    sql::COMPLETE,
+    sql::REPLACE,
+    sql::LOCKED,
+    BEAT,
+    REPLICAS_BELOW,
+    queries::LIST_OLDEST,
+    queries::LIST_NEWEST,
+    queries::LIST_OPEN_OLDEST,
+    queries::LIST_OPEN_NEWEST,
+    queries::CONSUMERS,
+    queries::SUMMARY,
+    queries::SAMPLED,
+    queries::UNMARK,
+    queries::UNMARKED,
+    queries::UNMARKED_OPEN,
+    queries::MARK,
+    queries::MARKED,
+    sql::DUE,
+    sql::LOOK_AGAIN,
+    RULES,
+    RULES_CHANGED,
+    PURGE,
+    DELETE,
+    PURGES_REPORT,
+    BACKLOG,
+    PURGES,
+    sql::CONSUMERS_ADD,
+    sql::CONSUMERS_FIND,
+    sql::SOURCES_ADD,
+    sql::SOURCES_FIND,
+    sql::REMEMBERED,
+    sql::REMEMBER,
+    sql::OFFSET_RAISE,
+    sql::AUDIT_ADD,
+    sql::AUDITED,
+    sql::AUDITED_UNDER,
+    sql::AUDIT,
+    sql::AUDIT_OF_CONSUMER,
+    sql::AUDIT_OF_ENTRY,
+    sql::AUDIT_PURGE,
+    sql::POLICY_ADD,
+    sql::POLICIES,
+    sql::POLICY_VERSIONS,
+];
