@@ -166,7 +166,7 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     if policy.fingerprint != FingerprintMode::Ignore && next.fingerprint.is_empty() {
         next.fingerprint = claim.fingerprint.clone();
     }
-    next.sweep_at = retention::first_sweep(policy, now);
+    next.purge_at = retention::first_purge_at(policy, now);
     let answer = acquired(&next, false, context);
     Decision::grant(Ok(Reply::Verdict(answer)), next)
 }

@@ -172,7 +172,7 @@ pub struct Entry {
     /// Until when the entry answers at least; none: until a person acts.
     pub retain_until: Option<StoreTime>,
     /// When the purge looks at the entry next. Not a promise: the purge decides anew.
-    pub sweep_at: StoreTime,
+    pub purge_at: StoreTime,
     /// When the entry was first known, in whole milliseconds: pages of lists tell it, and the token that was
     /// handed out at that very instant shall not be guessed from it.
     pub created_at: StoreTime,
@@ -217,7 +217,7 @@ impl Entry {
             fingerprint: Bytes::new(),
             result: Bytes::new(),
             retain_until: None,
-            sweep_at: now,
+            purge_at: now,
             created_at: whole_millis(now),
             updated_at: now,
             traceparent: String::new(),
@@ -304,7 +304,7 @@ impl Entry {
         self.closed_at = self.closed_at.map(shift);
         self.parked_at = self.parked_at.map(shift);
         self.retain_until = self.retain_until.map(shift);
-        self.sweep_at = shift(self.sweep_at);
+        self.purge_at = shift(self.purge_at);
         self.created_at = whole_millis(shift(self.created_at));
         self.updated_at = shift(self.updated_at);
         self

@@ -50,7 +50,7 @@ impl Arrival {
         let mut entry = self.entry.stamped(now, token_clock);
         entry.closed_at = Some(self.completed_at);
         entry.retain_until = Some(self.retain_until);
-        entry.sweep_at = retention::first_look(self.retain_until);
+        entry.purge_at = retention::first_look(self.retain_until);
         entry
     }
 }

@@ -40,7 +40,7 @@ pub use read::{
 };
 pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
-pub use retention::{PURGE_MARGIN, Sweep, raised_floor, sweep};
+pub use retention::{PURGE_MARGIN, Purge, purge, raised_floor};
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};

@@ -9,7 +9,7 @@ pub const PURGE_MARGIN: Span = Span::from_secs(3_600);
 
 /// A claim and its completion usually lie within this span, so that the instant at which the
 /// purge looks at an entry need not move when it is completed.
-const SWEEP_SLACK: Span = Span::from_secs(3_600);
+const PURGE_SLACK: Span = Span::from_secs(3_600);
 
 /// How long tokens and versions must lie behind clock + offset before their entry may be forgotten. An
 /// insert reads the clock before it may have to wait for a lock, and no statement takes this long: so no
@@ -24,9 +24,9 @@ pub(super) fn forgettable(entry: &Entry, token_clock: i64) -> bool {
 
 /// What the purge does with an entry that it looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sweep {
+pub enum Purge {
     /// It may be forgotten.
-    Purge,
+    Forget,
     /// Look again at this instant.
     LookAgain(StoreTime),
 }
@@ -62,8 +62,8 @@ pub(super) fn retain_until(entry: &Entry, policy: &Policy) -> Option<StoreTime> 
 
 /// When the purge first looks at an entry that is granted now.
 #[must_use]
-pub(super) fn first_sweep(policy: &Policy, now: StoreTime) -> StoreTime {
-    now + policy.retention + PURGE_MARGIN + SWEEP_SLACK
+pub(super) fn first_purge_at(policy: &Policy, now: StoreTime) -> StoreTime {
+    now + policy.retention + PURGE_MARGIN + PURGE_SLACK
 }
 
 /// When the purge first looks at an entry that is stored as completed.
@@ -76,21 +76,21 @@ pub(super) fn first_look(retain_until: StoreTime) -> StoreTime {
 ///
 /// `token_clock` is the store's clock plus `token_offset`.
 #[must_use]
-pub fn sweep(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Sweep {
+pub fn purge(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Purge {
     if policy.doubt != Doubt::None {
-        return Sweep::LookAgain(now + SWEEP_SLACK);
+        return Purge::LookAgain(now + PURGE_SLACK);
     }
-    let later = now + policy.retention.max(SWEEP_SLACK);
+    let later = now + policy.retention.max(PURGE_SLACK);
     let (Some((from, retention)), Some(promised)) = (basis(entry, policy), entry.retain_until) else {
-        return Sweep::LookAgain(later);
+        return Purge::LookAgain(later);
     };
     let due = promised.max(from + retention.max(policy.retention)) + PURGE_MARGIN;
     if due > now {
-        Sweep::LookAgain(due)
+        Purge::LookAgain(due)
     } else if !forgettable(entry, token_clock) {
-        Sweep::LookAgain(now + SWEEP_SLACK)
+        Purge::LookAgain(now + PURGE_SLACK)
     } else {
-        Sweep::Purge
+        Purge::Forget
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::set::PolicyOrder;
 pub use self::policies::table::Policies;
-pub use self::upkeep::purge::SweepOptions;
+pub use self::upkeep::purge::PurgeOptions;
 
 /// How the ledger works; each has a bound.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ pub struct LedgerOptions {
     /// that could not be read again.
     pub policies_trusted_for: Duration,
     /// How the purge works.
-    pub sweep: SweepOptions,
+    pub purge: PurgeOptions,
 }
 
 /// The handle: cheap to clone, shared by all requests.
@@ -101,14 +101,14 @@ impl Ledger {
         }
         let (report, healthy) = watch::channel(false);
         runtime::spawn(&tasks, upkeep::probe::run(shared.clone(), report, stop.clone()));
-        let (sweeping, ended) = (shared.clone(), stop.clone());
-        let sweep = move || upkeep::purge::run(sweeping.clone(), options.sweep, ended.clone());
-        runtime::spawn(&tasks, supervised("the purge", sweep));
+        let (purging, ended) = (shared.clone(), stop.clone());
+        let purge = move || upkeep::purge::run(purging.clone(), options.purge, ended.clone());
+        runtime::spawn(&tasks, supervised("the purge", purge));
         let (store, ended) = (Arc::clone(&shared.store), stop.clone());
         let mark = move || upkeep::open_index::run(Arc::clone(&store), ended.clone());
         runtime::spawn(&tasks, supervised("the marking of open claims", mark));
         let policies = Arc::clone(&shared.policies);
-        let operators = Operators::start(&shared.store, policies, options.sweep.every, &tasks, &stop);
+        let operators = Operators::start(&shared.store, policies, options.purge.every, &tasks, &stop);
         tasks.close();
         let inner = Inner {
             queue: shared.queue,

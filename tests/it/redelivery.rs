@@ -90,10 +90,10 @@ fn keeping(retention: i64) -> Policy {
 }
 
 fn setup(way: Way, retention: i64) -> Setup {
-    let sweeping = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
     match way {
-        Way::FileConsumer => sweeping.with("c", keeping(retention)),
-        Way::SetPolicy | Way::FileDefault => Setup { default: keeping(retention), ..sweeping },
+        Way::FileConsumer => purging.with("c", keeping(retention)),
+        Way::SetPolicy | Way::FileDefault => Setup { default: keeping(retention), ..purging },
     }
 }
 
@@ -158,10 +158,10 @@ async fn check(kind: Kind, way: Way, when: When, new: i64) {
     let kept = if when == When::AfterPurge { OLD } else { OLD.max(new) };
     let due = HOUR + kept + MARGIN;
     server.at.set_clock(at(due - MINUTE)).await;
-    swept(&server).await;
+    until_purged(&server).await;
     assert_eq!(there(&server).await, ids().len(), "{case}: too early");
     server.at.set_clock(at(due + MINUTE)).await;
-    swept(&server).await;
+    until_purged(&server).await;
     assert_eq!(there(&server).await, 0, "{case}: it is time");
     if when == When::AfterPurge {
         server = change(server, way, new).await;
@@ -244,7 +244,7 @@ async fn there(server: &TestServer) -> usize {
 }
 
 /// Waits until the purge has looked at everything that is due now.
-async fn swept(server: &TestServer) {
+async fn until_purged(server: &TestServer) {
     let mut session = server.at.session().await;
     for _ in 0..1_000 {
         if session.due(1).await.unwrap().1.is_empty() {
@@ -252,5 +252,5 @@ async fn swept(server: &TestServer) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the sweeper did not come around");
+    panic!("the purge did not come around");
 }

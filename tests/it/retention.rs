@@ -22,15 +22,15 @@ on_both_stores!(
 
 const MARGIN: Span = Span::from_secs(3_600);
 
-/// A server that sweeps all the time.
+/// A server that purges all the time.
 async fn server(kind: Kind) -> TestServer {
     let unsure = Policy { on_expiry: OnExpiry::Park, ..Policy::default() };
-    let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() }.with("unsure", unsure);
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() }.with("unsure", unsure);
     TestServer::start_with(kind, setup).await
 }
 
-/// Waits until the sweeper has looked at everything that is due now.
-async fn swept(server: &TestServer) {
+/// Waits until the purge has looked at everything that is due now.
+async fn until_purged(server: &TestServer) {
     for _ in 0..500 {
         let mut session = server.at.session().await;
         let (_, due) = session.due(1_000).await.unwrap();
@@ -39,7 +39,7 @@ async fn swept(server: &TestServer) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the sweeper did not come around");
+    panic!("the purge did not come around");
 }
 
 async fn there(server: &TestServer, consumer: &str, id: &str) -> bool {
@@ -98,24 +98,24 @@ async fn each_state_is_kept_for_its_retention(kind: Kind) {
     // The instants at which each may go: a moment before it is there, a moment after it is not.
     let moment = Span::from_secs(60);
     server.advance(Span::from_days(7) + MARGIN + Span(-moment.micros())).await;
-    swept(&server).await;
+    until_purged(&server).await;
     assert!(there(&server, "c", "completed").await, "inside its retention and margin");
-    // The sweeper looks at an entry up to two hours after it is due.
+    // The purge looks at an entry up to two hours after it is due.
     server.advance(moment + MARGIN + MARGIN).await;
-    swept(&server).await;
+    until_purged(&server).await;
     assert!(!there(&server, "c", "completed").await, "completed: 7 days");
     for id in ["released", "retryable", "terminal", "parked", "abandoned", "started"] {
         assert!(there(&server, "c", id).await, "{id} is kept for longer than 7 days");
     }
     server.advance(Span::from_days(23) + moment + MARGIN).await;
-    swept(&server).await;
+    until_purged(&server).await;
     server.advance(Span::from_days(8)).await;
-    swept(&server).await;
+    until_purged(&server).await;
     for id in ["released", "retryable", "terminal", "abandoned"] {
         assert!(!there(&server, "c", id).await, "{id}: 30 days");
     }
     server.advance(Span::from_days(400)).await;
-    swept(&server).await;
+    until_purged(&server).await;
     for (consumer, id) in [("c", "parked"), ("c", "started"), ("unsure", "abandoned")] {
         assert!(there(&server, consumer, id).await, "{consumer}/{id} waits for a person, for ever");
     }
@@ -128,7 +128,7 @@ async fn a_purged_key_is_granted_again_with_a_higher_token(kind: Kind) {
     let done = proto::CompleteRequest { key: key("c", "1"), token: first.token, ..Default::default() };
     server.client.complete(done.clone()).await.unwrap();
     server.advance(Span::from_days(8)).await;
-    swept(&server).await;
+    until_purged(&server).await;
     let gone = server.client.complete(done).await.unwrap_err();
     assert_eq!(crate::harness::details::refusal(&gone).reason, "ENTRY_NOT_FOUND");
     let second = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner());
@@ -148,7 +148,7 @@ async fn a_replica_with_a_shorter_retention_purges_nothing_that_another_answers_
     let setup = Setup { default: policy, ..Setup::default() };
     let long = Served::start(Arc::clone(&short.at.store), setup).await;
     short.advance(Span::from_days(9)).await;
-    swept(&short).await;
+    until_purged(&short).await;
     assert!(there(&short, "c", "1").await, "the other replica still answers for it");
     long.stop().await;
     short.stop().await;
@@ -185,8 +185,8 @@ async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
         let plan = Arc::new(Plan::default());
         plan.close();
         let store = FaultyStore { inner: Arc::clone(&server.at.store), plan: Arc::clone(&plan) };
-        let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() };
-        let sweeping = Served::start(Arc::new(store), setup).await;
+        let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+        let purging = Served::start(Arc::new(store), setup).await;
         plan.arrived(1).await;
         let request = proto::SetPolicyRequest {
             consumer: "c".into(),
@@ -197,12 +197,12 @@ async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
         };
         server.admin.set_policy(request).await.unwrap();
         plan.open();
-        swept(&server).await;
+        until_purged(&server).await;
         assert!(there(&server, "c", "1").await, "{field}");
         server.advance(Span::from_days(60)).await;
-        swept(&server).await;
+        until_purged(&server).await;
         assert!(!there(&server, "c", "1").await, "{field}: 90 days are over");
-        sweeping.stop().await;
+        purging.stop().await;
         server.stop().await;
     }
 }
@@ -216,7 +216,7 @@ async fn a_row_that_can_not_be_read_does_not_hold_up_the_purge(kind: Kind) {
     }
     server.at.execute("UPDATE @entries SET state = 77 WHERE id = 'bad'").await;
     server.advance(Span::from_days(8)).await;
-    swept(&server).await;
+    until_purged(&server).await;
     assert!(!there(&server, "c", "good").await);
     server.stop().await;
 }

@@ -181,8 +181,8 @@ async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
     }
     newer(&server.at, "c", 1, r#"{"retention_class":"LEGAL_HOLD"}"#).await;
     server.advance(Span::from_days(100)).await;
-    let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() };
-    let sweeping = Served::start(Arc::clone(&server.at.store), setup).await;
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     let gone = async {
         while server.entry(&Key::new("d", "tests", "1")).await.is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -206,7 +206,7 @@ async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), gone).await.expect("soon after it can be read");
-    sweeping.stop().await;
+    purging.stop().await;
     server.stop().await;
 }
 

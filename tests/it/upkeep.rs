@@ -44,8 +44,8 @@ async fn until(
     panic!("the purge never told: {:?}", status(admin).await);
 }
 
-fn sweeping(every: Duration) -> Setup {
-    Setup { sweep_every: every, ..Setup::default() }
+fn purging(every: Duration) -> Setup {
+    Setup { purge_every: every, ..Setup::default() }
 }
 
 async fn completed(server: &mut TestServer, ids: &[&str]) {
@@ -58,7 +58,7 @@ async fn completed(server: &mut TestServer, ids: &[&str]) {
 
 async fn what_waits_is_counted(kind: Kind) {
     // It looks at the start, and not again in the time of this test.
-    let mut server = TestServer::start_with(kind, sweeping(Duration::from_secs(3_600))).await;
+    let mut server = TestServer::start_with(kind, purging(Duration::from_secs(3_600))).await;
     let told = until(&mut server.admin, |told| told.workers.len() == 1).await;
     assert_eq!((told.due, told.oldest_due_age, told.falling_behind), (0, None, false));
     completed(&mut server, &["1", "2", "3"]).await;
@@ -79,7 +79,7 @@ async fn what_waits_is_counted(kind: Kind) {
 }
 
 async fn what_a_server_forgot_is_told_until_a_day_after_its_end(kind: Kind) {
-    let mut server = TestServer::start_with(kind, sweeping(Duration::from_millis(20))).await;
+    let mut server = TestServer::start_with(kind, purging(Duration::from_millis(20))).await;
     completed(&mut server, &["1", "2", "3"]).await;
     server.advance(Span::from_days(8)).await;
     let told = until(&mut server.admin, |told| told.workers.iter().any(|one| one.purged_total == 3)).await;
@@ -90,7 +90,7 @@ async fn what_a_server_forgot_is_told_until_a_day_after_its_end(kind: Kind) {
     assert_eq!(worker.last_run_at, told.as_of);
 
     let at = server.stop().await;
-    let mut server = TestServer::on(at, sweeping(Duration::from_millis(20))).await;
+    let mut server = TestServer::on(at, purging(Duration::from_millis(20))).await;
     server.advance(Span::from_secs(23 * HOUR)).await;
     let told =
         until(&mut server.admin, |told| told.workers.len() == 2 && told.workers[0].last_run_at == told.as_of)
@@ -130,7 +130,7 @@ async fn what_went_wrong_is_told_in_our_words(kind: Kind) {
     let plan = Arc::new(Plan::default());
     plan.next([Inject::Unavailable, Inject::LostAnswer]);
     let store = FaultyStore { inner: Arc::clone(&server.at.store), plan };
-    let mut other = Served::start(Arc::new(store), sweeping(Duration::from_millis(20))).await;
+    let mut other = Served::start(Arc::new(store), purging(Duration::from_millis(20))).await;
     let lost = "the connection to the store was lost";
     let told = until(&mut other.admin, |told| told.workers.iter().any(|one| one.last_error == lost)).await;
     let worker = told.workers.iter().find(|one| one.last_error == lost).unwrap();
@@ -142,7 +142,7 @@ async fn what_went_wrong_is_told_in_our_words(kind: Kind) {
 
 async fn audit_events_go_after_their_retention(kind: Kind) {
     let month = Duration::from_secs(30 * 86_400);
-    let setup = Setup { audit_retention: month, ..sweeping(Duration::from_millis(20)) };
+    let setup = Setup { audit_retention: month, ..purging(Duration::from_millis(20)) };
     let mut server = TestServer::start_with(kind, setup).await;
     for version in 0..4 {
         let request = proto::SetPolicyRequest {
@@ -224,7 +224,7 @@ async fn what_grows_is_read_by_its_indexes_on_sqlite() {
 /// Somebody holds a row: the others are forgotten, and operators are told at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_row_does_not_hold_up_the_purge() {
-    let setup = Setup { sweep_every: Duration::from_millis(20), ..Setup::default() };
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
     let mut server = TestServer::start_with(Kind::Postgres, setup).await;
     for id in ["held", "1", "2", "3", "4"] {
         let token = acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner()).token;

@@ -20,7 +20,7 @@ use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
     Settle, Span, State, Verdict,
 };
-use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, SweepOptions};
+use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions};
 
 /// One schedule's ledger, and what its callers saw.
 #[derive(Clone)]
@@ -50,14 +50,14 @@ impl World {
         let disk = Disk::new(manners, batch_max, Arc::clone(&tally));
         let policy = Policy { max_attempts: 0, ..Policy::default() };
         let policies = Policies::new(policy, std::collections::BTreeMap::new());
-        let sweep = SweepOptions::default();
+        let purge = PurgeOptions::default();
         let options = LedgerOptions {
             queue_max,
             queue_bytes_max: usize::MAX,
             batch_max,
             registered_only: false,
             policies_trusted_for: Duration::MAX,
-            sweep,
+            purge,
         };
         let ledger = Ledger::start(
             Arc::new(DiskStore(Arc::clone(&disk))),

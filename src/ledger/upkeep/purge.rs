@@ -1,5 +1,5 @@
 //! The purge: forgets entries and audit events whose retention is over, in bounded batches, throttled, on a
-//! connection of its own. Several replicas may sweep at once: each deletion repeats its condition.
+//! connection of its own. Several replicas may purge at once: each deletion repeats its condition.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{Worklog, words};
-use crate::domain::{Span, Sweep, sweep};
+use crate::domain::{Purge, Span, purge};
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::Rules;
 use crate::ledger::runtime::{Instant, sleep, timeout};
@@ -16,7 +16,7 @@ use crate::store::{Fault, Purpose, Session, StoreError};
 
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
-pub struct SweepOptions {
+pub struct PurgeOptions {
     /// How often the purge looks when nothing was due.
     pub every: Duration,
     /// How many entries it looks at in one batch.
@@ -27,9 +27,9 @@ pub struct SweepOptions {
     pub audit_retention: Duration,
 }
 
-impl Default for SweepOptions {
-    fn default() -> SweepOptions {
-        SweepOptions {
+impl Default for PurgeOptions {
+    fn default() -> PurgeOptions {
+        PurgeOptions {
             every: Duration::from_secs(10),
             batch: 500,
             rest_factor: 3,
@@ -42,7 +42,7 @@ impl Default for SweepOptions {
 const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) async fn run(shared: Shared, options: SweepOptions, stop: CancellationToken) {
+pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
     let mut open: Option<Open> = None;
     let mut log = Worklog::new(shared.replica.id, options.every);
     let mut rest = Duration::ZERO;
@@ -115,7 +115,7 @@ async fn batch(
     shared: &Shared,
     open: &mut Option<Open>,
     log: &mut Worklog,
-    options: &SweepOptions,
+    options: &PurgeOptions,
 ) -> Result<Batch, StoreError> {
     if open.is_none() {
         *open = Some(Open::new(shared).await?);
@@ -125,13 +125,13 @@ async fn batch(
         *rules = Rules::read(&shared.policies.file, &mut **session).await?;
     }
     let (reading, entries) = session.due(options.batch).await?;
-    log.waited(entries.first().map(|entry| entry.sweep_at), reading.now);
+    log.waited(entries.first().map(|entry| entry.purge_at), reading.now);
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
         let policy = rules.of(entry.key.consumer());
-        match sweep(entry, &policy, reading.now, reading.token_clock()) {
-            Sweep::Purge => over.push((entry.key.hash(), entry.version)),
-            Sweep::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
+        match purge(entry, &policy, reading.now, reading.token_clock()) {
+            Purge::Forget => over.push((entry.key.hash(), entry.version)),
+            Purge::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
         }
     }
     over.sort_unstable();

@@ -19,8 +19,8 @@ const BEHIND_MIN: Duration = Duration::from_mins(10);
 const BEHIND_ROUNDS: u32 = 10;
 
 /// From which wait of the oldest entry on the purge does not keep up.
-pub(crate) fn too_long(sweep_every: Duration) -> Span {
-    Span::from_std(BEHIND_MIN.max(sweep_every.saturating_mul(BEHIND_ROUNDS)))
+pub(crate) fn too_long(purge_every: Duration) -> Span {
+    Span::from_std(BEHIND_MIN.max(purge_every.saturating_mul(BEHIND_ROUNDS)))
 }
 
 pub(super) struct Worklog {
@@ -37,10 +37,10 @@ pub(super) struct Worklog {
 }
 
 impl Worklog {
-    pub(super) fn new(replica: Uuid, sweep_every: Duration) -> Worklog {
+    pub(super) fn new(replica: Uuid, purge_every: Duration) -> Worklog {
         Worklog {
             replica,
-            too_long: too_long(sweep_every),
+            too_long: too_long(purge_every),
             total: 0,
             lately: VecDeque::new(),
             error: None,

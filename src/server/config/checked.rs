@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::database::{Database, database};
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
-use crate::ledger::{LedgerOptions, Policies, SweepOptions};
+use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
 use crate::rpc::{Limits, ServeOptions};
 
 /// Within this time a hold is in force everywhere: older policies grant nothing after it. They are asked for once
@@ -54,7 +54,7 @@ pub(super) fn settings(settings: &Settings, policies: Policies, problems: &mut V
     let queue_max = number("queue_max", settings.queue_max, 8_192, 16, 1_000_000);
     let batch_max = number("batch_max", settings.batch_max, 1_000, 1, 1_000);
     let sessions = number("sessions", settings.sessions, 2, 1, 32);
-    let sweep_batch = number("sweep_batch", settings.sweep_batch, 500, 1, 1_000);
+    let purge_batch = number("purge_batch", settings.purge_batch, 500, 1, 1_000);
     batches_fit((queue_max, queue_bytes_max, connection_bytes_max, server_bytes_max), &limits, problems);
     let mut time =
         |name: &str, value: Option<DurationArg>, default: Duration, min: Duration, max: Duration| {
@@ -74,7 +74,7 @@ pub(super) fn settings(settings: &Settings, policies: Policies, problems: &mut V
     let drain_wait = time("drain_wait", settings.drain_wait, Duration::from_secs(5), zero, minutes);
     let drain_max = time("drain_max", settings.drain_max, Duration::from_secs(15), zero, minutes);
     let day = Duration::from_hours(24);
-    let sweep_every = time("sweep_every", settings.sweep_every, Duration::from_secs(10), tenth, day);
+    let purge_every = time("purge_every", settings.purge_every, Duration::from_secs(10), tenth, day);
     let audit_retention = time("audit_retention", settings.audit_retention, day * 365, day, day * 3_650);
     let database = database(settings.database_url.as_deref()).unwrap_or_else(|problem| {
         problems.push(problem);
@@ -93,11 +93,11 @@ pub(super) fn settings(settings: &Settings, policies: Policies, problems: &mut V
             batch_max,
             registered_only: settings.require_registration.unwrap_or(false),
             policies_trusted_for: POLICIES_TRUSTED_FOR,
-            sweep: SweepOptions {
-                every: sweep_every,
-                batch: sweep_batch,
+            purge: PurgeOptions {
+                every: purge_every,
+                batch: purge_batch,
                 audit_retention,
-                ..SweepOptions::default()
+                ..PurgeOptions::default()
             },
         },
         serve: ServeOptions {

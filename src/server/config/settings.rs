@@ -66,11 +66,11 @@ pub struct Settings {
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REGISTRATION", value_name = "BOOL")]
     pub require_registration: Option<bool>,
     /// How often the purge looks for entries whose retention is over, 100ms to 1d [default: 10s]
-    #[arg(long, env = "IDEMPOTENCY_LEDGER_SWEEP_EVERY", value_name = "DURATION")]
-    pub sweep_every: Option<DurationArg>,
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_EVERY", value_name = "DURATION")]
+    pub purge_every: Option<DurationArg>,
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
-    #[arg(long, env = "IDEMPOTENCY_LEDGER_SWEEP_BATCH", value_name = "N")]
-    pub sweep_batch: Option<usize>,
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_BATCH", value_name = "N")]
+    pub purge_batch: Option<usize>,
     /// How long audit events of operators' changes are kept, 1d to 3650d [default: 365d]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_AUDIT_RETENTION", value_name = "DURATION")]
     pub audit_retention: Option<DurationArg>,
@@ -117,7 +117,7 @@ impl Settings {
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, database_url, sessions, lock_wait, prepared_statements, startup_wait, queue_max,
-            queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max, drain_wait, drain_max, require_registration, sweep_every, sweep_batch, audit_retention,
+            queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max, drain_wait, drain_max, require_registration, purge_every, purge_batch, audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }

@@ -12,7 +12,7 @@ on_both_stores!(a_purge_that_falls_behind_fails_the_check);
 
 async fn a_purge_that_falls_behind_fails_the_check(kind: Kind) {
     // It looks at the start, and not again in the time of this test.
-    let setup = Setup { sweep_every: Duration::from_secs(3_600), ..Setup::default() };
+    let setup = Setup { purge_every: Duration::from_secs(3_600), ..Setup::default() };
     let server = TestServer::start_with(kind, setup).await;
     while ask(&server, &["retention", "status"]).await.out.contains("no server was heard of") {}
     complete(&server, "1").await;

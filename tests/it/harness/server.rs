@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Entry, Key, Policy, Reading, Span, StoreTime};
-use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, SweepOptions, adopt};
+use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
@@ -231,7 +231,7 @@ pub(crate) struct Setup {
     pub(crate) registered_only: bool,
     pub(crate) policies_trusted_for: Duration,
     pub(crate) limits: Limits,
-    pub(crate) sweep_every: Duration,
+    pub(crate) purge_every: Duration,
     pub(crate) audit_retention: Duration,
     pub(crate) queue_max: usize,
     pub(crate) queue_bytes_max: usize,
@@ -248,8 +248,8 @@ impl Default for Setup {
             registered_only: false,
             policies_trusted_for: Duration::from_secs(60),
             limits: Limits::default(),
-            sweep_every: Duration::from_secs(86_400),
-            audit_retention: SweepOptions::default().audit_retention,
+            purge_every: Duration::from_secs(86_400),
+            audit_retention: PurgeOptions::default().audit_retention,
             queue_max: 8_192,
             queue_bytes_max: 64 << 20,
             connection_bytes_max: 16 << 20,
@@ -280,11 +280,11 @@ impl Served {
             batch_max: 1_000,
             registered_only: setup.registered_only,
             policies_trusted_for: setup.policies_trusted_for,
-            sweep: SweepOptions {
-                every: setup.sweep_every,
+            purge: PurgeOptions {
+                every: setup.purge_every,
                 rest_factor: 1,
                 audit_retention: setup.audit_retention,
-                ..SweepOptions::default()
+                ..PurgeOptions::default()
             },
         };
         let ledger = Ledger::start(store, policies, in_force, options);

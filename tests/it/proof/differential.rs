@@ -1,7 +1,7 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    Changed, Context, Entry, Key, Policy, Reason, StoreTime, Sweep, decide, operate, sweep,
+    Changed, Context, Entry, Key, Policy, Purge, Reason, StoreTime, decide, operate, purge,
 };
 
 use super::run::Run;
@@ -184,7 +184,7 @@ impl Walk {
         let world =
             World { policy: &self.policy, now: self.now, offset: self.offset, behind: false, choice: 0 };
         let expected = spec::forgettable(&row, &world);
-        let purged = sweep(entry, &self.policy, StoreTime(self.now), self.now + self.offset) == Sweep::Purge;
+        let purged = purge(entry, &self.policy, StoreTime(self.now), self.now + self.offset) == Purge::Forget;
         if purged != expected {
             return Err(format!("purged: {purged}, by the spec {expected}: {row:?}"));
         }

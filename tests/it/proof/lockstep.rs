@@ -25,7 +25,7 @@ const OPERATIONS: u64 = 50;
 const CONSUMERS: usize = 8;
 const KEYS: usize = 2;
 /// From such a jump on the purge may find something.
-const SWEEPABLE: i64 = 3_600_000_000;
+const PURGEABLE: i64 = 3_600_000_000;
 
 /// What was handed out so lately is not deleted.
 const YOUNG: i64 = 60_000_000;
@@ -44,7 +44,7 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
     let mut run = Run::new("lockstep", 500);
     let mut random = Random::new(run.seed);
     let policies: Vec<Policy> = (0..CONSUMERS).map(|_| steps::policy(&mut random)).collect();
-    let mut setup = Setup { sweep_every: Duration::from_millis(10), ..Setup::default() };
+    let mut setup = Setup { purge_every: Duration::from_millis(10), ..Setup::default() };
     for (number, policy) in policies.iter().enumerate() {
         setup = setup.with(&format!("c{number}"), policy.clone());
     }
@@ -61,11 +61,11 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
                 server.advance(Span(jump)).await;
             }
             let now = now + jump;
-            if jump >= SWEEPABLE {
-                swept(&server).await;
+            if jump >= PURGEABLE {
+                until_purged(&server).await;
             }
-            if jump >= SWEEPABLE || round % 10 == 9 {
-                match compare(&server, &mut lanes, now, jump >= SWEEPABLE).await {
+            if jump >= PURGEABLE || round % 10 == 9 {
+                match compare(&server, &mut lanes, now, jump >= PURGEABLE).await {
                     Ok(gone) => purged += gone,
                     Err((problem, log)) => run.fail(problem, &[("steps", log)]),
                 }
@@ -87,7 +87,7 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
     server.stop().await;
 }
 
-async fn swept(server: &TestServer) {
+async fn until_purged(server: &TestServer) {
     let mut session = server.at.session().await;
     for _ in 0..1_000 {
         if session.due(1).await.unwrap().1.is_empty() {
@@ -95,7 +95,7 @@ async fn swept(server: &TestServer) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("the sweeper did not come around");
+    panic!("the purge did not come around");
 }
 
 /// The stored rows are those of the spec, but for what the purge may take; says how many it took.
@@ -103,7 +103,7 @@ async fn compare(
     server: &TestServer,
     lanes: &mut [Lane],
     now: i64,
-    swept: bool,
+    purged: bool,
 ) -> Result<usize, (String, String)> {
     let keys: Vec<Key> = lanes.iter().flat_map(|lane| &lane.keys).map(name).collect();
     let mut found = server.entries(&keys).await.into_iter();
@@ -116,7 +116,7 @@ async fn compare(
             }
             let world = World { policy: &lane.policy, now, offset: 0, behind: false, choice: 0 };
             let may_go = row.as_ref().is_some_and(|row| spec::forgettable(row, &world));
-            if stored.is_some() || !swept || !may_go {
+            if stored.is_some() || !purged || !may_go {
                 let problem = format!("at {now} the store holds {stored:?}, the spec {row:?}");
                 return Err((problem, lane.log.join("\n")));
             }

@@ -1,7 +1,7 @@
 //! A model check of the core and of the races for one row: every interleaving, within bounds.
 //!
 //! One key; three deliveries of its message, two of them in one process; servers that work on their
-//! calls as `ledger::batch` does, with the real `decide`; the purge, with the real `sweep`; the
+//! calls as `ledger::batch` does, with the real `decide`; the purge, with the real `purge`; the
 //! store's clock, which stands still or goes on at any moment; an operator. Calls are repeated,
 //! delayed and duplicated; loss and crashes are calls that never move on.
 

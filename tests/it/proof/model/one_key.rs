@@ -55,7 +55,7 @@ impl Model for OneKey {
             now: StoreTime(1_000_000_000),
             row: None,
             deliveries: Default::default(),
-            sweeps: Vec::new(),
+            purges: Vec::new(),
             spent: Default::default(),
             memory: Default::default(),
         }]
@@ -71,13 +71,13 @@ impl Model for OneKey {
         if spent.ticks < bounds.ticks {
             actions.push(Action::Tick);
         }
-        if spent.leaps < 1 && bounds.sweeps > 0 {
+        if spent.leaps < 1 && bounds.purges > 0 {
             actions.push(Action::Leap);
         }
-        if spent.sweeps < bounds.sweeps && self.due(world) {
+        if spent.purges < bounds.purges && self.due(world) {
             actions.push(Action::Judge);
         }
-        actions.extend((0..world.sweeps.len()).map(Action::Purge));
+        actions.extend((0..world.purges.len()).map(Action::Purge));
     }
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
@@ -100,8 +100,8 @@ impl Model for OneKey {
                 self.clock(&mut next, LEAP);
             }
             Action::Judge => {
-                next.spent.sweeps += 1;
-                next.sweeps.extend(next.row.as_deref().map(|row| row.version));
+                next.spent.purges += 1;
+                next.purges.extend(next.row.as_deref().map(|row| row.version));
             }
             Action::Purge(place) => self.purge(&mut next, place),
             Action::Operate(change) => self.operate(&mut next, change),

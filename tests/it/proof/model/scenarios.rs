@@ -27,7 +27,7 @@ pub(super) struct Bounds {
     pub(super) unknowns: u8,
     pub(super) ticks: u8,
     /// Purges, once the clock has leapt ahead.
-    pub(super) sweeps: u8,
+    pub(super) purges: u8,
     /// An operator's changes.
     pub(super) changes: u8,
     /// They may be forced.
@@ -54,7 +54,7 @@ const CALM: Bounds = Bounds {
     contradictions: 0,
     unknowns: 0,
     ticks: 0,
-    sweeps: 0,
+    purges: 0,
     changes: 0,
     force: false,
 };
@@ -117,7 +117,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "purge",
         on_expiry: OnExpiry::Reclaim,
         max_attempts: NO_LIMIT,
-        bounds: Bounds { deliveries: 3, calls: 2, sweeps: 1, ..CALM },
+        bounds: Bounds { deliveries: 3, calls: 2, purges: 1, ..CALM },
         sees: &[Purged, GrantAfterPurge],
     },
     Scenario {
@@ -145,7 +145,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "two-purges",
         on_expiry: OnExpiry::ParkIfStarted,
         max_attempts: NO_LIMIT,
-        bounds: Bounds { calls: 2, sweeps: 2, ticks: 1, ..CALM },
+        bounds: Bounds { calls: 2, purges: 2, ticks: 1, ..CALM },
         sees: &[Purged, GrantAfterPurge],
     },
     Scenario {

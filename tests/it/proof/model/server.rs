@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{
-    Claim, Claimant, ClosedBy, Command, Context, Decision, Entry, Settle, Span, State, StoreTime, Sweep,
-    sweep,
+    Claim, Claimant, ClosedBy, Command, Context, Decision, Entry, Purge, Settle, Span, State, StoreTime,
+    purge,
 };
 use uuid::Uuid;
 
@@ -175,13 +175,13 @@ impl OneKey {
     /// The row may be forgotten.
     pub(super) fn due(&self, world: &World) -> bool {
         let token_clock = world.now.0;
-        let due = |row: &Entry| sweep(row, &self.policy, world.now, token_clock) == Sweep::Purge;
+        let due = |row: &Entry| purge(row, &self.policy, world.now, token_clock) == Purge::Forget;
         world.row.as_deref().is_some_and(due)
     }
 
     /// The purge deletes what is still as it was judged, with a token that the clock has passed.
     pub(super) fn purge(&self, world: &mut World, place: usize) {
-        let judged = world.sweeps.remove(place);
+        let judged = world.purges.remove(place);
         let Some(row) = &world.row else { return };
         if row.token.max(row.version) < world.now.0 && self.rules.purge.same(Some(row.version), Some(judged))
         {
@@ -210,7 +210,7 @@ fn claim(number: usize) -> Claim {
 pub(super) fn trimmed(mut row: Entry) -> Entry {
     row.history.clear();
     row.parked_at = None;
-    for instant in [&mut row.created_at, &mut row.granted_at, &mut row.sweep_at] {
+    for instant in [&mut row.created_at, &mut row.granted_at, &mut row.purge_at] {
         *instant = StoreTime(0);
     }
     row

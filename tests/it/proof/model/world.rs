@@ -17,7 +17,7 @@ pub(super) struct World {
     pub(super) row: Option<Arc<Entry>>,
     pub(super) deliveries: [Delivery; DELIVERIES],
     /// Purges that have judged the row, by its version, and not deleted it yet.
-    pub(super) sweeps: Vec<i64>,
+    pub(super) purges: Vec<i64>,
     pub(super) spent: Spent,
     pub(super) memory: Memory,
 }
@@ -30,7 +30,7 @@ pub(super) struct Spent {
     pub(super) unknowns: u8,
     pub(super) ticks: u8,
     pub(super) leaps: u8,
-    pub(super) sweeps: u8,
+    pub(super) purges: u8,
     pub(super) changes: u8,
 }
 
