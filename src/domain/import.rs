@@ -22,7 +22,7 @@ pub struct Import {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Imported {
     /// A new entry, decided as of instant zero but for the instants of its completion.
-    Stored(Box<Arrival>),
+    Stored(Box<ImportedEntry>),
     /// It is COMPLETED already, and stays as it is.
     AlreadyCompleted,
     /// It would be forgotten at once.
@@ -31,13 +31,13 @@ pub enum Imported {
 
 /// An entry that is stored as COMPLETED without a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arrival {
+pub struct ImportedEntry {
     entry: Entry,
     completed_at: StoreTime,
     retain_until: StoreTime,
 }
 
-impl Arrival {
+impl ImportedEntry {
     /// As the store first inserts it: as of instant zero.
     #[must_use]
     pub fn entry(&self) -> &Entry {
@@ -100,5 +100,5 @@ pub fn import(
     if context.policy.fingerprint != FingerprintMode::Ignore {
         next.fingerprint = import.fingerprint.clone();
     }
-    Ok(Imported::Stored(Box::new(Arrival { entry: next, completed_at, retain_until })))
+    Ok(Imported::Stored(Box::new(ImportedEntry { entry: next, completed_at, retain_until })))
 }

@@ -29,7 +29,7 @@ pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
-pub use import::{Arrival, Import, Imported, import};
+pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
 pub use operate::{Action, Change, Changed, Resolution, operate};
 pub use patch::PolicyPatch;

@@ -20,20 +20,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::claims::admission::Quotas;
-use self::claims::queue::{Queue, Step, Unit};
+use self::claims::queue::{Chain, Queue, Request};
 use self::claims::shared::Shared;
-use self::policies::in_force::Live;
+use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
 use crate::chance;
 use crate::domain::{Answer, Command, Key, POLICY_FORMAT, Reason, Rejection};
 use crate::store::{Replica, Store};
 
-pub use self::operators::change::{Carried, Order};
+pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
-pub use self::operators::import::{Fate, Fates, ImportOrder};
-pub use self::operators::read::{Ages, Counted, Page};
-pub use self::operators::redrive::{Progress, RedriveOrder, RedriveOutcome, Told, redrive_all};
+pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
+pub use self::operators::read::{Ages, CountScope, Page};
+pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::set::PolicyOrder;
@@ -66,7 +66,7 @@ pub struct Ledger {
 
 struct Inner {
     queue: Arc<Queue>,
-    policies: Arc<Live>,
+    policies: Arc<PoliciesInForce>,
     quotas: Quotas,
     registered_only: bool,
     operators: Operators,
@@ -83,7 +83,7 @@ impl Ledger {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
-            policies: Arc::new(Live::new(file, in_force, options.policies_trusted_for)),
+            policies: Arc::new(PoliciesInForce::new(file, in_force, options.policies_trusted_for)),
             queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max)),
             clock: Arc::default(),
             crew: Arc::default(),
@@ -138,7 +138,7 @@ impl Ledger {
     /// # Errors
     /// The queue is full or closed; then none was carried out.
     pub async fn submit_all(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
-        let mut units: Vec<Unit> = Vec::with_capacity(commands.len());
+        let mut chains: Vec<Chain> = Vec::with_capacity(commands.len());
         let mut places = std::collections::HashMap::with_capacity(commands.len());
         let mut waiting = Vec::with_capacity(commands.len());
         for (key, command) in commands {
@@ -148,17 +148,17 @@ impl Ledger {
             }
             let (reply, answer) = oneshot::channel();
             waiting.push(Ok(answer));
-            let step = Step { command, reply };
-            let place = *places.entry(key.clone()).or_insert(units.len());
-            match units.get_mut(place) {
-                Some(unit) => unit.later.push_back(step),
-                None => units.push(Unit::new(key, step)),
+            let request = Request { command, reply };
+            let place = *places.entry(key.clone()).or_insert(chains.len());
+            match chains.get_mut(place) {
+                Some(chain) => chain.later.push_back(request),
+                None => chains.push(Chain::new(key, request)),
             }
         }
-        if let ([unit], [_]) = (units.as_mut_slice(), waiting.as_slice()) {
-            unit.alone = true;
+        if let ([chain], [_]) = (chains.as_mut_slice(), waiting.as_slice()) {
+            chain.alone = true;
         }
-        self.inner.queue.push(units)?;
+        self.inner.queue.push(chains)?;
         let mut answers = Vec::with_capacity(waiting.len());
         for one in waiting {
             answers.push(match one {

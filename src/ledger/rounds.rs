@@ -2,7 +2,7 @@
 
 use crate::crash;
 use crate::domain::{Reason, Rejection};
-use crate::store::{Fault, Outcome, StoreError};
+use crate::store::{Fault, StoreError, WriteResult};
 
 /// How often an operator's change may lose against others before it is refused.
 pub(super) const ROUNDS_MAX: usize = 8;
@@ -12,11 +12,13 @@ pub(super) const ROUNDS_MAX: usize = 8;
 /// # Errors
 /// Those of the store.
 pub(super) async fn done(
-    write: impl Future<Output = Result<Outcome, StoreError>>,
+    write: impl Future<Output = Result<WriteResult, StoreError>>,
 ) -> Result<bool, StoreError> {
     match crash::around(write).await {
-        Ok(Outcome::Done) => Ok(true),
-        Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => Ok(false),
+        Ok(WriteResult::Done) => Ok(true),
+        Ok(WriteResult::Lost | WriteResult::Repeated) | Err(StoreError::NotApplied(Fault::Conflict(_))) => {
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use async_trait::async_trait;
 
 use crate::domain::{
-    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
-    PurgeWorker, Reading, Reason, Rejection, Span, State, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    PurgeStatus, PurgeWorker, Reading, Reason, Rejection, Span, State, StoreTime, Summary,
 };
 
 pub use clock::{Clock, SystemClock};
@@ -172,7 +172,7 @@ pub struct Completion {
 /// The effective retention of a consumer (or, under the empty name, of the default policy) as it
 /// was last put in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
+pub struct EffectiveRetention {
     /// The consumer.
     pub consumer: String,
     /// The retention; none: it had no policy of its own.
@@ -181,11 +181,11 @@ pub struct Remembered {
     pub window_floor: StoreTime,
 }
 
-impl Remembered {
+impl EffectiveRetention {
     /// Of a consumer of which nothing is written down.
     #[must_use]
-    pub fn nothing(consumer: &str) -> Remembered {
-        Remembered { consumer: consumer.to_owned(), retention: None, window_floor: StoreTime(0) }
+    pub fn nothing(consumer: &str) -> EffectiveRetention {
+        EffectiveRetention { consumer: consumer.to_owned(), retention: None, window_floor: StoreTime(0) }
     }
 }
 
@@ -213,7 +213,7 @@ pub struct OffsetRaise {
 
 /// What became of an operator's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteResult {
     /// It is written, and so is its audit event.
     Done,
     /// The entry was changed by somebody else: nothing is written.
@@ -294,7 +294,7 @@ pub trait Session: Send {
     /// The heartbeat, and the probe of the store's health: writes down that the replica was heard of, and the
     /// clock's mark. On Postgres it waits for nobody who has locked `meta`: then it leaves the mark to a later
     /// one. Replicas that were not heard of for a day are forgotten.
-    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError>;
+    async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError>;
 
     /// Replicas that were heard of since then and cannot read stored policies of this format.
     async fn replicas_below(
@@ -317,7 +317,7 @@ pub trait Session: Send {
 
     /// Puts claims that are a minute old, and still open, into the index of what is not COMPLETED. Says how
     /// many entries it looked at: as many as `limit` where there may be more.
-    async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError>;
+    async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError>;
 
     /// Entries that the purge should look at, the longest due first. Rows that can not be read are put
     /// off by a day, so that they hold up nothing.
@@ -327,13 +327,13 @@ pub trait Session: Send {
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
 
     /// The number of what is in force: another one after each change by [`Session::add_policy`] and
-    /// [`Session::remember`]. Whoever reads it and then the policies sees all changes up to it.
-    async fn rules(&mut self) -> Result<i64, StoreError>;
+    /// [`Session::put_in_force`]. Whoever reads it and then the policies sees all changes up to it.
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError>;
 
     /// Deletes entries whose version is still the one that was judged, and is, like the token, a minute
-    /// below clock + offset. Deletes nothing where `rules` is not what [`Session::rules`] says now: they were
+    /// below clock + offset. Deletes nothing where `policy_epoch` is not what [`Session::policy_epoch`] says now: they were
     /// judged by what is not in force any more.
-    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError>;
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError>;
 
     /// Writes down what the purge of a server did, in place of what it did before. Servers that were not heard
     /// of for a day are forgotten.
@@ -343,7 +343,7 @@ pub trait Session: Send {
     async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError>;
 
     /// Writes an operator's change and its audit event, both or neither.
-    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError>;
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError>;
 
     /// Raises `token_offset` where it is still the one before, and writes the audit event: both or neither. When
     /// it returns, every statement that began with the old one has ended: no later row of a key can have a
@@ -352,14 +352,18 @@ pub trait Session: Send {
         &mut self,
         raise: OffsetRaise,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError>;
+    ) -> Result<WriteResult, StoreError>;
 
     /// Stores entries as completed where there is none, and the audit event of all of them: either all or
     /// nothing. Slices hold at most [`ROWS_MAX`] rows, sorted by key, each key once.
-    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError>;
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError>;
 
     /// How many entries were redriven under request ids that begin with this, and end with a hash.
-    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError>;
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError>;
 
     /// The audit event of a request.
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
@@ -375,9 +379,9 @@ pub trait Session: Send {
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,
-        in_force: &Remembered,
+        in_force: &EffectiveRetention,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError>;
+    ) -> Result<WriteResult, StoreError>;
 
     /// The newest version of every consumer's own policy, by name.
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError>;
@@ -391,14 +395,14 @@ pub trait Session: Send {
     ) -> Result<Vec<PolicyVersion>, StoreError>;
 
     /// The retentions and window floors that were last in force.
-    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError>;
+    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError>;
 
     /// Puts retentions in force; a window floor never falls.
     /// With `seen`, one for each, only where that still stands there. Says how many changed.
-    async fn remember(
+    async fn put_in_force(
         &mut self,
-        all: &[Remembered],
-        seen: Option<&[Remembered]>,
+        all: &[EffectiveRetention],
+        seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError>;
 }
 

@@ -6,7 +6,7 @@ use idempotency_ledger::domain::{
     AuditEvent, AuditListing, AuditOf, Claim, Claimant, Command, Context, Entry, EntryFilter, Key, Listing,
     Policy, PolicyVersion, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{Outcome, Remembered, Session, Write};
+use idempotency_ledger::store::{EffectiveRetention, Session, Write, WriteResult};
 
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, START, TestStore, put_new};
@@ -45,7 +45,7 @@ async fn pages_of_the_audit_leave_nothing_out(kind: Kind) {
         all.push((now, format!("{}", (number * 5) % 12 + 10)));
         let (now, id) = all.last().unwrap();
         let done = session.change(&Write::Nothing, &event(id, *now, "c", &key)).await.unwrap();
-        assert_eq!(done, Outcome::Done);
+        assert_eq!(done, WriteResult::Done);
     }
     let other = event("99", START, "other", &Key::new("other", "s", "1"));
     session.change(&Write::Nothing, &other).await.unwrap();
@@ -104,7 +104,7 @@ async fn pages_of_entries_leave_nothing_out(kind: Kind) {
         at.set_clock(now).await;
         all.extend(put(&mut *session, now, numbers.map(|number| granted("c", number, now)).collect()).await);
         put(&mut *session, now, vec![granted("other", u128::try_from(round).unwrap(), now)]).await;
-        while session.mark_open(2).await.unwrap() > 0 {}
+        while session.index_open_claims(2).await.unwrap() > 0 {}
     }
     for newest_first in [false, true] {
         all.sort_by_key(|(at, key)| (*at, key.hash()));
@@ -143,9 +143,10 @@ async fn pages_of_policy_versions_leave_nothing_out(kind: Kind) {
             actor: "tests".into(),
             reason: "tests".into(),
         };
-        let in_force = Remembered { consumer: consumer.into(), retention: None, window_floor: StoreTime(0) };
+        let in_force =
+            EffectiveRetention { consumer: consumer.into(), retention: None, window_floor: StoreTime(0) };
         let event = event(&format!("{consumer}-{number}"), START, consumer, &Key::new("c", "s", "1"));
-        assert_eq!(session.add_policy(&policy, &in_force, &event).await.unwrap(), Outcome::Done);
+        assert_eq!(session.add_policy(&policy, &in_force, &event).await.unwrap(), WriteResult::Done);
     }
     for limit in PAGES {
         let (mut found, mut before) = (Vec::new(), i32::MAX);
@@ -168,8 +169,8 @@ async fn pages_of_consumers_leave_nothing_out(kind: Kind) {
         put(&mut *session, START, vec![granted(name, number as u128, START)]).await;
     }
     // One that has a policy, and no entries.
-    let empty = Remembered { consumer: "a0".into(), retention: None, window_floor: START };
-    session.remember(&[empty], None).await.unwrap();
+    let empty = EffectiveRetention { consumer: "a0".into(), retention: None, window_floor: START };
+    session.put_in_force(&[empty], None).await.unwrap();
     for limit in PAGES {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {

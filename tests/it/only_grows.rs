@@ -5,7 +5,7 @@ use bytes::Bytes;
 use idempotency_ledger::domain::{
     AuditEvent, Claim, Claimant, Command, Context, Entry, Key, Policy, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{Fault, Outcome, Remembered, Session, StoreError, Write};
+use idempotency_ledger::store::{EffectiveRetention, Fault, Session, StoreError, Write, WriteResult};
 use sqlx::Executor as _;
 
 use crate::harness::on_both_stores;
@@ -48,12 +48,12 @@ async fn is_behind(session: &mut dyn Session) -> bool {
 
 async fn the_mark_does_not_follow_a_clock_that_runs_back(kind: Kind) {
     let at = TestStore::new(kind).await;
-    at.session().await.beat(&replica(1)).await.unwrap();
+    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START - Span::from_secs(3_600)).await;
     // The replicas that saw the clock before go on beating, and those that start now too.
-    at.session().await.beat(&replica(1)).await.unwrap();
+    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
     let at = at.afresh().await;
-    at.session().await.beat(&replica(1)).await.unwrap();
+    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START - Span::from_secs(1)).await;
     let at = at.afresh().await;
     assert!(is_behind(&mut *at.session().await).await);
@@ -64,7 +64,7 @@ async fn the_mark_does_not_follow_a_clock_that_runs_back(kind: Kind) {
 async fn the_mark_is_of_the_clock_and_its_offset(kind: Kind) {
     let at = TestStore::new(kind).await;
     at.execute("UPDATE @ledger.meta SET token_offset = 3600000000").await;
-    at.session().await.beat(&replica(1)).await.unwrap();
+    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
     assert_eq!(
         at.number("SELECT clock_mark FROM @ledger.meta").await,
         (START + Span::from_secs(3_600)).micros()
@@ -74,18 +74,18 @@ async fn the_mark_is_of_the_clock_and_its_offset(kind: Kind) {
     assert!(is_behind(&mut *at.session().await).await);
 }
 
-fn remembered(retention: Option<Span>, window_floor: StoreTime) -> Remembered {
-    Remembered { consumer: "c".into(), retention, window_floor }
+fn retention_of_c(retention: Option<Span>, window_floor: StoreTime) -> EffectiveRetention {
+    EffectiveRetention { consumer: "c".into(), retention, window_floor }
 }
 
 async fn a_window_floor_is_lowered_by_nobody(kind: Kind) {
     let at = TestStore::new(kind).await;
     let (mut one, mut other) = (at.session().await, at.session().await);
-    one.remember(&[remembered(Some(Span::from_days(30)), START)], None).await.unwrap();
+    one.put_in_force(&[retention_of_c(Some(Span::from_days(30)), START)], None).await.unwrap();
     // It was decided before that, by a replica that is slow: with another retention, or with the same.
     for retention in [Some(Span::from_days(14)), Some(Span::from_days(30)), None] {
-        other.remember(&[remembered(retention, START - Span::from_days(1))], None).await.unwrap();
-        let all = one.remembered().await.unwrap().1;
+        other.put_in_force(&[retention_of_c(retention, START - Span::from_days(1))], None).await.unwrap();
+        let all = one.effective_retentions().await.unwrap().1;
         let floors: Vec<_> = all.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
         assert_eq!(floors, [("c", START)], "{retention:?}");
     }
@@ -94,29 +94,30 @@ async fn a_window_floor_is_lowered_by_nobody(kind: Kind) {
 async fn a_window_floor_outlives_the_policy(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    session.remember(&[remembered(Some(Span::from_days(30)), START)], None).await.unwrap();
-    session.remember(&[remembered(None, START)], None).await.unwrap();
+    session.put_in_force(&[retention_of_c(Some(Span::from_days(30)), START)], None).await.unwrap();
+    session.put_in_force(&[retention_of_c(None, START)], None).await.unwrap();
     drop(session);
     let at = at.afresh().await;
-    let all = at.session().await.remembered().await.unwrap().1;
-    assert_eq!(all, [remembered(None, START)]);
+    let all = at.session().await.effective_retentions().await.unwrap().1;
+    assert_eq!(all, [retention_of_c(None, START)]);
 }
 
 async fn what_was_written_down_meanwhile_stays(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    let (nothing, first) = (Remembered::nothing("c"), remembered(Some(Span::from_days(9)), START));
-    let second = remembered(Some(Span::from_days(8)), START);
+    let (nothing, first) =
+        (EffectiveRetention::nothing("c"), retention_of_c(Some(Span::from_days(9)), START));
+    let second = retention_of_c(Some(Span::from_days(8)), START);
     for (seen, next, changed) in [
         (&nothing, &first, 1),
         (&nothing, &second, 0),
-        (&remembered(None, START), &second, 0),
-        (&remembered(Some(Span::from_days(9)), StoreTime(0)), &second, 0),
+        (&retention_of_c(None, START), &second, 0),
+        (&retention_of_c(Some(Span::from_days(9)), StoreTime(0)), &second, 0),
         (&first, &second, 1),
     ] {
         let seen = std::slice::from_ref(seen);
-        assert_eq!(session.remember(std::slice::from_ref(next), Some(seen)).await.unwrap(), changed);
-        let stands = session.remembered().await.unwrap().1;
+        assert_eq!(session.put_in_force(std::slice::from_ref(next), Some(seen)).await.unwrap(), changed);
+        let stands = session.effective_retentions().await.unwrap().1;
         assert_eq!(stands, std::slice::from_ref(if changed == 1 { next } else { &first }));
     }
 }
@@ -128,9 +129,9 @@ async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
     let entry = granted("1", START);
     put_new(&mut *session, START, std::slice::from_ref(&entry)).await;
     at.set_clock(START + Span::from_days(100)).await;
-    session.beat(&replica(1)).await.unwrap();
+    session.write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START + Span::from_days(99)).await;
-    let rules = session.rules().await.unwrap();
+    let rules = session.policy_epoch().await.unwrap();
     let judged = [(entry.key.hash(), entry.version)];
     assert_eq!(session.purge(&judged, rules).await.unwrap(), 0);
     let delete = Write::Delete(entry.key.hash(), entry.version);
@@ -146,7 +147,7 @@ async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
         after: None,
     };
     let erased = session.change(&delete, &event).await;
-    assert!(!matches!(erased, Ok(Outcome::Done)), "a token of the next entry could be lower: {erased:?}");
+    assert!(!matches!(erased, Ok(WriteResult::Done)), "a token of the next entry could be lower: {erased:?}");
     assert_eq!(at.number("SELECT count(*) FROM @entries").await, 1);
     at.set_clock(START + Span::from_days(100)).await;
     assert_eq!(session.purge(&judged, rules).await.unwrap(), 1);
@@ -164,7 +165,7 @@ async fn a_claim_that_is_completed_meanwhile_is_not_marked() {
     let mut holder = pg::shared().connect(&database).await;
     holder.execute("BEGIN").await.unwrap();
     holder.execute("UPDATE ledger.entries SET state = 4, version = version + 1").await.unwrap();
-    let marking = tokio::spawn(async move { session.mark_open(10).await });
+    let marking = tokio::spawn(async move { session.index_open_claims(10).await });
     somebody_waits(&database).await;
     holder.execute("COMMIT").await.unwrap();
     marking.await.unwrap().unwrap();
@@ -188,7 +189,7 @@ async fn a_mark_of_open_claims_is_lowered_by_nobody() {
     let further =
         format!("UPDATE ledger.consumers SET marked_at = {}", (START + Span::from_secs(60)).micros());
     holder.execute(sqlx::AssertSqlSafe(further)).await.unwrap();
-    let marking = tokio::spawn(async move { session.mark_open(1).await });
+    let marking = tokio::spawn(async move { session.index_open_claims(1).await });
     somebody_waits(&database).await;
     holder.execute("COMMIT").await.unwrap();
     marking.await.unwrap().unwrap();

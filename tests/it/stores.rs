@@ -6,7 +6,7 @@ use idempotency_ledger::domain::{
     StoreTime, decide,
 };
 use idempotency_ledger::store::{
-    Completion, Fault, Found, Outcome, Purpose, Remembered, Session, StoreError,
+    Completion, EffectiveRetention, Fault, Found, Purpose, Session, StoreError, WriteResult,
 };
 use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
@@ -186,9 +186,9 @@ async fn a_replacement_is_not_written_after_its_instant(kind: Kind) {
 async fn replicas_that_can_not_read_a_format_are_found_and_forgotten(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    session.beat(&replica(1)).await.unwrap();
+    session.write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START + Span::from_secs(60)).await;
-    session.beat(&replica(2)).await.unwrap();
+    session.write_heartbeat(&replica(2)).await.unwrap();
     let minute = START + Span::from_secs(60);
     for (format, since, found) in [
         (1, StoreTime(0), &[][..]),
@@ -207,11 +207,11 @@ async fn replicas_that_can_not_read_a_format_are_found_and_forgotten(kind: Kind)
     assert_eq!(session.replicas_below(3, StoreTime(0), 1).await.unwrap(), [replica(1)]);
     // It is written anew with each heartbeat, and kept for a day.
     at.set_clock(START + Span::from_days(1)).await;
-    session.beat(&replica(2)).await.unwrap();
+    session.write_heartbeat(&replica(2)).await.unwrap();
     assert_eq!(session.replicas_below(3, START + Span::from_days(1), 10).await.unwrap(), [replica(2)]);
     assert_eq!(session.replicas_below(3, StoreTime(0), 10).await.unwrap().len(), 2);
     at.set_clock(START + Span::from_days(1) + Span(1)).await;
-    session.beat(&replica(2)).await.unwrap();
+    session.write_heartbeat(&replica(2)).await.unwrap();
     assert_eq!(session.replicas_below(3, StoreTime(0), 10).await.unwrap(), [replica(2)]);
 }
 
@@ -305,10 +305,13 @@ async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
     let version = load(&mut *session, "1").await.unwrap().version;
     let judged = [(Key::new("stores", "tests", "1").hash(), version)];
     at.set_clock(START + Span::from_days(100)).await;
-    let mut in_force =
-        Remembered { consumer: "stores".into(), retention: Some(Span::from_days(7)), window_floor: START };
+    let mut in_force = EffectiveRetention {
+        consumer: "stores".into(),
+        retention: Some(Span::from_days(7)),
+        window_floor: START,
+    };
     for step in ["a retention", "a floor", "a policy", "a policy that is not the next one", "nothing"] {
-        let before = session.rules().await.unwrap();
+        let before = session.policy_epoch().await.unwrap();
         let mut added = None;
         match step {
             "a floor" => in_force.window_floor = START + Span(1),
@@ -337,16 +340,16 @@ async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
             _ => {}
         }
         if added.is_none() {
-            other.remember(std::slice::from_ref(&in_force), None).await.unwrap();
+            other.put_in_force(std::slice::from_ref(&in_force), None).await.unwrap();
         }
         let changed = !matches!(step, "a policy that is not the next one" | "nothing");
-        assert!(added.is_none_or(|added| (added == Outcome::Done) == changed), "{step}: {added:?}");
-        assert_eq!(session.rules().await.unwrap() > before, changed, "{step}");
+        assert!(added.is_none_or(|added| (added == WriteResult::Done) == changed), "{step}: {added:?}");
+        assert_eq!(session.policy_epoch().await.unwrap() > before, changed, "{step}");
         if changed {
             assert_eq!(session.purge(&judged, before).await.unwrap(), 0, "{step}");
         }
     }
-    let now = session.rules().await.unwrap();
+    let now = session.policy_epoch().await.unwrap();
     assert_eq!(session.purge(&judged, now + 1).await.unwrap(), 0, "rules that nobody has seen yet");
     assert_eq!(session.purge(&judged, now).await.unwrap(), 1);
 }
@@ -387,7 +390,7 @@ async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
 
 async fn the_mark_of_the_clock_survives_a_restart(kind: Kind) {
     let at = TestStore::new(kind).await;
-    at.session().await.beat(&replica(1)).await.unwrap();
+    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
     // A store that is opened anew knows nothing but what was written down.
     at.set_clock(START - Span::from_secs(1)).await;
     let Some(database) = &at.database else { return restarted_sqlite(at).await };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use idempotency_ledger::domain::{AuditEvent, Span, TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX};
 use idempotency_ledger::rpc::proto;
-use idempotency_ledger::store::{OffsetRaise, Outcome};
+use idempotency_ledger::store::{OffsetRaise, WriteResult};
 use prost_types::Duration;
 use sqlx::Executor as _;
 use tonic::{Code, Status};
@@ -228,11 +228,11 @@ async fn the_store_raises_it_from_what_was_seen_or_not_at_all(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     for (id, from, to, expected, offset) in [
-        ("1", 0, 7, Outcome::Done, 7),
-        ("2", 0, 9, Outcome::Lost, 7),
-        ("3", 7, 6, Outcome::Lost, 7),
-        ("1", 7, 9, Outcome::Repeated, 7),
-        ("2", 7, 9, Outcome::Done, 9),
+        ("1", 0, 7, WriteResult::Done, 7),
+        ("2", 0, 9, WriteResult::Lost, 7),
+        ("3", 7, 6, WriteResult::Lost, 7),
+        ("1", 7, 9, WriteResult::Repeated, 7),
+        ("2", 7, 9, WriteResult::Done, 9),
     ] {
         let done = session.raise_token_offset(OffsetRaise { from, to }, &event(id)).await.unwrap();
         assert_eq!(done, expected, "{id}: {from} to {to}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::{AuditEvent, Key, OnExpiry, Policy, PolicyVersion, Span, StoreTime};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
-use idempotency_ledger::store::{Outcome, Remembered};
+use idempotency_ledger::store::{EffectiveRetention, WriteResult};
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
@@ -44,13 +44,13 @@ async fn newer(at: &TestStore, consumer: &str, version: i32, json: &str) {
         before: None,
         after: Some(json.into()),
     };
-    let in_force = Remembered {
+    let in_force = EffectiveRetention {
         consumer: consumer.into(),
         retention: Some(Policy::default().retention),
         window_floor: StoreTime(0),
     };
     let mut session = at.session().await;
-    assert_eq!(session.add_policy(&policy, &in_force, &event).await.unwrap(), Outcome::Done);
+    assert_eq!(session.add_policy(&policy, &in_force, &event).await.unwrap(), WriteResult::Done);
 }
 
 const UNKNOWN_FIELD: &str = r#"{"quorum":3}"#;
@@ -242,7 +242,7 @@ async fn what_an_older_replica_can_not_read_is_not_written_while_it_is_at_work(k
     let mut server = TestServer::start(kind).await;
     server.admin.set_policy(set("c", 0, lease(60))).await.unwrap();
     // A replica from before the first format, as it were.
-    server.at.session().await.beat(&replica(0)).await.unwrap();
+    server.at.session().await.write_heartbeat(&replica(0)).await.unwrap();
     let status = server.admin.set_policy(set("c", 1, lease(120))).await.unwrap_err();
     let refused = refusal(&status);
     assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "STATE_NOT_ALLOWED"));

@@ -51,7 +51,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/purge.rs", "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
-        ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|unit| unit.key.hash());\n", ""),
+        ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|chain| chain.key.hash());\n", ""),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
         (BATCH, "            let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();\n", """\
@@ -72,7 +72,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
-        (BATCH, "                    unit.unknown += 1;\n", "                    unit.rounds += 1;\n"),
+        (BATCH, "                    chain.unknown += 1;\n", "                    chain.rounds += 1;\n"),
     ]),
     Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
         (POSTGRES, "AND e.version = r.version - 1", "AND r.version > 0"),
@@ -119,10 +119,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("C1", "a worker without a session refuses, though another one has a session", "availability::one_lost", [
         ("src/ledger/claims/worker.rs", "        shared.crew.none_for(HELD_FOR).await;\n", ""),
-        ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            units", "            units"),
+        ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            chains", "            chains"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [
-        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(unit.key.hash()) {", "if self.shared.locked.holds(unit.key.hash()) && unit.unknown > 9 {"),
+        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) {", "if self.shared.locked.holds(chain.key.hash()) && chain.unknown > 9 {"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
         (POSTGRES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
@@ -223,14 +223,14 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/postgres/replicas.rs", "FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED", "FROM ledger.meta m FOR NO KEY UPDATE"),
     ]),
     Mutant("P15", "a change of a policy leaves the number of what is in force", "stores::", [
-        ("src/store/postgres/audit.rs", "        self.rules_changed().await?;\n", ""),
-        ("src/store/sqlite/audit.rs", "    purge::rules_changed(connection).await?;\n", ""),
+        ("src/store/postgres/audit.rs", "        self.raise_policy_epoch().await?;\n", ""),
+        ("src/store/sqlite/audit.rs", "    purge::raise_policy_epoch(connection).await?;\n", ""),
     ]),
     Mutant("P16", "all policies are read each second", "proof::live::policy_costs", [
-        ("src/ledger/policies/in_force.rs", "&& before.number == Some(number)", "&& before.number == Some(number - 1)"),
+        ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch == Some(epoch - 1)"),
     ]),
     Mutant("P17", "a change of a policy is not looked for where nothing else is", "policies::", [
-        ("src/ledger/policies/in_force.rs", "&& before.number == Some(number)", "&& before.number <= Some(number)"),
+        ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch <= Some(epoch)"),
     ]),
     Mutant("P18", "the window of a policy that can not be read is trusted", "unreadable::", [
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
@@ -310,7 +310,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/connect.rs", "SqliteSynchronous::Full)", "SqliteSynchronous::Normal)"),
     ]),
     Mutant("S10", "without a session an unknown outcome is told as unavailable", "faults::", [
-        ("src/ledger/claims/worker.rs", "if unit.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
+        ("src/ledger/claims/worker.rs", "if chain.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
         ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
@@ -327,7 +327,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("S15", "the purge goes on while the clock is behind", "only_grows::", [
         ("src/store/postgres/purge.rs", "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\n/// An operator's", "  AND $3::bigint IS NOT NULL\";\n\n/// An operator's"),
-        ("src/store/sqlite/purge.rs", "if reading.behind() || rules(", "if rules("),
+        ("src/store/sqlite/purge.rs", "if reading.behind() || policy_epoch(", "if policy_epoch("),
     ]),
     Mutant("S16", "the mark is of the clock alone, without token_offset", "only_grows::", [
         ("src/store/postgres/replicas.rs", "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
@@ -376,14 +376,14 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
-        ("src/ledger/policies/in_force.rs", "    if session.rules().await? != number {\n        return Ok(None);\n    }\n", ""),
+        ("src/ledger/policies/in_force.rs", "    if session.policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),
     ]),
     Mutant("P20", "a start writes over what was written down meanwhile", "only_grows::", [
         (POSTGRES, "AND ($6 OR (", "AND ($6 IS NOT NULL OR ("),
         (SQLITE, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
     ]),
     Mutant("P21", "the server arms a claim once more for a caller who may have gone", "faults::", [
-        (BATCH, "unit.unknown > 0 && entry.is_claim_of", "unit.unknown > 9 && entry.is_claim_of"),
+        (BATCH, "chain.unknown > 0 && entry.is_claim_of", "chain.unknown > 9 && entry.is_claim_of"),
     ]),
     Mutant("W1", "a grant tells its lease as what is left to hold", DIFFERENTIAL, [
         (CLAIM, "hold: entry.hold_until.remaining(context.now)", "hold: entry.lease_until.remaining(context.now)"),

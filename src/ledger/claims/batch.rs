@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::locked::row_held;
-use super::queue::Unit;
+use super::queue::Chain;
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{
@@ -29,26 +29,26 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 const LOCK_WAITS_MAX: u32 = 12;
 
 /// What is left of a batch.
-pub(super) struct Outcome {
+pub(super) struct Leftover {
     /// Units that need another round.
-    pub(super) again: Vec<Unit>,
+    pub(super) again: Vec<Chain>,
     /// The session can not be used any more.
     pub(super) broken: bool,
 }
 
-pub(super) struct Batch<'a> {
+pub(super) struct Round<'a> {
     shared: &'a Shared,
     session: &'a mut dyn Session,
     /// What this batch decides by.
     policies: Arc<Snapshot>,
-    outcome: Outcome,
+    leftover: Leftover,
     /// How often a statement has waited in vain for a row.
     lock_waits: u32,
 }
 
-/// A unit with a guess, or with a decision, that waits for its statement.
+/// A chain with a guess, or with a decision, that waits for its statement.
 struct Pending<T> {
-    unit: Unit,
+    chain: Chain,
     answer: Answer,
     row: T,
 }
@@ -59,55 +59,55 @@ struct Replacement {
     until: StoreTime,
 }
 
-impl<'a> Batch<'a> {
-    pub(super) fn new(shared: &'a Shared, session: &'a mut dyn Session) -> Batch<'a> {
+impl<'a> Round<'a> {
+    pub(super) fn new(shared: &'a Shared, session: &'a mut dyn Session) -> Round<'a> {
         let policies = shared.policies.snapshot();
-        let outcome = Outcome { again: Vec::new(), broken: false };
-        Batch { shared, session, policies, outcome, lock_waits: 0 }
+        let leftover = Leftover { again: Vec::new(), broken: false };
+        Round { shared, session, policies, leftover, lock_waits: 0 }
     }
 
-    /// One round. The units are sorted by key, each key once.
-    pub(super) async fn run(mut self, units: Vec<Unit>) -> Outcome {
+    /// One round. The chains are sorted by key, each key once.
+    pub(super) async fn run(mut self, chains: Vec<Chain>) -> Leftover {
         let mut fresh = Vec::new();
         let mut until = StoreTime::MAX;
         let mut completions = Vec::new();
-        let mut looks = Vec::new();
+        let mut loads = Vec::new();
         let now = self.shared.clock.now();
         let trusted = self.policies.trusted(now.unwrap_or_default());
-        for (unit, position) in units.into_iter().zip(1..) {
-            if self.shared.locked.holds(unit.key.hash()) {
-                self.hold_out(unit);
+        for (chain, position) in chains.into_iter().zip(1..) {
+            if self.shared.locked.holds(chain.key.hash()) {
+                self.hold_out(chain);
                 continue;
             }
-            let policy = self.policies.of(unit.key.consumer());
-            match &unit.head.command {
-                Command::Claim(claim) if !unit.look && trusted && guessable(claim, &policy, now) => {
-                    let (grant, until_then) = self.first_grant(unit, position);
+            let policy = self.policies.of(chain.key.consumer());
+            match &chain.head.command {
+                Command::Claim(claim) if !chain.must_load && trusted && guessable(claim, &policy, now) => {
+                    let (grant, until_then) = self.first_grant(chain, position);
                     until = until.min(until_then);
                     fresh.extend(grant);
                 }
-                Command::Settle(token, Settle::Complete { result }) if !unit.look => {
+                Command::Settle(token, Settle::Complete { result }) if !chain.must_load => {
                     let row = Completion {
-                        key: unit.key.clone(),
+                        key: chain.key.clone(),
                         token: *token,
                         result: result.clone(),
                         retention: policy.retention,
                     };
-                    completions.push(Pending { unit, answer: Err(lost()), row });
+                    completions.push(Pending { chain, answer: Err(lost()), row });
                 }
-                Command::Claim(_) | Command::Settle(..) => looks.push(unit),
+                Command::Claim(_) | Command::Settle(..) => loads.push(chain),
             }
         }
-        looks.extend(self.insert(fresh, until).await.into_iter().map(looking));
-        self.guess_completions(completions, &mut looks).await;
-        looks.sort_by_key(|unit| unit.key.hash());
-        self.look(looks).await;
-        self.outcome
+        loads.extend(self.insert(fresh, until).await.into_iter().map(must_load));
+        self.guess_completions(completions, &mut loads).await;
+        loads.sort_by_key(|chain| chain.key.hash());
+        self.load_and_decide(loads).await;
+        self.leftover
     }
 
     /// First grants, as of instant zero, of keys that have no entry: one insert. Gives back those who
     /// met an entry, or a clock at which nothing may be granted.
-    async fn insert(&mut self, grants: Vec<Pending<Entry>>, until: StoreTime) -> Vec<Unit> {
+    async fn insert(&mut self, grants: Vec<Pending<Entry>>, until: StoreTime) -> Vec<Chain> {
         let (mut work, mut losers) = (vec![grants], Vec::new());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
@@ -119,13 +119,13 @@ impl<'a> Batch<'a> {
                     self.shared.clock.note(&inserted.reading);
                     for (pending, token) in part.into_iter().zip(inserted.tokens) {
                         match token {
-                            Some(token) => self.deliver(pending.unit, with_token(pending.answer, token)),
-                            None => losers.push(pending.unit),
+                            Some(token) => self.deliver(pending.chain, with_token(pending.answer, token)),
+                            None => losers.push(pending.chain),
                         }
                     }
                 }
                 Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                    losers.extend(part.into_iter().map(|pending| pending.unit));
+                    losers.extend(part.into_iter().map(|pending| pending.chain));
                 }
                 Err(error) => self.failed(part, error, &mut work).await,
             }
@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Completions that are guessed to find their claim open: one update.
-    async fn guess_completions(&mut self, completions: Vec<Pending<Completion>>, looks: &mut Vec<Unit>) {
+    async fn guess_completions(&mut self, completions: Vec<Pending<Completion>>, loads: &mut Vec<Chain>) {
         let mut work = vec![completions];
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
@@ -146,9 +146,9 @@ impl<'a> Batch<'a> {
                     for (pending, late) in part.into_iter().zip(done) {
                         match late {
                             Some(late) => {
-                                self.deliver(pending.unit, Ok(Reply::Completed { replayed: false, late }));
+                                self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late }));
                             }
-                            None => looks.push(looking(pending.unit)),
+                            None => loads.push(must_load(pending.chain)),
                         }
                     }
                 }
@@ -158,16 +158,16 @@ impl<'a> Batch<'a> {
     }
 
     /// Everything else, and every guess that was wrong: load, decide, write.
-    async fn look(&mut self, units: Vec<Unit>) {
+    async fn load_and_decide(&mut self, chains: Vec<Chain>) {
         let asking: Vec<Pending<()>> =
-            units.into_iter().map(|unit| Pending { unit, answer: Err(lost()), row: () }).collect();
+            chains.into_iter().map(|chain| Pending { chain, answer: Err(lost()), row: () }).collect();
         let mut work = vec![asking];
         let (mut grants, mut until, mut replaces) = (Vec::new(), StoreTime::MAX, Vec::new());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
-            let keys: Vec<Key> = part.iter().map(|pending| pending.unit.key.clone()).collect();
+            let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
             match within(self.shared, self.session.load(&keys)).await {
                 Ok(loaded) => {
                     self.shared.clock.note(&loaded.reading);
@@ -176,24 +176,24 @@ impl<'a> Batch<'a> {
                         continue;
                     }
                     for ((pending, found), position) in part.into_iter().zip(loaded.found).zip(1..) {
-                        let unit = pending.unit;
+                        let chain = pending.chain;
                         let Decision { answer, write, grants: granting } =
-                            self.decide(&unit, &found, &loaded.reading, position);
+                            self.decide(&chain, &found, &loaded.reading, position);
                         match (write, &found) {
-                            (None, _) => self.deliver(unit, answer),
+                            (None, _) => self.deliver(chain, answer),
                             // It was applied, and its lease is over: to arm it once more is for the caller to ask.
-                            (Some(_), Found::Entry(entry)) if granted_before(&unit, entry) => {
-                                self.deliver(unit, Err(lost()));
+                            (Some(_), Found::Entry(entry)) if granted_before(&chain, entry) => {
+                                self.deliver(chain, Err(lost()));
                             }
                             (Some(entry), Found::Entry(_)) => {
                                 let until =
                                     if granting { self.policies.trusted_until } else { StoreTime::MAX };
-                                replaces.push(Pending { unit, answer, row: Replacement { entry, until } });
+                                replaces.push(Pending { chain, answer, row: Replacement { entry, until } });
                             }
                             // A new row takes the clock of its insert, not the one of this look: were
                             // it late, its token could be lower than that of a row that came and went.
                             (Some(_), _) => {
-                                let (grant, until_then) = self.first_grant(unit, position);
+                                let (grant, until_then) = self.first_grant(chain, position);
                                 until = until.min(until_then);
                                 grants.extend(grant);
                             }
@@ -205,8 +205,8 @@ impl<'a> Batch<'a> {
                 Err(error) => self.failed(part, error, &mut work).await,
             }
         }
-        for unit in self.insert(grants, until).await {
-            self.lost_race(unit);
+        for chain in self.insert(grants, until).await {
+            self.lost_race(chain);
         }
         self.write_changed(replaces).await;
     }
@@ -217,7 +217,7 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// The session broke.
     async fn renew_policies(&mut self, part: &[Pending<()>], reading: &Reading) -> Result<(), StoreError> {
-        let claims = part.iter().any(|pending| matches!(pending.unit.head.command, Command::Claim(_)));
+        let claims = part.iter().any(|pending| matches!(pending.chain.head.command, Command::Claim(_)));
         if claims && !self.policies.trusted(reading.now) {
             let reread = self.shared.policies.reread(&mut *self.session, reading.now);
             let read = within(self.shared, reread).await?;
@@ -228,11 +228,11 @@ impl<'a> Batch<'a> {
 
     /// What the core decides, as of instant zero, on a claim that finds no entry; and the last instant at
     /// which it does.
-    fn first_grant(&mut self, unit: Unit, position: i64) -> (Option<Pending<Entry>>, StoreTime) {
-        let policy = self.policies.of(unit.key.consumer());
+    fn first_grant(&mut self, chain: Chain, position: i64) -> (Option<Pending<Entry>>, StoreTime) {
+        let policy = self.policies.of(chain.key.consumer());
         let context =
             Context { policy: &policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
-        let (command, until) = match &unit.head.command {
+        let (command, until) = match &chain.head.command {
             Command::Claim(claim) => {
                 // Zero is no instant at which a message's age could be told.
                 let timeless = Claim { occurred_at: None, ..claim.clone() };
@@ -240,27 +240,27 @@ impl<'a> Batch<'a> {
             }
             settlement @ Command::Settle(..) => (settlement.clone(), StoreTime::MAX),
         };
-        let Decision { answer, write, .. } = decide(&unit.key, None, &command, &context);
+        let Decision { answer, write, .. } = decide(&chain.key, None, &command, &context);
         let Some(row) = write else {
-            self.deliver(unit, answer);
+            self.deliver(chain, answer);
             return (None, until);
         };
-        (Some(Pending { unit, answer, row }), until)
+        (Some(Pending { chain, answer, row }), until)
     }
 
-    fn decide(&self, unit: &Unit, found: &Found, reading: &Reading, position: i64) -> Decision {
-        let entry = match found.entry(&unit.key) {
+    fn decide(&self, chain: &Chain, found: &Found, reading: &Reading, position: i64) -> Decision {
+        let entry = match found.entry(&chain.key) {
             Ok(entry) => entry,
             Err(rejection) => return refused(rejection),
         };
-        let mut policy = self.policies.of(unit.key.consumer());
+        let mut policy = self.policies.of(chain.key.consumer());
         // Settlements are decided by the rules that were read last, however old they are.
-        let claims = matches!(unit.head.command, Command::Claim(_));
+        let claims = matches!(chain.head.command, Command::Claim(_));
         if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {
             policy = Arc::new(Policy { doubt: Doubt::Stale, ..Policy::clone(&policy) });
         }
         let context = Context::at(reading, &policy, position);
-        decide(&unit.key, entry, &unit.head.command, &context)
+        decide(&chain.key, entry, &chain.head.command, &context)
     }
 
     async fn write_changed(&mut self, replaces: Vec<Pending<Replacement>>) {
@@ -275,9 +275,9 @@ impl<'a> Batch<'a> {
                 Ok(done) => {
                     for (pending, done) in part.into_iter().zip(done) {
                         if done {
-                            self.deliver(pending.unit, pending.answer);
+                            self.deliver(pending.chain, pending.answer);
                         } else {
-                            self.lost_race(pending.unit);
+                            self.lost_race(pending.chain);
                         }
                     }
                 }
@@ -286,15 +286,15 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The session broke earlier in this round: these units were not sent, and come again.
+    /// The session broke earlier in this round: these chains were not sent, and come again.
     fn set_aside<T>(&mut self, part: &mut Vec<Pending<T>>) -> bool {
-        if self.outcome.broken {
-            self.outcome.again.extend(part.drain(..).map(|pending| pending.unit));
+        if self.leftover.broken {
+            self.leftover.again.extend(part.drain(..).map(|pending| pending.chain));
         }
-        self.outcome.broken
+        self.leftover.broken
     }
 
-    /// A statement failed with all these units in it.
+    /// A statement failed with all these chains in it.
     async fn failed<T: Send>(
         &mut self,
         mut part: Vec<Pending<T>>,
@@ -308,14 +308,14 @@ impl<'a> Batch<'a> {
                     commands = part.len(),
                     "the outcome of a statement is unknown"
                 );
-                self.outcome.broken = true;
-                for Pending { mut unit, .. } in part {
-                    unit.unknown += 1;
-                    unit.look = true;
-                    if unit.unknown > UNKNOWN_MAX {
-                        self.deliver(unit, Err(lost()));
+                self.leftover.broken = true;
+                for Pending { mut chain, .. } in part {
+                    chain.unknown += 1;
+                    chain.must_load = true;
+                    if chain.unknown > UNKNOWN_MAX {
+                        self.deliver(chain, Err(lost()));
                     } else {
-                        self.outcome.again.push(unit);
+                        self.leftover.again.push(chain);
                     }
                 }
             }
@@ -332,7 +332,7 @@ impl<'a> Batch<'a> {
                     "the store refuses this command for good; nothing was changed",
                 );
                 for pending in part {
-                    self.deliver(pending.unit, Err(rejection.clone()));
+                    self.deliver(pending.chain, Err(rejection.clone()));
                 }
             }
             StoreError::NotApplied(Fault::Locked(text)) => {
@@ -342,12 +342,12 @@ impl<'a> Batch<'a> {
             StoreError::NotApplied(Fault::Conflict(text)) => {
                 tracing::debug!(error = text, "a statement lost against another one");
                 for pending in part {
-                    self.lost_race(pending.unit);
+                    self.lost_race(pending.chain);
                 }
             }
             StoreError::NotApplied(Fault::ClockBehind) => {
                 for pending in part {
-                    self.lost_race(pending.unit);
+                    self.lost_race(pending.chain);
                 }
             }
             // Certainly not applied: they come again, on a new session.
@@ -361,16 +361,16 @@ impl<'a> Batch<'a> {
     /// The store refuses a statement, and whatever comes after it on this session.
     fn refused<T>(&mut self, part: Vec<Pending<T>>, fault: &Fault) {
         warn_once_a_second!(%fault, commands = part.len(), "the store refuses a statement");
-        self.outcome.broken = true;
+        self.leftover.broken = true;
         for pending in part {
-            self.deliver(pending.unit, Err(store_unavailable()));
+            self.deliver(pending.chain, Err(store_unavailable()));
         }
     }
 
     /// Somebody holds one of these rows, or several. Those are left out; the others go on in one statement.
     async fn part_locked<T: Send>(&mut self, mut part: Vec<Pending<T>>, work: &mut Vec<Vec<Pending<T>>>) {
         self.lock_waits += 1;
-        let keys: Vec<Key> = part.iter().map(|pending| pending.unit.key.clone()).collect();
+        let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
         let held = match within(self.shared, self.session.locked(&keys)).await {
             Ok(held) => held,
             Err(StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_)))) => {
@@ -388,10 +388,10 @@ impl<'a> Batch<'a> {
             let is_held = |key: &Key| held.contains(&key.hash());
             self.shared.locked.remember(keys.iter().filter(|key| is_held(key)), false);
             let (held, free): (Vec<_>, Vec<_>) =
-                part.into_iter().partition(|pending| is_held(&pending.unit.key));
+                part.into_iter().partition(|pending| is_held(&pending.chain.key));
             work.push(free);
             for pending in held {
-                self.hold_out(pending.unit);
+                self.hold_out(pending.chain);
             }
         } else if part.len() > 1 && self.lock_waits < LOCK_WAITS_MAX {
             // What somebody is about to insert cannot be seen: halve until it stands alone.
@@ -400,74 +400,74 @@ impl<'a> Batch<'a> {
         } else {
             self.shared.locked.remember(keys.iter(), true);
             for pending in part {
-                self.hold_out(pending.unit);
+                self.hold_out(pending.chain);
             }
         }
     }
 
     /// Somebody holds its row: what ends a claim waits until it is free, the others are refused.
-    fn hold_out(&mut self, unit: Unit) {
-        if let Some(unit) = self.shared.locked.take(unit) {
-            self.deliver(unit, Err(row_held()));
+    fn hold_out(&mut self, chain: Chain) {
+        if let Some(chain) = self.shared.locked.take(chain) {
+            self.deliver(chain, Err(row_held()));
         }
     }
 
-    /// The session is of no use any more, and nothing of these units was applied.
+    /// The session is of no use any more, and nothing of these chains was applied.
     fn unsent<T>(&mut self, part: Vec<Pending<T>>, text: &str) {
         warn_once_a_second!(
             error = text,
             commands = part.len(),
             "a session is given up; nothing of its statement was applied"
         );
-        self.outcome.broken = true;
-        for Pending { mut unit, .. } in part {
-            unit.rounds += 1;
-            unit.look = true;
-            if unit.rounds > ROUNDS_MAX {
-                self.deliver(unit, Err(store_unavailable()));
+        self.leftover.broken = true;
+        for Pending { mut chain, .. } in part {
+            chain.rounds += 1;
+            chain.must_load = true;
+            if chain.rounds > ROUNDS_MAX {
+                self.deliver(chain, Err(store_unavailable()));
             } else {
-                self.outcome.again.push(unit);
+                self.leftover.again.push(chain);
             }
         }
     }
 
     /// Somebody else changed the entry in between: once more, within bounds.
-    fn lost_race(&mut self, mut unit: Unit) {
-        unit.rounds += 1;
-        unit.look = true;
-        if unit.rounds > ROUNDS_MAX {
+    fn lost_race(&mut self, mut chain: Chain) {
+        chain.rounds += 1;
+        chain.must_load = true;
+        if chain.rounds > ROUNDS_MAX {
             let rejection = Rejection::new(
                 Reason::Overloaded,
                 "too many callers fight over this key; nothing was changed: try again later",
             );
-            self.deliver(unit, Err(rejection));
+            self.deliver(chain, Err(rejection));
         } else {
-            self.outcome.again.push(unit);
+            self.leftover.again.push(chain);
         }
     }
 
     /// Answers. Where it is unknown whether an earlier try was applied, no answer may say that the
     /// call was certainly not applied.
-    fn deliver(&mut self, unit: Unit, answer: Answer) {
+    fn deliver(&mut self, chain: Chain, answer: Answer) {
         let answer = match answer {
-            Err(rejection) if unit.unknown > 0 => Err(lost().alerting(rejection.alert)),
+            Err(rejection) if chain.unknown > 0 => Err(lost().alerting(rejection.alert)),
             answer => answer,
         };
-        self.outcome.again.extend(unit.answer(answer));
+        self.leftover.again.extend(chain.answer(answer));
     }
 }
 
 /// A claim of unknown outcome finds that it was granted: one call takes effect once.
-fn granted_before(unit: &Unit, entry: &Entry) -> bool {
-    match &unit.head.command {
-        Command::Claim(claim) => unit.unknown > 0 && entry.is_claim_of(&claim.claimant),
+fn granted_before(chain: &Chain, entry: &Entry) -> bool {
+    match &chain.head.command {
+        Command::Claim(claim) => chain.unknown > 0 && entry.is_claim_of(&claim.claimant),
         Command::Settle(..) => false,
     }
 }
 
-fn looking(mut unit: Unit) -> Unit {
-    unit.look = true;
-    unit
+fn must_load(mut chain: Chain) -> Chain {
+    chain.must_load = true;
+    chain
 }
 
 fn refused(rejection: Rejection) -> Decision {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::queue::Unit;
+use super::queue::Chain;
 use crate::domain::{Command, Key, KeyHash, Reason, Rejection, Settle, Span};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
@@ -23,7 +23,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// How many rows are remembered; a look reads all of them.
 const ROWS_MAX: usize = crate::store::ROWS_MAX;
-/// How many units may wait.
+/// How many chains may wait.
 const WAITING_MAX: usize = 1_000;
 /// For how long a settlement of a batch waits: its neighbours are answered together with it.
 const BATCH_WAIT: Duration = Duration::from_millis(750);
@@ -45,7 +45,7 @@ impl Held {
 }
 
 struct Waiting {
-    unit: Unit,
+    chain: Chain,
     /// When it is refused; none: it waits for as long as its caller does.
     until: Option<Instant>,
 }
@@ -98,9 +98,9 @@ impl Locked {
         self.came.notify_one();
     }
 
-    /// A unit whose row is held: it waits where it ends a claim, and there is room. Else it is given back.
-    pub(super) fn take(&self, unit: Unit) -> Option<Unit> {
-        let ends = match &unit.head.command {
+    /// A chain whose row is held: it waits where it ends a claim, and there is room. Else it is given back.
+    pub(super) fn take(&self, chain: Chain) -> Option<Chain> {
+        let ends = match &chain.head.command {
             Command::Claim(_) | Command::Settle(_, Settle::Renew { .. }) => false,
             Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. } | Settle::Release { .. }) => {
                 true
@@ -108,14 +108,14 @@ impl Locked {
         };
         let mut rows = self.rows();
         if !ends || rows.waiting.len() >= WAITING_MAX {
-            return Some(unit);
+            return Some(chain);
         }
         let now = Instant::now();
-        let until = (!unit.alone).then(|| now + BATCH_WAIT);
-        // A look may have found it free a moment ago: the next one lets the unit go on.
-        let held = || Held { key: unit.key.clone(), until: now, seen: now };
-        rows.held.entry(unit.key.hash()).or_insert_with(held);
-        rows.waiting.push(Waiting { unit, until });
+        let until = (!chain.alone).then(|| now + BATCH_WAIT);
+        // A look may have found it free a moment ago: the next one lets the chain go on.
+        let held = || Held { key: chain.key.clone(), until: now, seen: now };
+        rows.held.entry(chain.key.hash()).or_insert_with(held);
+        rows.waiting.push(Waiting { chain, until });
         drop(rows);
         self.some.store(true, Ordering::Release);
         self.came.notify_one();
@@ -153,9 +153,9 @@ impl Locked {
         Ok(keys)
     }
 
-    /// What a look showed: these are still held; none: nobody could look. Gives back the units that may go on,
+    /// What a look showed: these are still held; none: nobody could look. Gives back the chains that may go on,
     /// and those that waited for too long.
-    pub(super) fn looked(&self, still: Option<&[KeyHash]>) -> (Vec<Unit>, Vec<Unit>) {
+    pub(super) fn looked(&self, still: Option<&[KeyHash]>) -> (Vec<Chain>, Vec<Chain>) {
         let now = Instant::now();
         let mut rows = self.rows();
         rows.looking = None;
@@ -170,13 +170,13 @@ impl Locked {
         });
         let (mut free, mut late) = (Vec::new(), Vec::new());
         for waiting in std::mem::take(&mut rows.waiting) {
-            if waiting.unit.head.reply.is_closed() {
+            if waiting.chain.head.reply.is_closed() {
                 continue;
             }
-            if !rows.held.get(&waiting.unit.key.hash()).is_some_and(Held::counts) {
-                free.push(waiting.unit);
+            if !rows.held.get(&waiting.chain.key.hash()).is_some_and(Held::counts) {
+                free.push(waiting.chain);
             } else if waiting.until.is_some_and(|until| until <= now) {
-                late.push(waiting.unit);
+                late.push(waiting.chain);
             } else {
                 rows.waiting.push(waiting);
             }
@@ -186,10 +186,10 @@ impl Locked {
     }
 
     /// All that wait: the server stops.
-    pub(super) fn end(&self) -> Vec<Unit> {
+    pub(super) fn end(&self) -> Vec<Chain> {
         let mut rows = self.rows();
         rows.held.clear();
-        std::mem::take(&mut rows.waiting).into_iter().map(|waiting| waiting.unit).collect()
+        std::mem::take(&mut rows.waiting).into_iter().map(|waiting| waiting.chain).collect()
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {

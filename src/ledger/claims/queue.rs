@@ -13,29 +13,29 @@ use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
 use crate::ledger::runtime::{Mutex, MutexGuard, pause};
 
 /// One command and whom to answer.
-pub(crate) struct Step {
+pub(crate) struct Request {
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Answer>,
 }
 
 /// Commands of one call for one key, to be carried out one after the other.
-pub(crate) struct Unit {
+pub(crate) struct Chain {
     pub(super) key: Key,
-    pub(super) head: Step,
-    pub(crate) later: VecDeque<Step>,
+    pub(super) head: Request,
+    pub(crate) later: VecDeque<Request>,
     /// How often the head lost a race.
     pub(super) rounds: u32,
     /// How often it is unknown whether the head was applied.
     pub(super) unknown: u32,
     /// The head's guess was wrong: load first.
-    pub(super) look: bool,
+    pub(super) must_load: bool,
     /// Its call consists of this one command: no other answer waits for it.
     pub(crate) alone: bool,
     /// Its bytes, once it is in the queue and until its last command is answered.
     held: Option<Held>,
 }
 
-/// Bytes that count towards the queue's, wherever their unit is: what a worker has taken is in memory too.
+/// Bytes that count towards the queue's, wherever their chain is: what a worker has taken is in memory too.
 struct Held {
     bytes: usize,
     of: Arc<AtomicUsize>,
@@ -54,15 +54,15 @@ impl Drop for Held {
     }
 }
 
-impl Unit {
-    pub(crate) fn new(key: Key, head: Step) -> Unit {
-        Unit {
+impl Chain {
+    pub(crate) fn new(key: Key, head: Request) -> Chain {
+        Chain {
             key,
             head,
             later: VecDeque::new(),
             rounds: 0,
             unknown: 0,
-            look: false,
+            must_load: false,
             alone: false,
             held: None,
         }
@@ -74,10 +74,10 @@ impl Unit {
     }
 
     /// Answers the head; what is left goes on with the next command.
-    pub(super) fn answer(mut self, answer: Answer) -> Option<Unit> {
+    pub(super) fn answer(mut self, answer: Answer) -> Option<Chain> {
         let next = self.later.pop_front();
         let _gone = self.head.reply.send(answer);
-        Some(Unit { head: next?, rounds: 0, unknown: 0, look: true, ..self })
+        Some(Chain { head: next?, rounds: 0, unknown: 0, must_load: true, ..self })
     }
 
     fn len(&self) -> usize {
@@ -85,8 +85,8 @@ impl Unit {
     }
 
     fn bytes(&self) -> usize {
-        let steps = std::iter::once(&self.head).chain(&self.later);
-        self.key.bytes() + steps.map(|step| step.command.payload_bytes()).sum::<usize>()
+        let requests = std::iter::once(&self.head).chain(&self.later);
+        self.key.bytes() + requests.map(|request| request.command.payload_bytes()).sum::<usize>()
     }
 }
 
@@ -123,7 +123,7 @@ impl Lane {
 }
 
 struct Waiting {
-    lanes: [VecDeque<Unit>; LANES],
+    lanes: [VecDeque<Chain>; LANES],
     /// Commands that wait, in all lanes.
     commands: usize,
     closed: bool,
@@ -137,7 +137,7 @@ pub(crate) struct Queue {
     ready: Notify,
     closed: CancellationToken,
     commands_max: usize,
-    /// Bytes of all units that are not answered.
+    /// Bytes of all chains that are not answered.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
 }
@@ -149,13 +149,13 @@ impl Queue {
         Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes: Arc::default(), bytes_max }
     }
 
-    /// Takes all units, or none.
-    pub(crate) fn push(&self, units: Vec<Unit>) -> Result<(), Rejection> {
-        let Some(lane) = units.iter().map(|unit| Lane::of(&unit.head.command)).min() else {
+    /// Takes all chains, or none.
+    pub(crate) fn push(&self, chains: Vec<Chain>) -> Result<(), Rejection> {
+        let Some(lane) = chains.iter().map(|chain| Lane::of(&chain.head.command)).min() else {
             return Ok(());
         };
-        let commands: usize = units.iter().map(Unit::len).sum();
-        let bytes: usize = units.iter().map(Unit::bytes).sum();
+        let commands: usize = chains.iter().map(Chain::len).sum();
+        let bytes: usize = chains.iter().map(Chain::bytes).sum();
         let mut waiting = self.waiting();
         if waiting.closed {
             return Err(Rejection::new(
@@ -172,11 +172,11 @@ impl Queue {
             ));
         }
         waiting.commands += commands;
-        for mut unit in units {
-            unit.held = Some(Held::new(unit.bytes(), &self.bytes));
-            let lane = Lane::of(&unit.head.command);
+        for mut chain in chains {
+            chain.held = Some(Held::new(chain.bytes(), &self.bytes));
+            let lane = Lane::of(&chain.head.command);
             if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
-                lane.push_back(unit);
+                lane.push_back(chain);
             }
         }
         drop(waiting);
@@ -184,17 +184,17 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes back units that were accepted before: they come first, whatever the bounds say.
-    pub(super) fn give_back(&self, units: Vec<Unit>) {
-        if units.is_empty() {
+    /// Takes back chains that were accepted before: they come first, whatever the bounds say.
+    pub(super) fn give_back(&self, chains: Vec<Chain>) {
+        if chains.is_empty() {
             return;
         }
         let mut waiting = self.waiting();
-        for unit in units.into_iter().rev() {
-            waiting.commands += unit.len();
-            let lane = Lane::of(&unit.head.command);
+        for chain in chains.into_iter().rev() {
+            waiting.commands += chain.len();
+            let lane = Lane::of(&chain.head.command);
             if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
-                lane.push_front(unit);
+                lane.push_front(chain);
             }
         }
         drop(waiting);
@@ -209,13 +209,13 @@ impl Queue {
         }
     }
 
-    /// Waits for units, and takes up to `max` of them; none once the queue is closed and empty.
-    pub(super) async fn pull(&self, max: usize) -> Option<Vec<Unit>> {
+    /// Waits for chains, and takes up to `max` of them; none once the queue is closed and empty.
+    pub(super) async fn pull(&self, max: usize) -> Option<Vec<Chain>> {
         loop {
             let notified = self.ready.notified();
-            let (units, closed) = self.take(max);
-            if !units.is_empty() {
-                return Some(units);
+            let (chains, closed) = self.take(max);
+            if !chains.is_empty() {
+                return Some(chains);
             }
             if closed {
                 self.ready.notify_one();
@@ -225,27 +225,27 @@ impl Queue {
         }
     }
 
-    /// Takes up to `max` of the units that wait, the most important first.
-    pub(super) fn try_pull(&self, max: usize) -> Vec<Unit> {
+    /// Takes up to `max` of the chains that wait, the most important first.
+    pub(super) fn try_pull(&self, max: usize) -> Vec<Chain> {
         self.take(max).0
     }
 
-    /// Takes units, and says whether the queue was closed at that very moment. With a second look
+    /// Takes chains, and says whether the queue was closed at that very moment. With a second look
     /// for that, the last worker would leave behind what is pushed between the two.
-    fn take(&self, max: usize) -> (Vec<Unit>, bool) {
+    fn take(&self, max: usize) -> (Vec<Chain>, bool) {
         let mut waiting = self.waiting();
-        let mut units = Vec::new();
+        let mut chains = Vec::new();
         for lane in 0..LANES {
-            while units.len() < max {
-                let Some(unit) = waiting.lanes.get_mut(lane).and_then(VecDeque::pop_front) else { break };
-                waiting.commands -= unit.len();
-                units.push(unit);
+            while chains.len() < max {
+                let Some(chain) = waiting.lanes.get_mut(lane).and_then(VecDeque::pop_front) else { break };
+                waiting.commands -= chain.len();
+                chains.push(chain);
             }
         }
         if waiting.commands > 0 {
             self.ready.notify_one();
         }
-        (units, waiting.closed)
+        (chains, waiting.closed)
     }
 
     /// Takes nothing more.
@@ -294,11 +294,11 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             waiting.push(answer);
             let key = Key::new("c", "s", &number.to_string());
-            assert!(queue.push(vec![Unit::new(key, Step { command, reply })]).is_ok());
+            assert!(queue.push(vec![Chain::new(key, Request { command, reply })]).is_ok());
         }
         let mut served = Vec::new();
-        while let Some(unit) = queue.try_pull(1).pop() {
-            served.push(unit.key.id().to_owned());
+        while let Some(chain) = queue.try_pull(1).pop() {
+            served.push(chain.key.id().to_owned());
         }
         assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
     }

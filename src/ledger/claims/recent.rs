@@ -8,12 +8,12 @@ use crate::ledger::runtime::{Instant, Mutex};
 
 /// A recent reading of the store's clock: good enough to choose a guess, never to decide.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Option<(StoreTime, Instant)>>);
+pub(crate) struct RecentClock(Mutex<Option<(StoreTime, Instant)>>);
 
 /// An older reading is none.
 const RECENT: Duration = Duration::from_mins(1);
 
-impl Recent {
+impl RecentClock {
     pub(crate) fn note(&self, reading: &Reading) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((reading.now, Instant::now()));
     }

@@ -6,17 +6,17 @@ use super::crew::Crew;
 use super::locked::Locked;
 use super::pulse::Pulse;
 use super::queue::Queue;
-use super::recent::Recent;
-use crate::ledger::policies::in_force::Live;
+use super::recent::RecentClock;
+use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::store::{Replica, Store};
 
 /// See the module.
 #[derive(Clone)]
 pub(in crate::ledger) struct Shared {
     pub(in crate::ledger) store: Arc<dyn Store>,
-    pub(in crate::ledger) policies: Arc<Live>,
+    pub(in crate::ledger) policies: Arc<PoliciesInForce>,
     pub(in crate::ledger) queue: Arc<Queue>,
-    pub(in crate::ledger) clock: Arc<Recent>,
+    pub(in crate::ledger) clock: Arc<RecentClock>,
     pub(in crate::ledger) crew: Arc<Crew>,
     pub(in crate::ledger) locked: Arc<Locked>,
     pub(in crate::ledger) pulse: Arc<Pulse>,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use super::batch::{self, Batch, Outcome};
+use super::batch::{self, Leftover, Round};
 use super::locked::row_held;
-use super::queue::Unit;
+use super::queue::Chain;
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
@@ -22,7 +22,7 @@ const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(5);
 /// For how long calls wait for the first session; then they are refused at once.
 const HELD_FOR: Duration = Duration::from_secs(1);
-/// How many batches' worth of units may wait in a worker for others of the same key.
+/// How many batches' worth of chains may wait in a worker for others of the same key.
 const CARRIED_BATCHES_MAX: usize = 4;
 /// How long opening a session may take, whatever the store does meanwhile.
 const OPEN_WITHIN: Duration = Duration::from_secs(12);
@@ -59,7 +59,7 @@ async fn opened(shared: &Shared, batch_max: usize) -> Option<Box<dyn Session>> {
             session = &mut opening => return Some(session),
             () = shared.queue.ended() => return None,
             _keys = shared.locked.look_due() => go_on(shared, None),
-            units = unserved(shared, batch_max) => refuse(units?),
+            chains = unserved(shared, batch_max) => refuse(chains?),
         }
     }
 }
@@ -92,13 +92,13 @@ async fn open(shared: &Shared) -> Box<dyn Session> {
 }
 
 /// Units that no worker could serve for a while; none once the queue is closed and empty.
-async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<Unit>> {
+async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<Chain>> {
     loop {
         shared.crew.none_for(HELD_FOR).await;
         tokio::select! {
             biased;
             () = shared.crew.any() => {}
-            units = shared.queue.pull(batch_max) => return units,
+            chains = shared.queue.pull(batch_max) => return chains,
         }
     }
 }
@@ -114,7 +114,7 @@ enum Ended {
 
 async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) -> Ended {
     let _at_work = shared.crew.at_work();
-    let mut carried: Vec<Unit> = Vec::new();
+    let mut carried: Vec<Chain> = Vec::new();
     loop {
         let fresh = if carried.is_empty() {
             let pulled = tokio::select! {
@@ -124,10 +124,10 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
                     go_on(shared, Some(&still));
                     continue;
                 }
-                units = shared.queue.pull(batch_max) => units,
+                chains = shared.queue.pull(batch_max) => chains,
             };
-            let Some(units) = pulled else { return Ended::Queue };
-            units
+            let Some(chains) = pulled else { return Ended::Queue };
+            chains
         } else {
             // Many calls for one key wait for each other, but must not keep the others out.
             let half =
@@ -137,7 +137,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
         let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh, batch_max);
         carried = next;
         crash::point("after_seal");
-        let Outcome { again, broken } = Batch::new(shared, session.as_mut()).run(batch).await;
+        let Leftover { again, broken } = Round::new(shared, session.as_mut()).run(batch).await;
         carried.extend(again);
         if broken {
             // The connection is closed without a word to the server: a cancel request could turn
@@ -168,41 +168,41 @@ fn go_on(shared: &Shared, still: Option<&[KeyHash]>) {
     refuse_held(late);
 }
 
-fn refuse_held(units: Vec<Unit>) {
-    refuse_all(units, &row_held());
+fn refuse_held(chains: Vec<Chain>) {
+    refuse_all(chains, &row_held());
 }
 
 /// There is no session: whatever was never sent is certainly not applied.
-fn refuse(units: Vec<Unit>) {
-    refuse_all(units, &store_unavailable());
+fn refuse(chains: Vec<Chain>) {
+    refuse_all(chains, &store_unavailable());
 }
 
-fn refuse_all(units: Vec<Unit>, rejection: &Rejection) {
-    for unit in units {
-        let mut rest = Some(unit);
-        while let Some(unit) = rest {
-            let rejection = if unit.unknown > 0 { lost() } else { rejection.clone() };
-            rest = unit.answer(Err(rejection));
+fn refuse_all(chains: Vec<Chain>, rejection: &Rejection) {
+    for chain in chains {
+        let mut rest = Some(chain);
+        while let Some(chain) = rest {
+            let rejection = if chain.unknown > 0 { lost() } else { rejection.clone() };
+            rest = chain.answer(Err(rejection));
         }
     }
 }
 
-/// The units of one batch: at most `max`, each key once, nobody who has gone away. The others come next.
-fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>, max: usize) -> (Vec<Unit>, Vec<Unit>) {
+/// The chains of one batch: at most `max`, each key once, nobody who has gone away. The others come next.
+fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>, max: usize) -> (Vec<Chain>, Vec<Chain>) {
     let mut keys = HashSet::with_capacity(carried.len() + fresh.len());
     let mut batch = Vec::with_capacity(carried.len() + fresh.len());
     let mut next = Vec::new();
-    for unit in carried.into_iter().chain(fresh) {
-        if unit.abandoned() {
+    for chain in carried.into_iter().chain(fresh) {
+        if chain.abandoned() {
             continue;
         }
-        if batch.len() < max && keys.insert(unit.key.hash()) {
-            batch.push(unit);
+        if batch.len() < max && keys.insert(chain.key.hash()) {
+            batch.push(chain);
         } else {
-            next.push(unit);
+            next.push(chain);
         }
     }
-    batch.sort_by_key(|unit| unit.key.hash());
+    batch.sort_by_key(|chain| chain.key.hash());
     (batch, next)
 }
 
@@ -210,29 +210,29 @@ fn one_per_key(carried: Vec<Unit>, fresh: Vec<Unit>, max: usize) -> (Vec<Unit>, 
 mod tests {
     use tokio::sync::oneshot;
 
-    use super::super::queue::Step;
+    use super::super::queue::Request;
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
 
     #[test]
     fn a_batch_has_each_key_once_and_no_more_than_its_size() {
         let mut waiting = Vec::new();
-        let mut unit = |id: &str| {
+        let mut chain = |id: &str| {
             let (reply, answer) = oneshot::channel();
             waiting.push(answer);
             let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
-            Unit::new(Key::new("c", "s", id), Step { command, reply })
+            Chain::new(Key::new("c", "s", id), Request { command, reply })
         };
-        let carried = vec![unit("hot"), unit("hot"), unit("a")];
-        let fresh = vec![unit("hot"), unit("b"), unit("c")];
+        let carried = vec![chain("hot"), chain("hot"), chain("a")];
+        let fresh = vec![chain("hot"), chain("b"), chain("c")];
         let (batch, next) = one_per_key(carried, fresh, 3);
-        let ids = |units: &[Unit]| units.iter().map(|unit| unit.key.id().to_owned()).collect::<Vec<_>>();
+        let ids = |chains: &[Chain]| chains.iter().map(|chain| chain.key.id().to_owned()).collect::<Vec<_>>();
         let mut once = ids(&batch);
         once.sort();
         assert_eq!(
             (once, ids(&next)),
             (vec!["a".into(), "b".into(), "hot".into()], vec!["hot".into(), "hot".into(), "c".into()])
         );
-        assert!(batch.is_sorted_by_key(|unit| unit.key.hash()));
+        assert!(batch.is_sorted_by_key(|chain| chain.key.hash()));
     }
 }

@@ -10,12 +10,12 @@ use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::rt::wander;
 use super::tally::Tally;
 use crate::domain::{
-    Arrival, AuditEvent, AuditListing, ClosedBy, Entry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    AuditEvent, AuditListing, ClosedBy, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
     PurgeStatus, PurgeWorker, Reading, State, StoreTime, Summary,
 };
 use crate::store::{
-    Completion, Fault, Found, Inserted, Loaded, OffsetRaise, Outcome, Purpose, Remembered, Replica, Session,
-    Store, StoreError, Write,
+    Completion, EffectiveRetention, Fault, Found, Inserted, Loaded, OffsetRaise, Purpose, Replica, Session,
+    Store, StoreError, Write, WriteResult,
 };
 
 /// The store that the ledger sees.
@@ -228,7 +228,7 @@ impl Session for DiskSession {
         self.statement(Vec::new(), HashSet::new(), work).await
     }
 
-    async fn beat(&mut self, _: &Replica) -> Result<Reading, StoreError> {
+    async fn write_heartbeat(&mut self, _: &Replica) -> Result<Reading, StoreError> {
         self.clock().await
     }
 
@@ -255,7 +255,7 @@ impl Session for DiskSession {
         })
     }
 
-    async fn mark_open(&mut self, _: usize) -> Result<usize, StoreError> {
+    async fn index_open_claims(&mut self, _: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
 
@@ -267,7 +267,7 @@ impl Session for DiskSession {
         Ok(0)
     }
 
-    async fn rules(&mut self) -> Result<i64, StoreError> {
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
         Ok(0)
     }
 
@@ -283,19 +283,23 @@ impl Session for DiskSession {
         Ok((self.clock().await?, PurgeStatus::default()))
     }
 
-    async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<Outcome, StoreError> {
-        Ok(Outcome::Lost)
+    async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<WriteResult, StoreError> {
+        Ok(WriteResult::Lost)
     }
 
-    async fn raise_token_offset(&mut self, _: OffsetRaise, _: &AuditEvent) -> Result<Outcome, StoreError> {
-        Ok(Outcome::Lost)
+    async fn raise_token_offset(
+        &mut self,
+        _: OffsetRaise,
+        _: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        Ok(WriteResult::Lost)
     }
 
-    async fn import(&mut self, _: &[Arrival], _: &AuditEvent) -> Result<Outcome, StoreError> {
-        Ok(Outcome::Lost)
+    async fn import(&mut self, _: &[ImportedEntry], _: &AuditEvent) -> Result<WriteResult, StoreError> {
+        Ok(WriteResult::Lost)
     }
 
-    async fn audited_under(&mut self, _: &str) -> Result<i64, StoreError> {
+    async fn count_redriven(&mut self, _: &str) -> Result<i64, StoreError> {
         Ok(0)
     }
 
@@ -314,10 +318,10 @@ impl Session for DiskSession {
     async fn add_policy(
         &mut self,
         _: &PolicyVersion,
-        _: &Remembered,
+        _: &EffectiveRetention,
         _: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
-        Ok(Outcome::Lost)
+    ) -> Result<WriteResult, StoreError> {
+        Ok(WriteResult::Lost)
     }
 
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
@@ -328,11 +332,15 @@ impl Session for DiskSession {
         Ok(Vec::new())
     }
 
-    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
+    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
         Ok((self.clock().await?, Vec::new()))
     }
 
-    async fn remember(&mut self, all: &[Remembered], _: Option<&[Remembered]>) -> Result<usize, StoreError> {
+    async fn put_in_force(
+        &mut self,
+        all: &[EffectiveRetention],
+        _: Option<&[EffectiveRetention]>,
+    ) -> Result<usize, StoreError> {
         Ok(all.len())
     }
 }

@@ -4,14 +4,14 @@ use super::tries::{Before, Tried};
 use crate::domain::{
     Action, AuditEvent, Change, Changed, Context, Entry, Key, Reading, Rejection, Resolution, operate,
 };
-use crate::ledger::policies::in_force::Live;
+use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::refusals::{lost, used_before};
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{Session, StoreError, Write};
 
 /// An operator's request.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct ChangeRequest {
     /// The operator's own id of the request; its repeats change nothing.
     pub request_id: String,
     /// Who, as authenticated.
@@ -26,7 +26,7 @@ pub struct Order {
     pub change: Change,
 }
 
-impl Order {
+impl ChangeRequest {
     /// Whether the event is of this very order, as far as the audit keeps it: not what the entry was then, nor
     /// a result.
     fn made(&self, event: &AuditEvent) -> bool {
@@ -50,7 +50,7 @@ impl Order {
 
 /// What became of it.
 #[derive(Clone, Debug)]
-pub struct Carried {
+pub struct ChangeResult {
     /// The clock at the time.
     pub reading: Reading,
     /// The entry as it is now; none once it is deleted.
@@ -62,10 +62,10 @@ pub struct Carried {
 /// Looks, decides and writes, until nobody came in between.
 pub(super) async fn change(
     session: &mut dyn Session,
-    policies: &Live,
-    order: &Order,
+    policies: &PoliciesInForce,
+    order: &ChangeRequest,
     before: Before,
-) -> Tried<Carried> {
+) -> Tried<ChangeResult> {
     for _ in 0..ROUNDS_MAX {
         if let Some(event) = session.audited(&order.request_id).await.map_err(StoreError::nothing_sent)? {
             return replay(session, order, &event, before).await.map_err(StoreError::nothing_sent);
@@ -101,7 +101,7 @@ pub(super) async fn change(
             );
             // It is done: whatever fails from here on, nobody may be told that it was not.
             return match look(session, &order.key).await {
-                Ok(Ok((reading, entry))) => Ok(Ok(Carried { reading, entry, replayed: false })),
+                Ok(Ok((reading, entry))) => Ok(Ok(ChangeResult { reading, entry, replayed: false })),
                 Ok(Err(_)) => Ok(Err(lost())),
                 Err(error) => Err(StoreError::Unknown(error.to_string())),
             };
@@ -122,18 +122,18 @@ async fn look(
 /// The request was carried out before: its entry as it is now.
 async fn replay(
     session: &mut dyn Session,
-    order: &Order,
+    order: &ChangeRequest,
     event: &AuditEvent,
     before: Before,
-) -> Tried<Carried> {
+) -> Tried<ChangeResult> {
     if !order.made(event) {
         return Ok(Err(used_before("request_id")));
     }
     let replayed = before == Before::NotSent;
-    Ok(look(session, &order.key).await?.map(|(reading, entry)| Carried { reading, entry, replayed }))
+    Ok(look(session, &order.key).await?.map(|(reading, entry)| ChangeResult { reading, entry, replayed }))
 }
 
-fn event(order: &Order, reading: &Reading, before: Option<&Entry>, changed: &Changed) -> AuditEvent {
+fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, changed: &Changed) -> AuditEvent {
     let after = match changed {
         Changed::Entry(next) => Some(summary(next, Some(order))),
         Changed::Gone => None,
@@ -164,7 +164,7 @@ fn action_word(action: &Action) -> &'static str {
 }
 
 /// What the audit keeps of an entry: no payload, no token, no name that an erasure should take along.
-fn summary(entry: &Entry, order: Option<&Order>) -> String {
+fn summary(entry: &Entry, order: Option<&ChangeRequest>) -> String {
     let (state, cause) = entry.state.words();
     let mut summary = serde_json::json!({
         "state": state,

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::tries::{Change, Read, Tries};
+use super::tries::{ChangeJob, ReadJob, Tries};
 use crate::domain::{Reason, Rejection};
 use crate::ledger::refusals::{draining, lost, store_unavailable};
 use crate::ledger::runtime::spawn;
@@ -42,7 +42,7 @@ impl Desk {
     }
 
     /// Carries out what changes nothing, unless nobody waits for it any more.
-    pub(super) async fn read<A, T>(&self, asked: A, work: Read<A, T>) -> Result<T, Rejection>
+    pub(super) async fn read<A, T>(&self, asked: A, work: ReadJob<A, T>) -> Result<T, Rejection>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
@@ -59,7 +59,7 @@ impl Desk {
     }
 
     /// Carries out what may change something, whether somebody waits for it or not.
-    pub(super) async fn change<A, T>(&self, asked: A, work: Change<A, T>) -> Result<T, Rejection>
+    pub(super) async fn change<A, T>(&self, asked: A, work: ChangeJob<A, T>) -> Result<T, Rejection>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,

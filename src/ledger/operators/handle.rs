@@ -7,18 +7,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::change::{self, Carried, Order};
+use super::change::{self, ChangeRequest, ChangeResult};
 use super::desk::Desk;
-use super::import::{self, Fates, ImportOrder};
-use super::operation::{self, Began, Begin};
-use super::read::{self, Ages, Counted, Page};
+use super::import::{self, ImportOrder, ImportOutcomes};
+use super::operation::{self, Operation, StartOperation};
+use super::read::{self, Ages, CountScope, Page};
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Reason, Rejection,
     Span, Summary,
 };
-use crate::ledger::policies::in_force::Live;
+use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::policies::set::{self, PolicyOrder};
 use crate::ledger::policies::table::Policies;
 use crate::ledger::refusals::draining;
@@ -38,7 +38,7 @@ pub struct Operators {
 struct Inner {
     reads: Desk,
     changes: Desk,
-    policies: Arc<Live>,
+    policies: Arc<PoliciesInForce>,
     purge_every: Duration,
     /// Imports and bulk redrives that may still begin.
     long: Arc<Semaphore>,
@@ -50,7 +50,7 @@ struct Inner {
 impl Operators {
     pub(crate) fn start(
         store: &Arc<dyn Store>,
-        policies: Arc<Live>,
+        policies: Arc<PoliciesInForce>,
         purge_every: Duration,
         tasks: &TaskTracker,
         stop: &CancellationToken,
@@ -93,7 +93,7 @@ impl Operators {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn count(&self, whose: Counted) -> Result<(Vec<String>, Summary), Rejection> {
+    pub async fn count(&self, whose: CountScope) -> Result<(Vec<String>, Summary), Rejection> {
         let asked = (Arc::clone(&self.inner.policies), whose);
         let count = self
             .inner
@@ -170,7 +170,7 @@ impl Operators {
     /// # Errors
     /// Those of [`crate::domain::operate`], a request id that was used for something else, and those of
     /// the store.
-    pub async fn change(&self, order: Order) -> Result<Carried, Rejection> {
+    pub async fn change(&self, order: ChangeRequest) -> Result<ChangeResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
         let change = self.inner.changes.change(asked, |session, (policies, order), before| {
             Box::pin(change::change(session, policies, order, before))
@@ -182,7 +182,7 @@ impl Operators {
     ///
     /// # Errors
     /// Those of the store; single messages are refused in the answer.
-    pub async fn import(&self, order: ImportOrder) -> Result<Fates, Rejection> {
+    pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
         let import = self.inner.changes.change(asked, |session, (policies, order, sent), _| {
             Box::pin(import::carry_out(session, policies, order, sent))
@@ -219,7 +219,7 @@ impl Operators {
     }
 
     /// Writes down that an operation on many entries begins, or finds that it has.
-    pub(super) async fn begin(&self, begin: Begin) -> Result<Began, Rejection> {
+    pub(super) async fn begin(&self, begin: StartOperation) -> Result<Operation, Rejection> {
         let begin =
             self.inner.changes.change(begin, |session, begin, _| Box::pin(operation::begin(session, begin)));
         begin.await

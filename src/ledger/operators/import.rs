@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::tries::Tried;
 use crate::domain::{
-    Arrival, AuditEvent, Context, Import, Imported, Key, Reading, Reason, Rejection, import,
+    AuditEvent, Context, Import, Imported, ImportedEntry, Key, Reading, Reason, Rejection, import,
 };
-use crate::ledger::policies::in_force::Live;
+use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::ledger::runtime::Mutex;
 use crate::store::{Fault, Found, Session, StoreError};
@@ -28,7 +28,7 @@ pub struct ImportOrder {
 
 /// What became of one message of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ImportOutcome {
     /// It is stored.
     Stored,
     /// It was there already.
@@ -38,19 +38,20 @@ pub enum Fate {
 }
 
 /// The fate of each message, in their order.
-pub type Fates = Vec<Result<Fate, Rejection>>;
+pub type ImportOutcomes = Vec<Result<ImportOutcome, Rejection>>;
 
-/// The id of the event that was sent last, and the fates that come true if it is found: it tells a second try
+/// The id of the event that was sent last, and the outcomes that come true if it is found: it tells a second try
 /// whether the first one was applied.
 #[derive(Default)]
-pub(super) struct Sent(Mutex<Option<(String, Fates)>>);
+pub(super) struct Sent(Mutex<Option<(String, ImportOutcomes)>>);
 
 impl Sent {
-    fn note(&self, request_id: &str, fates: &Fates) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((request_id.to_owned(), fates.clone()));
+    fn note(&self, request_id: &str, outcomes: &ImportOutcomes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((request_id.to_owned(), outcomes.clone()));
     }
 
-    fn noted(&self) -> Option<(String, Fates)> {
+    fn noted(&self) -> Option<(String, ImportOutcomes)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -58,14 +59,14 @@ impl Sent {
 /// Looks, decides and writes, until nobody came in between.
 pub(super) async fn carry_out(
     session: &mut dyn Session,
-    policies: &Live,
+    policies: &PoliciesInForce,
     order: &ImportOrder,
     sent: &Sent,
-) -> Tried<Fates> {
-    if let Some((request_id, fates)) = sent.noted()
+) -> Tried<ImportOutcomes> {
+    if let Some((request_id, outcomes)) = sent.noted()
         && session.audited(&request_id).await.map_err(StoreError::nothing_sent)?.is_some()
     {
-        return Ok(Ok(fates));
+        return Ok(Ok(outcomes));
     }
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
@@ -73,40 +74,40 @@ pub(super) async fn carry_out(
         if loaded.reading.behind() && loaded.found.iter().any(|found| matches!(found, Found::Absent)) {
             return Ok(Err(clock_behind()));
         }
-        let mut arrivals = Vec::new();
-        let fates: Fates = order
+        let mut entries = Vec::new();
+        let outcomes: ImportOutcomes = order
             .rows
             .iter()
             .zip(loaded.found)
             .map(|((key, row), found)| {
-                let position = i64::try_from(arrivals.len()).unwrap_or(0) + 1;
+                let position = i64::try_from(entries.len()).unwrap_or(0) + 1;
                 let imported = decide(policies, &loaded.reading, position, key, row, found)?;
                 Ok(match imported {
-                    Imported::Stored(arrival) => {
-                        arrivals.push(*arrival);
-                        Fate::Stored
+                    Imported::Stored(entry) => {
+                        entries.push(*entry);
+                        ImportOutcome::Stored
                     }
-                    Imported::AlreadyCompleted => Fate::AlreadyCompleted,
-                    Imported::RetentionOver => Fate::RetentionOver,
+                    Imported::AlreadyCompleted => ImportOutcome::AlreadyCompleted,
+                    Imported::RetentionOver => ImportOutcome::RetentionOver,
                 })
             })
             .collect();
-        if arrivals.is_empty() {
-            return Ok(Ok(fates));
+        if entries.is_empty() {
+            return Ok(Ok(outcomes));
         }
         // By key, as every statement that writes.
-        arrivals.sort_by_key(|arrival| arrival.entry().key.hash());
-        let event = event(order, &loaded.reading, &arrivals);
-        sent.note(&event.request_id, &fates);
-        match done(session.import(&arrivals, &event)).await {
+        entries.sort_by_key(|entry| entry.entry().key.hash());
+        let event = event(order, &loaded.reading, &entries);
+        sent.note(&event.request_id, &outcomes);
+        match done(session.import(&entries, &event)).await {
             Ok(true) => {
                 tracing::info!(
-                    stored = arrivals.len(),
+                    stored = entries.len(),
                     request_id = event.request_id,
                     actor = event.actor,
-                    "entries were imported"
+                    "entries were entries"
                 );
-                return Ok(Ok(fates));
+                return Ok(Ok(outcomes));
             }
             // Somebody claimed one of them in between.
             Ok(false) => {}
@@ -114,7 +115,7 @@ pub(super) async fn carry_out(
             Err(error) => return Err(error),
         }
     }
-    Ok(Err(contended("callers", "claim what is imported")))
+    Ok(Err(contended("callers", "claim what is entries")))
 }
 
 fn clock_behind() -> Rejection {
@@ -125,7 +126,7 @@ fn clock_behind() -> Rejection {
 }
 
 fn decide(
-    policies: &Live,
+    policies: &PoliciesInForce,
     reading: &Reading,
     position: i64,
     key: &Key,
@@ -140,18 +141,18 @@ fn decide(
 
 /// One event for all that one message of an import stores. Its id tells them apart: what is repeated stores
 /// nothing, and needs no event.
-fn event(order: &ImportOrder, reading: &Reading, arrivals: &[Arrival]) -> AuditEvent {
-    let mut hashes = Vec::with_capacity(16 * arrivals.len());
-    for arrival in arrivals {
-        hashes.extend_from_slice(arrival.entry().key.hash().as_bytes());
+fn event(order: &ImportOrder, reading: &Reading, entries: &[ImportedEntry]) -> AuditEvent {
+    let mut hashes = Vec::with_capacity(16 * entries.len());
+    for entry in entries {
+        hashes.extend_from_slice(entry.entry().key.hash().as_bytes());
     }
     let rows = Uuid::new_v5(&Uuid::NAMESPACE_OID, &hashes);
-    let first = arrivals.first().map_or("", |arrival| arrival.entry().key.consumer());
-    let one = arrivals.iter().all(|arrival| arrival.entry().key.consumer() == first);
+    let first = entries.first().map_or("", |entry| entry.entry().key.consumer());
+    let one = entries.iter().all(|entry| entry.entry().key.consumer() == first);
     let after = serde_json::json!({
         "state": "COMPLETED",
         "operation_id": order.operation_id,
-        "stored": arrivals.len(),
+        "stored": entries.len(),
     });
     AuditEvent {
         request_id: format!("{}/{:x}-{}", order.operation_id, reading.now.micros(), rows.simple()),

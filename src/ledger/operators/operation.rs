@@ -11,7 +11,7 @@ const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
 
 /// An operation on many entries, about to begin or to go on.
 #[derive(Clone, Debug)]
-pub(super) struct Begin {
+pub(super) struct StartOperation {
     /// The operator's id of the operation.
     pub(super) operation_id: String,
     /// Who, as authenticated.
@@ -26,7 +26,7 @@ pub(super) struct Begin {
 
 /// An operation that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Began {
+pub(super) struct Operation {
     /// When, by the store's clock.
     pub(super) at: StoreTime,
     /// How many entries it has changed by now.
@@ -34,16 +34,16 @@ pub(super) struct Began {
 }
 
 /// Writes down that an operation begins, or finds that it has.
-pub(super) async fn begin(session: &mut dyn Session, order: &Begin) -> Tried<Began> {
+pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> Tried<Operation> {
     for _ in 0..ROUNDS_MAX {
         if let Some(event) = session.audited(&order.operation_id).await.map_err(StoreError::nothing_sent)? {
             let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
             if event.action != REDRIVE_ENTRIES || !same {
                 return Ok(Err(used_before("operation_id")));
             }
-            let done = session.audited_under(&format!("{}/", order.operation_id)).await;
+            let done = session.count_redriven(&format!("{}/", order.operation_id)).await;
             let done = done.map_err(StoreError::nothing_sent)?;
-            return Ok(Ok(Began { at: event.at, done }));
+            return Ok(Ok(Operation { at: event.at, done }));
         }
         let reading = session.load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
         let event = AuditEvent {
@@ -58,7 +58,7 @@ pub(super) async fn begin(session: &mut dyn Session, order: &Begin) -> Tried<Beg
             after: Some(order.asked.clone()),
         };
         if done(session.change(&Write::Nothing, &event)).await? {
-            return Ok(Ok(Began { at: reading.now, done: 0 }));
+            return Ok(Ok(Operation { at: reading.now, done: 0 }));
         }
     }
     Ok(Err(contended("callers", "begin this operation")))

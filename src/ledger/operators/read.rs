@@ -4,7 +4,7 @@ use super::tries::Tried;
 use crate::domain::{
     Entry, EntryFilter, Key, Listed, Listing, Reading, Reason, Rejection, Span, StoreTime, Summary,
 };
-use crate::ledger::policies::in_force::Live;
+use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::store::Session;
 
 /// Ages that the store's clock shall make instants of.
@@ -18,7 +18,7 @@ pub struct Ages {
 
 impl Ages {
     /// As instants, of which this is now.
-    pub(super) fn fix(self, filter: &mut EntryFilter, now: StoreTime) {
+    pub(super) fn to_instants(self, filter: &mut EntryFilter, now: StoreTime) {
         filter.created_until = self.min.map_or(StoreTime::MAX, |age| now - age);
         filter.created_from = self.max.map_or(StoreTime(0), |age| now - age);
     }
@@ -29,18 +29,18 @@ pub type Page = (Listing, Listed);
 
 /// Whose entries shall be counted.
 #[derive(Clone, Debug)]
-pub enum Counted {
+pub enum CountScope {
     /// Those of this consumer.
     One(String),
     /// Those of this many consumers, by name, after this one.
-    After(String, usize),
+    ConsumerPage(String, usize),
 }
 
 pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Ages) -> Tried<Page> {
     let mut listing = listing.clone();
     if ages.min.is_some() || ages.max.is_some() {
         let now = session.load(&[]).await?.reading.now;
-        ages.fix(&mut listing.filter, now);
+        ages.to_instants(&mut listing.filter, now);
     }
     let listed = session.list(&listing).await?;
     Ok(Ok((listing, listed)))
@@ -48,12 +48,12 @@ pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Age
 
 pub(super) async fn count(
     session: &mut dyn Session,
-    policies: &Live,
-    whose: &Counted,
+    policies: &PoliciesInForce,
+    whose: &CountScope,
 ) -> Tried<(Vec<String>, Summary)> {
     let names = match whose {
-        Counted::One(consumer) => vec![consumer.clone()],
-        Counted::After(after, limit) => session.consumers(after, *limit).await?,
+        CountScope::One(consumer) => vec![consumer.clone()],
+        CountScope::ConsumerPage(after, limit) => session.consumers(after, *limit).await?,
     };
     let asked: Vec<(String, i32)> =
         names.iter().map(|name| (name.clone(), policies.of(name).max_attempts)).collect();

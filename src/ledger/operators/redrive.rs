@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::change::Order;
+use super::change::ChangeRequest;
 use super::handle::Operators;
-use super::operation::Begin;
-use super::read::{Ages, Counted};
+use super::operation::StartOperation;
+use super::read::{Ages, CountScope};
 use crate::domain::{
     Action, Change, Context, Entry, EntryFilter, Key, Listing, Reading, Reason, Rejection, State, StoreTime,
     operate,
@@ -55,8 +55,8 @@ pub struct RedriveOrder {
 }
 
 impl RedriveOrder {
-    fn begin(&self) -> Begin {
-        Begin {
+    fn begin(&self) -> StartOperation {
+        StartOperation {
             operation_id: self.operation_id.clone(),
             actor: self.actor.clone(),
             reason: self.reason.clone(),
@@ -97,7 +97,7 @@ pub struct Progress {
 }
 
 /// What the listener hears.
-pub type Told = Result<Progress, Rejection>;
+pub type RedriveEvent = Result<Progress, Rejection>;
 
 /// Redrives all that fits, and tells how far it is; ends when the receiver is dropped.
 ///
@@ -106,10 +106,10 @@ pub type Told = Result<Progress, Rejection>;
 pub async fn redrive_all(
     operators: &Operators,
     mut order: RedriveOrder,
-) -> Result<mpsc::Receiver<Told>, Rejection> {
+) -> Result<mpsc::Receiver<RedriveEvent>, Rejection> {
     let permit = operators.long_permit()?;
     // Known or not: it only tells how much there is to do.
-    let whose = Counted::One(order.filter.consumer.clone());
+    let whose = CountScope::One(order.filter.consumer.clone());
     let standing = operators.count(whose).await.map_or(i64::MAX, |(_, summary)| {
         let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
         summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum()
@@ -118,7 +118,7 @@ pub async fn redrive_all(
     if let Some(began) = &began {
         // The same instants in each call, however old the entries are by then.
         let ages = std::mem::take(&mut order.ages);
-        ages.fix(&mut order.filter, began.at);
+        ages.to_instants(&mut order.filter, began.at);
     }
     let (tell, told) = mpsc::channel(TOLD_MAX);
     let redriven = began.as_ref().map_or(0, |began| began.done);
@@ -164,7 +164,7 @@ struct Run {
     progress: Progress,
     told_at: Instant,
     next_at: Instant,
-    tell: mpsc::Sender<Told>,
+    tell: mpsc::Sender<RedriveEvent>,
 }
 
 impl Run {
@@ -221,7 +221,7 @@ impl Run {
         }
         sleep(self.next_at.saturating_duration_since(Instant::now())).await;
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
-        let order = Order {
+        let order = ChangeRequest {
             request_id: format!("{}/{}", self.order.operation_id, entry.key.hash().simple()),
             actor: self.order.actor.clone(),
             reason: self.order.reason.clone(),
@@ -250,7 +250,7 @@ impl Run {
                 self.progress.redriven += 1;
                 None
             }
-            // Counted before, by the call that did it.
+            // CountScope before, by the call that did it.
             Ok(false) => return Ok(()),
             Err(rejection) => {
                 self.progress.refused += 1;

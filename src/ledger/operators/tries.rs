@@ -19,7 +19,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whom to answer.
-pub(super) type Reply<T> = oneshot::Sender<Result<T, Rejection>>;
+pub(super) type ReplySender<T> = oneshot::Sender<Result<T, Rejection>>;
 
 /// What one try of a job came to.
 pub(crate) type Tried<T> = Result<Result<T, Rejection>, StoreError>;
@@ -34,10 +34,10 @@ pub(super) enum Before {
 }
 
 /// One try at what only reads.
-pub(super) type Read<A, T> = for<'s> fn(&'s mut dyn Session, &'s A) -> BoxFuture<'s, Tried<T>>;
+pub(super) type ReadJob<A, T> = for<'s> fn(&'s mut dyn Session, &'s A) -> BoxFuture<'s, Tried<T>>;
 
 /// One try at what may change something.
-pub(super) type Change<A, T> = for<'s> fn(&'s mut dyn Session, &'s A, Before) -> BoxFuture<'s, Tried<T>>;
+pub(super) type ChangeJob<A, T> = for<'s> fn(&'s mut dyn Session, &'s A, Before) -> BoxFuture<'s, Tried<T>>;
 
 /// A task's session. Between two jobs the store may have been restarted: what fails on the old connection is
 /// tried once more on a new one.
@@ -54,7 +54,12 @@ impl Tries {
 
     /// Carries out what may change something, and answers. The work finds out by the request's id whether an
     /// earlier try was applied.
-    pub(super) async fn change<A: Sync, T>(&mut self, reply: Reply<T>, asked: &A, work: Change<A, T>) {
+    pub(super) async fn change<A: Sync, T>(
+        &mut self,
+        reply: ReplySender<T>,
+        asked: &A,
+        work: ChangeJob<A, T>,
+    ) {
         let tried = timeout(ANSWER_WITHIN, self.change_twice(asked, work)).await;
         let answer = match tried {
             Ok(Ok(answer)) => answer,
@@ -76,7 +81,7 @@ impl Tries {
     }
 
     /// Carries out what changes nothing, and answers: no outcome of it is unknown.
-    pub(super) async fn read<A: Sync, T>(&mut self, reply: Reply<T>, asked: &A, work: Read<A, T>) {
+    pub(super) async fn read<A: Sync, T>(&mut self, reply: ReplySender<T>, asked: &A, work: ReadJob<A, T>) {
         let tried = timeout(ANSWER_WITHIN, self.read_twice(asked, work)).await;
         let answer = match tried {
             Ok(Ok(answer)) => answer,
@@ -92,7 +97,7 @@ impl Tries {
         let _gone = reply.send(answer);
     }
 
-    async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: Change<A, T>) -> Tried<T> {
+    async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: ChangeJob<A, T>) -> Tried<T> {
         let began = Instant::now();
         let session = opened(&*self.store, self.purpose, &mut self.session).await?;
         let error = match work(session, asked, Before::NotSent).await {
@@ -116,7 +121,7 @@ impl Tries {
         }
     }
 
-    async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: Read<A, T>) -> Tried<T> {
+    async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: ReadJob<A, T>) -> Tried<T> {
         let began = Instant::now();
         let session = opened(&*self.store, self.purpose, &mut self.session).await?;
         let error = match work(session, asked).await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::table::{DEFAULT, Policies, by_consumer, in_force};
 use crate::domain::{Policy, Span, StoreTime};
 use crate::ledger::runtime::{Instant, Mutex};
-use crate::store::{Fault, ROWS_MAX, Remembered, Session, StoreError};
+use crate::store::{EffectiveRetention, Fault, ROWS_MAX, Session, StoreError};
 
 /// How long a statement may run after it has read the store's clock. What is written by policies that are
 /// trusted until an instant is committed up to this much later: so they are trusted for that much less than
@@ -31,8 +31,8 @@ pub struct InForce {
     policies: Arc<Policies>,
     /// The store's clock before they were read: they hold every change that was answered until then.
     as_of: StoreTime,
-    /// The number of [`Session::rules`] before they were read; none: they were not read from a store.
-    number: Option<i64>,
+    /// The value of [`Session::policy_epoch`] before they were read; none: they were not read from a store.
+    epoch: Option<i64>,
     /// When all of them were read.
     read_at: Instant,
 }
@@ -41,7 +41,7 @@ impl InForce {
     /// Policies that no store has been asked for yet: nothing is granted by them.
     #[must_use]
     pub fn unread(policies: Policies) -> InForce {
-        InForce { policies: Arc::new(policies), as_of: StoreTime(0), number: None, read_at: Instant::now() }
+        InForce { policies: Arc::new(policies), as_of: StoreTime(0), epoch: None, read_at: Instant::now() }
     }
 
     /// Reads what the store has now; all of it only where something changed since `before`, or a minute has
@@ -52,16 +52,16 @@ impl InForce {
         session: &mut dyn Session,
         as_of: StoreTime,
     ) -> Result<InForce, StoreError> {
-        // The number comes first: what changes while the rest is read leaves a number that is too old, so that
+        // The epoch comes first: what changes while the rest is read leaves an epoch that is too old, so that
         // all is read once more, never one that is too new.
-        let number = session.rules().await?;
+        let epoch = session.policy_epoch().await?;
         if let Some(before) = before
-            && before.number == Some(number)
+            && before.epoch == Some(epoch)
             && before.read_at.elapsed() < READ_ALL_EVERY
         {
             return Ok(InForce { as_of, ..before.clone() });
         }
-        Ok(InForce::read_all(file, before, session, as_of, number).await?.0)
+        Ok(InForce::read_all(file, before, session, as_of, epoch).await?.0)
     }
 
     /// Reads all of it, and gives also the retentions that were in force until now.
@@ -70,14 +70,14 @@ impl InForce {
         before: Option<&InForce>,
         session: &mut dyn Session,
         as_of: StoreTime,
-        number: i64,
-    ) -> Result<(InForce, Vec<Remembered>), StoreError> {
+        epoch: i64,
+    ) -> Result<(InForce, Vec<EffectiveRetention>), StoreError> {
         let read_at = Instant::now();
         let set = session.policies().await?;
-        let (_, remembered) = session.remembered().await?;
-        let policies = file.with(&set, before.map(|before| &*before.policies)).with_floors(&remembered);
-        let read = InForce { policies: Arc::new(policies), as_of, number: Some(number), read_at };
-        Ok((read, remembered))
+        let (_, retentions) = session.effective_retentions().await?;
+        let policies = file.with(&set, before.map(|before| &*before.policies)).with_floors(&retentions);
+        let read = InForce { policies: Arc::new(policies), as_of, epoch: Some(epoch), read_at };
+        Ok((read, retentions))
     }
 }
 
@@ -99,13 +99,13 @@ pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<InForce
 /// None: somebody changed a policy in between. What is written down then must not be what was read before.
 async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Option<InForce>, StoreError> {
     let as_of = session.load(&[]).await?.reading.now;
-    let number = session.rules().await?;
-    let (found, remembered) = InForce::read_all(file, None, session, as_of, number).await?;
-    if session.rules().await? != number {
+    let epoch = session.policy_epoch().await?;
+    let (found, retentions) = InForce::read_all(file, None, session, as_of, epoch).await?;
+    if session.policy_epoch().await? != epoch {
         return Ok(None);
     }
     let policies = &found.policies;
-    let before = by_consumer(&remembered);
+    let before = by_consumer(&retentions);
     // A reading from after the others: what another replica purged until then it purged by its own rules.
     let now = session.load(&[]).await?.reading.now;
     let usual = policies.default_policy();
@@ -116,7 +116,9 @@ async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Opti
         .chain([(DEFAULT, true, usual)])
     {
         let next = in_force(&before, name, own, policy.retention, now);
-        let seen = before.get(name).map_or_else(|| Remembered::nothing(name), |seen| Remembered::clone(seen));
+        let seen = before
+            .get(name)
+            .map_or_else(|| EffectiveRetention::nothing(name), |seen| EffectiveRetention::clone(seen));
         if seen != next {
             news.push((next, seen));
         }
@@ -125,9 +127,9 @@ async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Opti
     if news.is_empty() {
         return Ok(Some(found));
     }
-    let (news, seen): (Vec<Remembered>, Vec<Remembered>) = news.into_iter().unzip();
+    let (news, seen): (Vec<EffectiveRetention>, Vec<EffectiveRetention>) = news.into_iter().unzip();
     for (news, seen) in news.chunks(ROWS_MAX).zip(seen.chunks(ROWS_MAX)) {
-        if session.remember(news, Some(seen)).await? < news.len() {
+        if session.put_in_force(news, Some(seen)).await? < news.len() {
             return Ok(None);
         }
     }
@@ -166,7 +168,7 @@ impl Snapshot {
 }
 
 /// The policies that this replica goes by, and those of its file, which are below them.
-pub(crate) struct Live {
+pub(crate) struct PoliciesInForce {
     pub(crate) file: Policies,
     current: RwLock<Arc<Snapshot>>,
     /// How many readings have begun.
@@ -179,8 +181,8 @@ pub(crate) struct Live {
     alerted: Mutex<Option<(Instant, usize)>>,
 }
 
-impl Live {
-    pub(crate) fn new(file: Policies, read: InForce, trusted_for: Duration) -> Live {
+impl PoliciesInForce {
+    pub(crate) fn new(file: Policies, read: InForce, trusted_for: Duration) -> PoliciesInForce {
         let first = Snapshot {
             trusted_until: trusted_until(read.as_of, trusted_for),
             asked_at: read.read_at,
@@ -188,7 +190,7 @@ impl Live {
             number: 0,
             read,
         };
-        let live = Live {
+        let live = PoliciesInForce {
             file,
             current: RwLock::new(Arc::new(first)),
             begun: AtomicU64::new(0),
@@ -305,7 +307,7 @@ impl Live {
 
 /// A batch's reading of the policies. One that is given up on the way has failed too.
 struct Attempt<'a> {
-    live: &'a Live,
+    live: &'a PoliciesInForce,
     failed_at: Option<Instant>,
 }
 

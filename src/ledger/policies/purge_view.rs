@@ -1,5 +1,5 @@
-//! The rules that the purge goes by: all policies in force, as they stood at one number of
-//! [`Session::rules`]. The purge takes nothing unless the store still stands at that number.
+//! The rules that the purge goes by: all policies in force, as they stood at one epoch of
+//! [`Session::policy_epoch`]. The purge takes nothing unless the store still stands at that epoch.
 
 use std::collections::HashMap;
 
@@ -7,23 +7,23 @@ use super::table::Policies;
 use crate::domain::{Policy, Span};
 use crate::store::{Session, StoreError};
 
-pub(crate) struct Rules {
-    /// At which number of [`Session::rules`] they were read.
-    pub(crate) number: i64,
+pub(crate) struct PurgeView {
+    /// At which epoch of [`Session::policy_epoch`] they were read.
+    pub(crate) epoch: i64,
     policies: Policies,
     /// The retentions that the store has written down: also those of other replicas' configurations.
     written: HashMap<String, Span>,
 }
 
-impl Rules {
-    /// Reads them. The number comes first: what changes while the rest is read leaves a number that is too
+impl PurgeView {
+    /// Reads them. The epoch comes first: what changes while the rest is read leaves an epoch that is too
     /// old, by which nothing is purged, never one that is too new.
-    pub(crate) async fn read(file: &Policies, session: &mut dyn Session) -> Result<Rules, StoreError> {
-        let number = session.rules().await?;
+    pub(crate) async fn read(file: &Policies, session: &mut dyn Session) -> Result<PurgeView, StoreError> {
+        let epoch = session.policy_epoch().await?;
         let policies = file.with(&session.policies().await?, None);
-        let (_, remembered) = session.remembered().await?;
-        let written = remembered.into_iter().filter_map(|one| Some((one.consumer, one.retention?)));
-        Ok(Rules { number, policies, written: written.collect() })
+        let (_, retentions) = session.effective_retentions().await?;
+        let written = retentions.into_iter().filter_map(|one| Some((one.consumer, one.retention?)));
+        Ok(PurgeView { epoch, policies, written: written.collect() })
     }
 
     /// The policy of a consumer. During a rollout another replica may answer for longer than this one's

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::in_force::Live;
+use super::in_force::PoliciesInForce;
 use super::table::{Policies, by_consumer, in_force};
 use crate::domain::{
     AuditEvent, Doubt, Policy, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime, StoredPolicy,
@@ -87,7 +87,7 @@ impl PolicyOrder {
 
 pub(crate) async fn set(
     session: &mut dyn Session,
-    live: &Live,
+    live: &PoliciesInForce,
     order: &PolicyOrder,
 ) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
@@ -112,7 +112,7 @@ pub(crate) async fn set(
             Ok(stored) => stored,
             Err(error) => return Ok(Err(not_storable(&error))),
         };
-        let (reading, remembered) = session.remembered().await.map_err(StoreError::nothing_sent)?;
+        let (reading, retentions) = session.effective_retentions().await.map_err(StoreError::nothing_sent)?;
         if let Some(stored) = &stored
             && let Some(rejection) =
                 not_read_everywhere(session, stored, reading.now).await.map_err(StoreError::nothing_sent)?
@@ -123,7 +123,7 @@ pub(crate) async fn set(
         let effective = next.clone().map_or_else(|| live.file.of(&order.consumer), Arc::new);
         let own = next.is_some() || live.file.registered(&order.consumer);
         let in_force =
-            in_force(&by_consumer(&remembered), &order.consumer, own, effective.retention, reading.now);
+            in_force(&by_consumer(&retentions), &order.consumer, own, effective.retention, reading.now);
         let policy = PolicyVersion {
             consumer: order.consumer.clone(),
             version: order.expected_version.saturating_add(1),

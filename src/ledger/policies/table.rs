@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::domain::{Doubt, Policy, PolicyVersion, Span, StoreTime, raised_floor};
-use crate::store::Remembered;
+use crate::store::EffectiveRetention;
 
-/// The name under which the default policy is remembered.
+/// The name under which the default policy's retention is stored.
 pub(super) const DEFAULT: &str = "";
 
 /// A default policy, and those of single consumers.
@@ -147,9 +147,9 @@ impl Policies {
     }
 
     /// With the window floors that are in force.
-    pub(super) fn with_floors(mut self, remembered: &[Remembered]) -> Policies {
+    pub(super) fn with_floors(mut self, retentions: &[EffectiveRetention]) -> Policies {
         let floors: HashMap<&str, StoreTime> =
-            remembered.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
+            retentions.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
         let default_floor = floors.get(DEFAULT).copied().unwrap_or_default();
         let raise = |name: &str, policy: &mut Arc<Policy>| {
             let window_floor = floors.get(name).copied().unwrap_or_default().max(default_floor);
@@ -175,21 +175,21 @@ impl Policies {
     }
 }
 
-/// What the store remembers, by consumer.
-pub(super) type ByConsumer<'a> = HashMap<&'a str, &'a Remembered>;
+/// The effective retentions that the store keeps, by consumer.
+pub(super) type ByConsumer<'a> = HashMap<&'a str, &'a EffectiveRetention>;
 
-pub(super) fn by_consumer(remembered: &[Remembered]) -> ByConsumer<'_> {
-    remembered.iter().map(|one| (one.consumer.as_str(), one)).collect()
+pub(super) fn by_consumer(retentions: &[EffectiveRetention]) -> ByConsumer<'_> {
+    retentions.iter().map(|one| (one.consumer.as_str(), one)).collect()
 }
 
-/// What is to be remembered once a consumer's effective retention is this one.
+/// What the store keeps once a consumer's effective retention is this one.
 pub(super) fn in_force(
     before: &ByConsumer<'_>,
     consumer: &str,
     own: bool,
     retention: Span,
     now: StoreTime,
-) -> Remembered {
+) -> EffectiveRetention {
     let floor_of = |name: &str| before.get(name).map_or(StoreTime(0), |one| one.window_floor);
     let old = before.get(consumer).and_then(|one| one.retention);
     let old = old.or_else(|| before.get(DEFAULT).and_then(|one| one.retention));
@@ -197,5 +197,9 @@ pub(super) fn in_force(
         None => floor_of(consumer),
         Some(old) => raised_floor(floor_of(consumer).max(floor_of(DEFAULT)), old, retention, now),
     };
-    Remembered { consumer: consumer.to_owned(), retention: own.then_some(retention), window_floor: floor }
+    EffectiveRetention {
+        consumer: consumer.to_owned(),
+        retention: own.then_some(retention),
+        window_floor: floor,
+    }
 }

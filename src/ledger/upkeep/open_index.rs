@@ -28,8 +28,9 @@ pub(crate) async fn run(store: Arc<dyn Store>, stop: CancellationToken) {
             () = sleep(rest) => {}
         }
         let started = Instant::now();
-        let work =
-            async { opened(&*store, Purpose::OpenClaims, &mut session).await?.mark_open(AT_ONCE).await };
+        let work = async {
+            opened(&*store, Purpose::OpenClaims, &mut session).await?.index_open_claims(AT_ONCE).await
+        };
         rest = match timeout(WITHIN, work).await {
             Ok(Ok(looked_at)) if looked_at >= AT_ONCE => started.elapsed() * REST_FACTOR,
             Ok(Ok(_)) => EVERY,

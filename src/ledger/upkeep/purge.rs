@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::purge_report::{Worklog, words};
+use super::purge_report::{PurgeReport, words};
 use crate::domain::{Purge, Span, purge};
 use crate::ledger::claims::shared::Shared;
-use crate::ledger::policies::purge_view::Rules;
+use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
@@ -44,7 +44,7 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
     let mut open: Option<Open> = None;
-    let mut log = Worklog::new(shared.replica.id, options.every);
+    let mut log = PurgeReport::new(shared.replica.id, options.every);
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
@@ -55,11 +55,11 @@ pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: Cancellatio
         let started = Instant::now();
         let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, &mut log, &options)).await;
         let problem = match done {
-            Ok(Ok(Batch::More)) => {
+            Ok(Ok(Outlook::More)) => {
                 rest = started.elapsed() * options.rest_factor;
                 continue;
             }
-            Ok(Ok(Batch::Last)) => None,
+            Ok(Ok(Outlook::Last)) => None,
             Ok(Err(error)) => {
                 warn_once_a_second!(%error, "the purge failed; it goes on later");
                 Some(words(&error))
@@ -69,7 +69,7 @@ pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: Cancellatio
         if let Some(problem) = problem {
             log.failed(problem, Instant::now());
             // Whoever asks is told now, not when it works again.
-            open = match timeout(BATCH_TIMEOUT, told(&shared, &mut log)).await {
+            open = match timeout(BATCH_TIMEOUT, report_failure(&shared, &mut log)).await {
                 Ok(Ok(fresh)) => Some(fresh),
                 Ok(Err(_)) | Err(_) => None,
             };
@@ -78,23 +78,23 @@ pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: Cancellatio
     }
 }
 
-/// The connection, and the rules that were read by it. They go together: another database may stand behind
+/// The connection, and the policies that were read by it. They go together: another database may stand behind
 /// the next one, where the same number means something else.
 struct Open {
     session: Box<dyn Session>,
-    rules: Rules,
+    view: PurgeView,
 }
 
 impl Open {
     async fn new(shared: &Shared) -> Result<Open, StoreError> {
         let mut session = shared.store.open(Purpose::Purge).await?;
-        let rules = Rules::read(&shared.policies.file, &mut *session).await?;
-        Ok(Open { session, rules })
+        let view = PurgeView::read(&shared.policies.file, &mut *session).await?;
+        Ok(Open { session, view })
     }
 }
 
 /// Tells the store what went wrong, by a new connection.
-async fn told(shared: &Shared, log: &mut Worklog) -> Result<Open, StoreError> {
+async fn report_failure(shared: &Shared, log: &mut PurgeReport) -> Result<Open, StoreError> {
     let mut open = Open::new(shared).await?;
     let now = open.session.load(&[]).await?.reading.now;
     if let Some(report) = log.report(now, Instant::now()) {
@@ -104,7 +104,7 @@ async fn told(shared: &Shared, log: &mut Worklog) -> Result<Open, StoreError> {
 }
 
 /// What is to be expected after a batch.
-enum Batch {
+enum Outlook {
     /// More may be due.
     More,
     /// Nothing more is due, or nothing can be done about it now.
@@ -114,21 +114,21 @@ enum Batch {
 async fn batch(
     shared: &Shared,
     open: &mut Option<Open>,
-    log: &mut Worklog,
+    log: &mut PurgeReport,
     options: &PurgeOptions,
-) -> Result<Batch, StoreError> {
+) -> Result<Outlook, StoreError> {
     if open.is_none() {
         *open = Some(Open::new(shared).await?);
     }
-    let Some(Open { session, rules }) = open else { return Ok(Batch::Last) };
-    if session.rules().await? != rules.number {
-        *rules = Rules::read(&shared.policies.file, &mut **session).await?;
+    let Some(Open { session, view }) = open else { return Ok(Outlook::Last) };
+    if session.policy_epoch().await? != view.epoch {
+        *view = PurgeView::read(&shared.policies.file, &mut **session).await?;
     }
     let (reading, entries) = session.due(options.batch).await?;
     log.waited(entries.first().map(|entry| entry.purge_at), reading.now);
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
-        let policy = rules.of(entry.key.consumer());
+        let policy = view.of(entry.key.consumer());
         match purge(entry, &policy, reading.now, reading.token_clock()) {
             Purge::Forget => over.push((entry.key.hash(), entry.version)),
             Purge::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
@@ -141,9 +141,9 @@ async fn batch(
     if !over.is_empty() && reading.behind() {
         left.push(StoreError::NotApplied(Fault::ClockBehind));
     } else if !over.is_empty() {
-        let number = rules.number;
+        let epoch = view.epoch;
         let purged =
-            in_parts(&mut **session, &over, &mut left, |session, part| session.purge(part, number)).await?;
+            in_parts(&mut **session, &over, &mut left, |session, part| session.purge(part, epoch)).await?;
         tracing::info!(purged, "entries forgotten after their retention");
         log.purged(purged, Instant::now());
         done += purged;
@@ -167,7 +167,7 @@ async fn batch(
     }
     // Where nothing moved the same entries would only come again.
     let more = (entries.len() >= options.batch && done > 0) || events >= AUDIT_BATCH;
-    Ok(if more { Batch::More } else { Batch::Last })
+    Ok(if more { Outlook::More } else { Outlook::Last })
 }
 
 /// Does what it can: a row that somebody holds, or that the store refuses, is found by halving, and left for

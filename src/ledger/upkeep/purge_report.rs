@@ -23,7 +23,7 @@ pub(crate) fn too_long(purge_every: Duration) -> Span {
     Span::from_std(BEHIND_MIN.max(purge_every.saturating_mul(BEHIND_ROUNDS)))
 }
 
-pub(super) struct Worklog {
+pub(super) struct PurgeReport {
     replica: Uuid,
     too_long: Span,
     total: i64,
@@ -36,9 +36,9 @@ pub(super) struct Worklog {
     behind: bool,
 }
 
-impl Worklog {
-    pub(super) fn new(replica: Uuid, purge_every: Duration) -> Worklog {
-        Worklog {
+impl PurgeReport {
+    pub(super) fn new(replica: Uuid, purge_every: Duration) -> PurgeReport {
+        PurgeReport {
             replica,
             too_long: too_long(purge_every),
             total: 0,
@@ -132,8 +132,8 @@ mod tests {
 
     const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
 
-    fn log() -> (Worklog, Instant) {
-        (Worklog::new(Uuid::nil(), Duration::from_secs(10)), Instant::now())
+    fn log() -> (PurgeReport, Instant) {
+        (PurgeReport::new(Uuid::nil(), Duration::from_secs(10)), Instant::now())
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tonic::{Status, Streaming};
 
 use super::entries;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
-use crate::ledger::{Fate, ImportOrder, Operators, Progress, RedriveOrder, Told};
+use crate::ledger::{ImportOrder, ImportOutcome, Operators, Progress, RedriveEvent, RedriveOrder};
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
 use crate::rpc::wire::errors::{self, During, refuse};
@@ -98,7 +98,7 @@ fn operation_id(fields: &mut Fields<'_>, id: &str) {
 }
 
 /// What is told, as messages.
-pub(super) fn told(told: mpsc::Receiver<Told>) -> Answers<proto::RedriveEntriesResponse> {
+pub(super) fn told(told: mpsc::Receiver<RedriveEvent>) -> Answers<proto::RedriveEntriesResponse> {
     Box::pin(unfold(told, |mut told| async {
         let next = told.recv().await?;
         Some((next.map(progress).map_err(|rejection| refuse(&rejection)), told))
@@ -227,9 +227,9 @@ impl Intake {
         let fates = self.operators.import(order).await?;
         for (fate, index) in fates.into_iter().zip(places) {
             match fate {
-                Ok(Fate::Stored) => response.stored += 1,
-                Ok(Fate::AlreadyCompleted) => response.already_completed += 1,
-                Ok(Fate::RetentionOver) => response.retention_over += 1,
+                Ok(ImportOutcome::Stored) => response.stored += 1,
+                Ok(ImportOutcome::AlreadyCompleted) => response.already_completed += 1,
+                Ok(ImportOutcome::RetentionOver) => response.retention_over += 1,
                 Err(rejection) => response.rejections.push(rejected(index, &rejection)),
             }
         }

@@ -7,7 +7,7 @@ use super::entries::PAGE_BYTES;
 use crate::domain::{
     Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, Resolution, StoreTime,
 };
-use crate::ledger::Order;
+use crate::ledger::ChangeRequest;
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
 use crate::rpc::wire::fields::{Fields, Limits};
@@ -46,7 +46,7 @@ fn order(
     actor: &str,
     evidence: &str,
     action: Action,
-) -> Result<Order, Rejection> {
+) -> Result<ChangeRequest, Rejection> {
     let key = fields.key(common.key);
     fields.name("request_id", common.request_id, REQUEST_ID_MAX);
     fields.name("reason", common.reason, REASON_MAX);
@@ -58,7 +58,7 @@ fn order(
         );
     }
     let evidence = fields.error(evidence);
-    fields.finish(|| Order {
+    fields.finish(|| ChangeRequest {
         request_id: common.request_id.to_owned(),
         actor: actor.to_owned(),
         reason: common.reason.to_owned(),
@@ -73,7 +73,7 @@ pub(super) fn redrive(
     request: &proto::RedriveEntryRequest,
     actor: &str,
     limits: &Limits,
-) -> Result<Order, Rejection> {
+) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, request.force);
     let action = Action::Redrive { drop_fingerprint: request.drop_fingerprint, admit: request.admit };
     order(Fields::new(limits, ""), &common, actor, "", action)
@@ -83,7 +83,7 @@ pub(super) fn park(
     request: &proto::ParkEntryRequest,
     actor: &str,
     limits: &Limits,
-) -> Result<Order, Rejection> {
+) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, false);
     order(Fields::new(limits, ""), &common, actor, "", Action::Park)
 }
@@ -92,7 +92,7 @@ pub(super) fn resolve(
     request: &proto::ResolveEntryRequest,
     actor: &str,
     limits: &Limits,
-) -> Result<Order, Rejection> {
+) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, request.force);
     let mut fields = Fields::new(limits, "");
     fields.bytes("result", &request.result, limits.result);
@@ -120,7 +120,7 @@ pub(super) fn delete(
     request: &proto::DeleteEntryRequest,
     actor: &str,
     limits: &Limits,
-) -> Result<Order, Rejection> {
+) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, request.force);
     order(Fields::new(limits, ""), &common, actor, "", Action::Delete)
 }
@@ -146,7 +146,7 @@ pub(super) fn audit(
         fields.wrong("consumer", "is not that of the key: leave it out");
     }
     let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-    let filter = convert::bound_to(&format!(
+    let filter = convert::filter_digest(&format!(
         "{}/{}",
         key.map_or(String::new(), |key| key.to_string()),
         request.consumer

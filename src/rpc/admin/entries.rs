@@ -109,10 +109,10 @@ impl Query {
             }
         };
         let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-        let bound = convert::bound_to(&format!("{newest_first} {ages:?} {filter:?}"));
+        let bound = convert::filter_digest(&format!("{newest_first} {ages:?} {filter:?}"));
         let mut after = None;
         if !request.page_token.is_empty() {
-            if let Some(place) = Place::read(&request.page_token, &bound) {
+            if let Some(place) = PageToken::read(&request.page_token, &bound) {
                 after = Some(place.after);
                 (filter.created_from, filter.created_until) = (place.from, place.until);
                 ages = Ages::default();
@@ -144,20 +144,20 @@ impl Query {
         }
         page.next_page_token = next.map_or(String::new(), |after| {
             let (from, until) = (listing.filter.created_from, listing.filter.created_until);
-            Place { after, from, until }.token(&self.bound)
+            PageToken { after, from, until }.token(&self.bound)
         });
         Ok(page)
     }
 }
 
 /// Where a listing goes on, and the instants that its first page has fixed.
-struct Place {
+struct PageToken {
     after: (StoreTime, KeyHash),
     from: StoreTime,
     until: StoreTime,
 }
 
-impl Place {
+impl PageToken {
     fn token(&self, bound: &str) -> String {
         let (at, key) = self.after;
         format!(
@@ -169,12 +169,12 @@ impl Place {
         )
     }
 
-    fn read(token: &str, bound: &str) -> Option<Place> {
+    fn read(token: &str, bound: &str) -> Option<PageToken> {
         let parts: Vec<&str> = token.split('.').collect();
         let [at, key, from, until, by] = parts.as_slice() else { return None };
         let instant = |text: &str| i64::from_str_radix(text, 16).ok().map(StoreTime);
         (*by == bound).then_some(())?;
         let after = (instant(at)?, Uuid::try_parse(key).ok()?);
-        Some(Place { after, from: instant(from)?, until: instant(until)? })
+        Some(PageToken { after, from: instant(from)?, until: instant(until)? })
     }
 }

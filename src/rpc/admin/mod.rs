@@ -17,7 +17,7 @@ use super::wire::errors::{self, refuse};
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
 use crate::domain::Rejection;
-use crate::ledger::{Operators, Order, PolicyOrder, redrive_all};
+use crate::ledger::{ChangeRequest, Operators, PolicyOrder, redrive_all};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
@@ -255,7 +255,7 @@ impl AdminRpc {
     /// The entry after an order, and whether the order had been carried out before.
     async fn carry_out(
         &self,
-        order: Result<Order, Rejection>,
+        order: Result<ChangeRequest, Rejection>,
     ) -> Result<(Option<proto::Entry>, bool), Status> {
         let order = order.map_err(|rejection| refuse(&rejection))?;
         let carried = self.operators.change(order).await.map_err(|rejection| refuse(&rejection))?;

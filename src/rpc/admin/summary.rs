@@ -1,7 +1,7 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
 use crate::domain::{Rejection, State, Summary};
-use crate::ledger::{Counted, Operators};
+use crate::ledger::{CountScope, Operators};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
@@ -23,12 +23,12 @@ pub(super) async fn summarize(
     }
     // The place is the last name of the page before.
     let whose = if request.consumer.is_empty() {
-        Counted::After(request.page_token.clone(), size)
+        CountScope::ConsumerPage(request.page_token.clone(), size)
     } else {
-        Counted::One(request.consumer.clone())
+        CountScope::One(request.consumer.clone())
     };
     fields.finish(|| ())?;
-    let more = matches!(whose, Counted::After(..));
+    let more = matches!(whose, CountScope::ConsumerPage(..));
     let (names, summary) = operators.count(whose).await?;
     let last = names.last().filter(|_| more && names.len() == size);
     let next_page_token = last.cloned().unwrap_or_default();

@@ -248,6 +248,6 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
 }
 
 /// What a page token is bound to: a digest of the filter that it belongs to.
-pub(crate) fn bound_to(filter: &str) -> String {
+pub(crate) fn filter_digest(filter: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, filter.as_bytes()).simple().to_string()
 }

@@ -5,16 +5,16 @@ use sqlx::{Executor as _, Row as _};
 use super::PgSession;
 use super::errors::of_sqlx;
 use super::statements as sql;
-use crate::domain::{Arrival, AuditEvent, AuditListing, AuditOf, Entry, PolicyVersion, StoreTime};
+use crate::domain::{AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, PolicyVersion, StoreTime};
 use crate::store::row::{AuditRow, PolicyRow};
-use crate::store::{OffsetRaise, Outcome, Remembered, Session as _, StoreError, Write};
+use crate::store::{EffectiveRetention, OffsetRaise, Session as _, StoreError, Write, WriteResult};
 
 impl PgSession {
     pub(super) async fn change_in_one(
         &mut self,
         write: &Write,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         // Outside: what is learnt in a transaction that is rolled back would be wrong.
         if let Write::Insert(entry) = write {
             self.learn_names(std::slice::from_ref(entry)).await?;
@@ -25,10 +25,10 @@ impl PgSession {
     }
 
     /// Ends the transaction. What was refused in it is undone here, so that the session can go on.
-    async fn end(&mut self, outcome: Result<Outcome, StoreError>) -> Result<Outcome, StoreError> {
+    async fn end(&mut self, outcome: Result<WriteResult, StoreError>) -> Result<WriteResult, StoreError> {
         match outcome {
-            Ok(Outcome::Done) => self.plain("COMMIT").await?,
-            Ok(Outcome::Lost | Outcome::Repeated) | Err(StoreError::NotApplied(_)) => {
+            Ok(WriteResult::Done) => self.plain("COMMIT").await?,
+            Ok(WriteResult::Lost | WriteResult::Repeated) | Err(StoreError::NotApplied(_)) => {
                 self.plain("ROLLBACK").await?;
             }
             Err(StoreError::Unknown(_)) => {}
@@ -53,9 +53,13 @@ impl PgSession {
         Ok(query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 1)
     }
 
-    async fn within_transaction(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+    async fn within_transaction(
+        &mut self,
+        write: &Write,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
         if !self.add_event(event).await? {
-            return Ok(Outcome::Repeated);
+            return Ok(WriteResult::Repeated);
         }
         let written = match write {
             Write::Replace(entry) => self.replace(std::slice::from_ref(entry)).await? == [true],
@@ -75,42 +79,42 @@ impl PgSession {
                 }
             }
         };
-        Ok(if written { Outcome::Done } else { Outcome::Lost })
+        Ok(if written { WriteResult::Done } else { WriteResult::Lost })
     }
 
     pub(super) async fn import_in_one(
         &mut self,
-        arrivals: &[Arrival],
+        entries: &[ImportedEntry],
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
-        let fresh: Vec<Entry> = arrivals.iter().map(|arrival| arrival.entry().clone()).collect();
+    ) -> Result<WriteResult, StoreError> {
+        let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
         self.learn_names(&fresh).await?;
         self.plain("BEGIN").await?;
-        let outcome = self.import_within_transaction(arrivals, &fresh, event).await;
+        let outcome = self.import_within_transaction(entries, &fresh, event).await;
         self.end(outcome).await
     }
 
     async fn import_within_transaction(
         &mut self,
-        arrivals: &[Arrival],
+        entries: &[ImportedEntry],
         fresh: &[Entry],
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         if !self.add_event(event).await? {
-            return Ok(Outcome::Repeated);
+            return Ok(WriteResult::Repeated);
         }
         // The insert knows only first grants; the rest of the rows follows.
         let inserted = self.insert(fresh, StoreTime::MAX).await?;
-        let mut entries = Vec::with_capacity(arrivals.len());
-        for (arrival, token) in arrivals.iter().zip(inserted.tokens) {
-            let Some(token) = token else { return Ok(Outcome::Lost) };
-            let token_clock = token.saturating_sub(arrival.entry().token);
-            let mut entry = arrival.clone().stamped(inserted.reading.now, token_clock);
+        let mut whole = Vec::with_capacity(entries.len());
+        for (entry, token) in entries.iter().zip(inserted.tokens) {
+            let Some(token) = token else { return Ok(WriteResult::Lost) };
+            let token_clock = token.saturating_sub(entry.entry().token);
+            let mut entry = entry.clone().stamped(inserted.reading.now, token_clock);
             entry.version += 1;
-            entries.push(entry);
+            whole.push(entry);
         }
-        let replaced = self.replace(&entries).await?;
-        Ok(if replaced.iter().all(|done| *done) { Outcome::Done } else { Outcome::Lost })
+        let replaced = self.replace(&whole).await?;
+        Ok(if replaced.iter().all(|done| *done) { WriteResult::Done } else { WriteResult::Lost })
     }
 
     /// Nobody writes entries while it is raised. A statement takes its locks before its view of the store: what
@@ -119,7 +123,7 @@ impl PgSession {
         &mut self,
         raise: OffsetRaise,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         self.plain("BEGIN").await?;
         let outcome = self.raise_within_transaction(raise, event).await;
         self.end(outcome).await
@@ -129,19 +133,19 @@ impl PgSession {
         &mut self,
         raise: OffsetRaise,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         if !self.add_event(event).await? {
-            return Ok(Outcome::Repeated);
+            return Ok(WriteResult::Repeated);
         }
         self.plain(sql::OFFSET_WAIT).await?;
         self.plain(sql::OFFSET_LOCK).await?;
         let query = self.query(sql::OFFSET_RAISE).bind(raise.from).bind(raise.to);
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(if done.rows_affected() == 1 { Outcome::Done } else { Outcome::Lost })
+        Ok(if done.rows_affected() == 1 { WriteResult::Done } else { WriteResult::Lost })
     }
 
     pub(super) async fn count_audited(&mut self, prefix: &str) -> Result<i64, StoreError> {
-        let query = self.query(sql::AUDITED_UNDER).bind(prefix.to_owned());
+        let query = self.query(sql::COUNT_REDRIVEN).bind(prefix.to_owned());
         let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         row.try_get(0).map_err(of_sqlx)
     }
@@ -149,9 +153,9 @@ impl PgSession {
     pub(super) async fn add_policy_in_one(
         &mut self,
         policy: &PolicyVersion,
-        in_force: &Remembered,
+        in_force: &EffectiveRetention,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         self.learn_consumers(std::iter::once(policy.consumer.as_str())).await?;
         self.plain("BEGIN").await?;
         let outcome = self.policy_within_transaction(policy, in_force, event).await;
@@ -161,11 +165,11 @@ impl PgSession {
     async fn policy_within_transaction(
         &mut self,
         policy: &PolicyVersion,
-        in_force: &Remembered,
+        in_force: &EffectiveRetention,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         if !self.add_event(event).await? {
-            return Ok(Outcome::Repeated);
+            return Ok(WriteResult::Repeated);
         }
         let query = self
             .query(sql::POLICY_ADD)
@@ -177,11 +181,11 @@ impl PgSession {
             .bind(policy.actor.clone())
             .bind(policy.reason.clone());
         if query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
-            return Ok(Outcome::Lost);
+            return Ok(WriteResult::Lost);
         }
-        self.remember(std::slice::from_ref(in_force), None).await?;
-        self.rules_changed().await?;
-        Ok(Outcome::Done)
+        self.put_in_force(std::slice::from_ref(in_force), None).await?;
+        self.raise_policy_epoch().await?;
+        Ok(WriteResult::Done)
     }
 
     pub(super) async fn newest_policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {

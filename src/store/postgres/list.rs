@@ -1,7 +1,7 @@
 //! Every statement that is sent, for the test that prepares each of them.
 
 use super::left_behind::LEFT_BEHIND;
-use super::purge::{BACKLOG, DELETE, PURGE, PURGES, PURGES_REPORT, RULES, RULES_CHANGED};
+use super::purge::{BACKLOG, DELETE, POLICY_EPOCH, PURGE, PURGES, PURGES_REPORT, RAISE_POLICY_EPOCH};
 use super::queries;
 use super::replicas::{BEAT, REPLICAS_BELOW};
 use super::statements as sql;
@@ -33,8 +33,8 @@ pub const ALL: &[&str] = &[
     queries::MARKED,
     sql::DUE,
     sql::LOOK_AGAIN,
-    RULES,
-    RULES_CHANGED,
+    POLICY_EPOCH,
+    RAISE_POLICY_EPOCH,
     PURGE,
     DELETE,
     PURGES_REPORT,
@@ -44,12 +44,12 @@ pub const ALL: &[&str] = &[
     sql::CONSUMERS_FIND,
     sql::SOURCES_ADD,
     sql::SOURCES_FIND,
-    sql::REMEMBERED,
-    sql::REMEMBER,
+    sql::EFFECTIVE_RETENTIONS,
+    sql::PUT_IN_FORCE,
     sql::OFFSET_RAISE,
     sql::AUDIT_ADD,
     sql::AUDITED,
-    sql::AUDITED_UNDER,
+    sql::COUNT_REDRIVEN,
     sql::AUDIT,
     sql::AUDIT_OF_CONSUMER,
     sql::AUDIT_OF_ENTRY,

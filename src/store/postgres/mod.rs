@@ -24,12 +24,12 @@ use uuid::Uuid;
 
 use super::row::{Row, read, readable, unreadable};
 use super::{
-    Completion, Fault, Found, Inserted, Loaded, Mark, OffsetRaise, Outcome, Purpose, Remembered, Replica,
-    Session, Store, StoreError, UNREADABLE_AGAIN, Write, in_order,
+    Completion, EffectiveRetention, Fault, Found, Inserted, Loaded, Mark, OffsetRaise, Purpose, Replica,
+    Session, Store, StoreError, UNREADABLE_AGAIN, Write, WriteResult, in_order,
 };
 use crate::domain::{
-    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
-    PurgeWorker, Reading, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    PurgeStatus, PurgeWorker, Reading, Span, StoreTime, Summary,
 };
 use errors::of_sqlx;
 use left_behind::{Backend, LeftBehind};
@@ -305,7 +305,7 @@ impl Session for PgSession {
         rows.iter().map(|row| row.try_get("key").map_err(of_sqlx)).collect()
     }
 
-    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+    async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
         self.write_heartbeat(replica).await
     }
 
@@ -330,7 +330,7 @@ impl Session for PgSession {
         self.count(consumers).await
     }
 
-    async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError> {
+    async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
         self.mark_open_claims(limit).await
     }
 
@@ -358,12 +358,12 @@ impl Session for PgSession {
         Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
     }
 
-    async fn rules(&mut self) -> Result<i64, StoreError> {
-        self.rules_number().await
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
+        self.policy_epoch_now().await
     }
 
-    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
-        self.purge_by(entries, rules).await
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
+        self.purge_by(entries, policy_epoch).await
     }
 
     async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
@@ -374,7 +374,7 @@ impl Session for PgSession {
         self.read_purge_status(due_max).await
     }
 
-    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
         self.change_in_one(write, event).await
     }
 
@@ -382,15 +382,19 @@ impl Session for PgSession {
         &mut self,
         raise: OffsetRaise,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         self.raise_offset_in_one(raise, event).await
     }
 
-    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
-        self.import_in_one(arrivals, event).await
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        self.import_in_one(entries, event).await
     }
 
-    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
         self.count_audited(prefix).await
     }
 
@@ -409,9 +413,9 @@ impl Session for PgSession {
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,
-        in_force: &Remembered,
+        in_force: &EffectiveRetention,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         self.add_policy_in_one(policy, in_force, event).await
     }
 
@@ -428,12 +432,13 @@ impl Session for PgSession {
         self.versions_of_policy(consumer, before, limit).await
     }
 
-    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
+    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
         let reading = self.load(&[]).await?.reading;
-        let rows = self.query(sql::REMEMBERED).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let rows =
+            self.query(sql::EFFECTIVE_RETENTIONS).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let mut all = Vec::with_capacity(rows.len());
         for row in &rows {
-            all.push(Remembered {
+            all.push(EffectiveRetention {
                 consumer: row.try_get("name").map_err(of_sqlx)?,
                 retention: row.try_get::<Option<i64>, _>("retention").map_err(of_sqlx)?.map(Span),
                 window_floor: StoreTime(row.try_get("window_floor").map_err(of_sqlx)?),
@@ -442,15 +447,15 @@ impl Session for PgSession {
         Ok((reading, all))
     }
 
-    async fn remember(
+    async fn put_in_force(
         &mut self,
-        all: &[Remembered],
-        seen: Option<&[Remembered]>,
+        all: &[EffectiveRetention],
+        seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
         self.learn_consumers(all.iter().map(|one| one.consumer.as_str())).await?;
         let before = seen.unwrap_or(all);
         let query = self
-            .query(sql::REMEMBER)
+            .query(sql::PUT_IN_FORCE)
             .bind(column(all, |one| one.consumer.clone()))
             .bind(column(all, |one| one.retention.map(Span::micros)))
             .bind(column(all, |one| one.window_floor.micros()))

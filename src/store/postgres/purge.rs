@@ -7,8 +7,8 @@ use crate::store::purge::{HEARD_OF, WORKERS_MAX};
 use crate::store::row::WorkerRow;
 use crate::store::{Session as _, StoreError};
 
-pub(super) const RULES: &str = "\
--- ledger.rules
+pub(super) const POLICY_EPOCH: &str = "\
+-- ledger.policy_epoch
 SELECT rules FROM ledger.meta";
 
 /// After `consumers`, in every transaction: two that came the other way round would wait for each other.
@@ -16,8 +16,8 @@ SELECT rules FROM ledger.meta";
 /// The row stays locked until the commit, so that the numbers become visible in their order: whoever sees one
 /// sees all changes below it. A number never comes twice, not even where a promoted database lost the
 /// commits that had used it: the clock moves on.
-pub(super) const RULES_CHANGED: &str = "\
--- ledger.rules_changed
+pub(super) const RAISE_POLICY_EPOCH: &str = "\
+-- ledger.raise_policy_epoch
 UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock())";
 
 /// It sees the rules as they stood when it began. A change of policy that is committed while it runs is
@@ -65,27 +65,27 @@ FROM ledger.purges WHERE last_run_at >= $1
 ORDER BY last_run_at DESC, replica LIMIT $2";
 
 impl PgSession {
-    pub(super) async fn rules_number(&mut self) -> Result<i64, StoreError> {
-        let query = sqlx::query_scalar::<_, i64>(RULES).persistent(self.persistent);
+    pub(super) async fn policy_epoch_now(&mut self) -> Result<i64, StoreError> {
+        let query = sqlx::query_scalar::<_, i64>(POLICY_EPOCH).persistent(self.persistent);
         query.fetch_one(&mut self.connection).await.map_err(of_sqlx)
     }
 
-    pub(super) async fn rules_changed(&mut self) -> Result<(), StoreError> {
-        self.query(RULES_CHANGED).execute(&mut self.connection).await.map_err(of_sqlx)?;
+    pub(super) async fn raise_policy_epoch(&mut self) -> Result<(), StoreError> {
+        self.query(RAISE_POLICY_EPOCH).execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(())
     }
 
     pub(super) async fn purge_by(
         &mut self,
         entries: &[(KeyHash, i64)],
-        rules: i64,
+        policy_epoch: i64,
     ) -> Result<usize, StoreError> {
         let query = self
             .query(PURGE)
             .bind(column(entries, |one| one.0))
             .bind(column(entries, |one| one.1))
             .bind(self.mark.get())
-            .bind(rules);
+            .bind(policy_epoch);
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
     }

@@ -202,14 +202,14 @@ pub(super) const SOURCES_FIND: &str = "\
 -- ledger.sources_find
 SELECT name, no FROM ledger.sources WHERE name = ANY ($1::text[])";
 
-pub(super) const REMEMBERED: &str = "\
--- ledger.remembered
+pub(super) const EFFECTIVE_RETENTIONS: &str = "\
+-- ledger.effective_retentions
 SELECT name, retention, window_floor FROM ledger.consumers
 WHERE retention IS NOT NULL OR window_floor > 0";
 
 /// All consumers first, by their names, and then the number: whoever changes rules takes the locks in this order.
-pub(super) const REMEMBER: &str = "\
--- ledger.remember
+pub(super) const PUT_IN_FORCE: &str = "\
+-- ledger.put_in_force
 WITH changed AS (
     UPDATE ledger.consumers n
     SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
@@ -253,8 +253,8 @@ SELECT request_id, at, actor, action, consumer, key, reason, before, after
 FROM ledger.audit WHERE request_id = $1";
 
 /// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
-pub(super) const AUDITED_UNDER: &str = "\
--- ledger.audited_under
+pub(super) const COUNT_REDRIVEN: &str = "\
+-- ledger.count_redriven
 SELECT count(*) FROM ledger.audit
 WHERE request_id > $1 AND request_id < $1 || '~'
   AND action = 'REDRIVE' AND length(request_id) = length($1) + 32";

@@ -2,11 +2,13 @@
 
 use super::errors::of_sqlx;
 use super::purge;
-use super::rows::{insert, number, remember, replace};
+use super::rows::{insert, number, put_in_force, replace};
 use super::statements as sql;
-use crate::domain::{Arrival, AuditEvent, AuditListing, AuditOf, PolicyVersion, Reading, Span, StoreTime};
+use crate::domain::{
+    AuditEvent, AuditListing, AuditOf, ImportedEntry, PolicyVersion, Reading, Span, StoreTime,
+};
 use crate::store::row::{AuditRow, PolicyRow, Row};
-use crate::store::{OffsetRaise, Outcome, Remembered, StoreError, Write};
+use crate::store::{EffectiveRetention, OffsetRaise, StoreError, Write, WriteResult};
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
@@ -16,9 +18,9 @@ pub(super) async fn change(
     reading: Reading,
     write: &Write,
     event: AuditEvent,
-) -> Result<Outcome, StoreError> {
+) -> Result<WriteResult, StoreError> {
     if audited(connection, event.request_id.clone()).await?.is_some() {
-        return Ok(Outcome::Repeated);
+        return Ok(WriteResult::Repeated);
     }
     let written = match write {
         Write::Replace(entry) => replace(connection, &Row::from(entry.as_ref())).await?,
@@ -33,37 +35,37 @@ pub(super) async fn change(
         }
     };
     if !written {
-        return Ok(Outcome::Lost);
+        return Ok(WriteResult::Lost);
     }
     add_event(connection, event).await?;
-    Ok(Outcome::Done)
+    Ok(WriteResult::Done)
 }
 
 /// What is not written whole is not written at all: nothing is done before every key is known to be absent.
 pub(super) async fn import(
     connection: &mut SqliteConnection,
     reading: Reading,
-    arrivals: Vec<Arrival>,
+    entries: Vec<ImportedEntry>,
     event: AuditEvent,
-) -> Result<Outcome, StoreError> {
+) -> Result<WriteResult, StoreError> {
     if audited(connection, event.request_id.clone()).await?.is_some() {
-        return Ok(Outcome::Repeated);
+        return Ok(WriteResult::Repeated);
     }
-    for arrival in &arrivals {
-        let query = sqlx::query(sql::LOAD).bind(arrival.entry().key.hash());
+    for entry in &entries {
+        let query = sqlx::query(sql::LOAD).bind(entry.entry().key.hash());
         if query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?.is_some() {
-            return Ok(Outcome::Lost);
+            return Ok(WriteResult::Lost);
         }
     }
-    for arrival in arrivals {
+    for entry in entries {
         // The insert knows only first grants; the rest of the row follows.
-        let mut entry = arrival.stamped(reading.now, reading.token_clock());
+        let mut entry = entry.stamped(reading.now, reading.token_clock());
         insert(connection, &Row::from(&entry)).await?;
         entry.version += 1;
         replace(connection, &Row::from(&entry)).await?;
     }
     add_event(connection, event).await?;
-    Ok(Outcome::Done)
+    Ok(WriteResult::Done)
 }
 
 /// Nobody else writes meanwhile.
@@ -71,24 +73,24 @@ pub(super) async fn raise_offset(
     connection: &mut SqliteConnection,
     raise: OffsetRaise,
     event: AuditEvent,
-) -> Result<Outcome, StoreError> {
+) -> Result<WriteResult, StoreError> {
     if audited(connection, event.request_id.clone()).await?.is_some() {
-        return Ok(Outcome::Repeated);
+        return Ok(WriteResult::Repeated);
     }
     let query = sqlx::query(sql::OFFSET_RAISE).bind(raise.from).bind(raise.to);
     let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     if done.rows_affected() == 0 {
-        return Ok(Outcome::Lost);
+        return Ok(WriteResult::Lost);
     }
     add_event(connection, event).await?;
-    Ok(Outcome::Done)
+    Ok(WriteResult::Done)
 }
 
 pub(super) async fn count_audited(
     connection: &mut SqliteConnection,
     prefix: String,
 ) -> Result<i64, StoreError> {
-    let query = sqlx::query(sql::AUDITED_UNDER).bind(prefix);
+    let query = sqlx::query(sql::COUNT_REDRIVEN).bind(prefix);
     Ok(query.fetch_one(connection).await.map_err(|error| of_sqlx(&error))?.get(0))
 }
 
@@ -110,11 +112,11 @@ async fn add_event(connection: &mut SqliteConnection, event: AuditEvent) -> Resu
 pub(super) async fn add_policy(
     connection: &mut SqliteConnection,
     policy: PolicyVersion,
-    in_force: Remembered,
+    in_force: EffectiveRetention,
     event: AuditEvent,
-) -> Result<Outcome, StoreError> {
+) -> Result<WriteResult, StoreError> {
     if audited(connection, event.request_id.clone()).await?.is_some() {
-        return Ok(Outcome::Repeated);
+        return Ok(WriteResult::Repeated);
     }
     number(connection, &policy.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
     let query = sqlx::query(sql::POLICY_ADD)
@@ -127,17 +129,22 @@ pub(super) async fn add_policy(
         .bind(policy.reason);
     let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     if done.rows_affected() == 0 {
-        return Ok(Outcome::Lost);
+        return Ok(WriteResult::Lost);
     }
-    remember(connection, &in_force, None).await?;
-    purge::rules_changed(connection).await?;
+    put_in_force(connection, &in_force, None).await?;
+    purge::raise_policy_epoch(connection).await?;
     add_event(connection, event).await?;
-    Ok(Outcome::Done)
+    Ok(WriteResult::Done)
 }
 
-pub(super) async fn remembered(connection: &mut SqliteConnection) -> Result<Vec<Remembered>, StoreError> {
-    let rows = sqlx::query(sql::REMEMBERED).fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
-    let one = |row: &SqliteRow| Remembered {
+pub(super) async fn effective_retentions(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<EffectiveRetention>, StoreError> {
+    let rows = sqlx::query(sql::EFFECTIVE_RETENTIONS)
+        .fetch_all(connection)
+        .await
+        .map_err(|error| of_sqlx(&error))?;
+    let one = |row: &SqliteRow| EffectiveRetention {
         consumer: row.get("name"),
         retention: row.get::<Option<i64>, _>("retention").map(Span),
         window_floor: StoreTime(row.get("window_floor")),

@@ -1,6 +1,6 @@
 //! Every statement that is sent, for the test that prepares each of them.
 
-use super::purge::{BACKLOG, DELETE, PURGES, PURGES_FORGET, PURGES_REPORT, RULES, RULES_CHANGED};
+use super::purge::{BACKLOG, DELETE, POLICY_EPOCH, PURGES, PURGES_FORGET, PURGES_REPORT, RAISE_POLICY_EPOCH};
 use super::queries;
 use super::replicas::{BEAT, REPLICA_TELL, REPLICAS_BELOW, REPLICAS_FORGET};
 use super::statements as sql;
@@ -27,8 +27,8 @@ pub const ALL: &[&str] = &[
     queries::SAMPLED,
     sql::DUE,
     sql::LOOK_AGAIN,
-    RULES,
-    RULES_CHANGED,
+    POLICY_EPOCH,
+    RAISE_POLICY_EPOCH,
     DELETE,
     PURGES_FORGET,
     PURGES_REPORT,
@@ -38,12 +38,12 @@ pub const ALL: &[&str] = &[
     sql::CONSUMER_FIND,
     sql::SOURCE_ADD,
     sql::SOURCE_FIND,
-    sql::REMEMBERED,
-    sql::REMEMBER,
+    sql::EFFECTIVE_RETENTIONS,
+    sql::PUT_IN_FORCE,
     sql::OFFSET_RAISE,
     sql::AUDIT_ADD,
     sql::AUDITED,
-    sql::AUDITED_UNDER,
+    sql::COUNT_REDRIVEN,
     sql::AUDIT,
     sql::AUDIT_OF_CONSUMER,
     sql::AUDIT_OF_ENTRY,

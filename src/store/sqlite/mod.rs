@@ -23,16 +23,16 @@ use sqlx::Row as _;
 
 use super::row::{Row, read, readable, unreadable};
 use super::{
-    Clock, Completion, Fault, Found, Inserted, Loaded, OffsetRaise, Outcome, Purpose, Remembered, Replica,
-    Session, Store, StoreError, UNREADABLE_AGAIN, Write,
+    Clock, Completion, EffectiveRetention, Fault, Found, Inserted, Loaded, OffsetRaise, Purpose, Replica,
+    Session, Store, StoreError, UNREADABLE_AGAIN, Write, WriteResult,
 };
 use crate::domain::{
-    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
-    PurgeWorker, Reading, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
 };
 use errors::of_sqlx;
 use file::{SqliteFile, Work};
-use rows::{insert, remember, replace};
+use rows::{insert, put_in_force, replace};
 use statements as sql;
 
 /// The ledger in one `SQLite` file.
@@ -168,7 +168,7 @@ impl Session for SqliteSession {
         Ok(Vec::new())
     }
 
-    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+    async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
         let replica = replica.clone();
         let work: Work<()> =
             Box::new(move |connection, reading| Box::pin(replicas::beat(connection, reading, replica)));
@@ -208,7 +208,7 @@ impl Session for SqliteSession {
     }
 
     /// Nothing to do: here every claim is in that index from its first instant on.
-    async fn mark_open(&mut self, _limit: usize) -> Result<usize, StoreError> {
+    async fn index_open_claims(&mut self, _limit: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
 
@@ -246,15 +246,16 @@ impl Session for SqliteSession {
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn rules(&mut self) -> Result<i64, StoreError> {
-        let work: Work<i64> = Box::new(|connection, _| Box::pin(purge::rules(connection)));
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
+        let work: Work<i64> = Box::new(|connection, _| Box::pin(purge::policy_epoch(connection)));
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
         let entries = entries.to_vec();
-        let work: Work<usize> =
-            Box::new(move |connection, reading| Box::pin(purge::purge(connection, reading, entries, rules)));
+        let work: Work<usize> = Box::new(move |connection, reading| {
+            Box::pin(purge::purge(connection, reading, entries, policy_epoch))
+        });
         Ok(self.file.write(work).await?.1)
     }
 
@@ -271,9 +272,9 @@ impl Session for SqliteSession {
         self.file.look(work).await
     }
 
-    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
         let (write, event) = (write.clone(), event.clone());
-        let work: Work<Outcome> = Box::new(move |connection, reading| {
+        let work: Work<WriteResult> = Box::new(move |connection, reading| {
             Box::pin(async move {
                 let grows = matches!(write, Write::Insert(_) | Write::Delete(..));
                 if grows && reading.behind() {
@@ -289,27 +290,31 @@ impl Session for SqliteSession {
         &mut self,
         raise: OffsetRaise,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let event = event.clone();
-        let work: Work<Outcome> =
+        let work: Work<WriteResult> =
             Box::new(move |connection, _| Box::pin(audit::raise_offset(connection, raise, event)));
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
-        let (arrivals, event) = (arrivals.to_vec(), event.clone());
-        let work: Work<Outcome> = Box::new(move |connection, reading| {
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        let (entries, event) = (entries.to_vec(), event.clone());
+        let work: Work<WriteResult> = Box::new(move |connection, reading| {
             Box::pin(async move {
                 if reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                audit::import(connection, reading, arrivals, event).await
+                audit::import(connection, reading, entries, event).await
             })
         });
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
         let prefix = prefix.to_owned();
         let work: Work<i64> =
             Box::new(move |connection, _| Box::pin(audit::count_audited(connection, prefix)));
@@ -339,11 +344,11 @@ impl Session for SqliteSession {
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,
-        in_force: &Remembered,
+        in_force: &EffectiveRetention,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let (policy, in_force, event) = (policy.clone(), in_force.clone(), event.clone());
-        let work: Work<Outcome> =
+        let work: Work<WriteResult> =
             Box::new(move |connection, _| Box::pin(audit::add_policy(connection, policy, in_force, event)));
         Ok(self.file.write(work).await?.1)
     }
@@ -367,23 +372,24 @@ impl Session for SqliteSession {
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
-        let work: Work<Vec<Remembered>> = Box::new(|connection, _| Box::pin(audit::remembered(connection)));
+    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
+        let work: Work<Vec<EffectiveRetention>> =
+            Box::new(|connection, _| Box::pin(audit::effective_retentions(connection)));
         self.file.write(work).await
     }
 
-    async fn remember(
+    async fn put_in_force(
         &mut self,
-        all: &[Remembered],
-        seen: Option<&[Remembered]>,
+        all: &[EffectiveRetention],
+        seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
-        let (all, seen) = (all.to_vec(), seen.map(<[Remembered]>::to_vec));
+        let (all, seen) = (all.to_vec(), seen.map(<[EffectiveRetention]>::to_vec));
         let work: Work<usize> = Box::new(move |connection, _| {
             Box::pin(async move {
                 let mut changed = 0;
                 for (place, one) in all.iter().enumerate() {
                     let seen = seen.as_ref().and_then(|seen| seen.get(place));
-                    changed += usize::from(remember(connection, one, seen).await?);
+                    changed += usize::from(put_in_force(connection, one, seen).await?);
                 }
                 Ok(changed)
             })

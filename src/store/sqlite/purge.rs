@@ -8,12 +8,12 @@ use crate::store::StoreError;
 use crate::store::purge::{HEARD_OF, WORKERS_MAX};
 use crate::store::row::WorkerRow;
 
-pub(super) const RULES: &str = "\
--- ledger.rules
+pub(super) const POLICY_EPOCH: &str = "\
+-- ledger.policy_epoch
 SELECT rules FROM meta";
 
-pub(super) const RULES_CHANGED: &str = "\
--- ledger.rules_changed
+pub(super) const RAISE_POLICY_EPOCH: &str = "\
+-- ledger.raise_policy_epoch
 UPDATE meta SET rules = rules + 1";
 
 /// The purge's and operators' own.
@@ -44,12 +44,12 @@ SELECT replica, last_run_at, purged_total, purged_per_second, last_error, last_e
 FROM purges WHERE last_run_at >= ?1
 ORDER BY last_run_at DESC, replica LIMIT ?2";
 
-pub(super) async fn rules(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    sqlx::query_scalar(RULES).fetch_one(connection).await.map_err(|error| of_sqlx(&error))
+pub(super) async fn policy_epoch(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    sqlx::query_scalar(POLICY_EPOCH).fetch_one(connection).await.map_err(|error| of_sqlx(&error))
 }
 
-pub(super) async fn rules_changed(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    sqlx::query(RULES_CHANGED).execute(connection).await.map_err(|error| of_sqlx(&error))?;
+pub(super) async fn raise_policy_epoch(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query(RAISE_POLICY_EPOCH).execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(())
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn purge(
     judged_by: i64,
 ) -> Result<usize, StoreError> {
     let mut gone = 0;
-    if reading.behind() || rules(connection).await? != judged_by {
+    if reading.behind() || policy_epoch(connection).await? != judged_by {
         return Ok(gone);
     }
     for (key, version) in entries {

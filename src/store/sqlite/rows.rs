@@ -8,16 +8,16 @@ use super::purge;
 use super::statements as sql;
 use crate::domain::Span;
 use crate::store::row::Row;
-use crate::store::{Remembered, StoreError};
+use crate::store::{EffectiveRetention, StoreError};
 
 /// Where it still stands there as it was seen, if that is asked; says whether it changed.
-pub(super) async fn remember(
+pub(super) async fn put_in_force(
     connection: &mut SqliteConnection,
-    one: &Remembered,
-    seen: Option<&Remembered>,
+    one: &EffectiveRetention,
+    seen: Option<&EffectiveRetention>,
 ) -> Result<bool, StoreError> {
     number(connection, &one.consumer, sql::CONSUMER_ADD, sql::CONSUMER_FIND).await?;
-    let query = sqlx::query(sql::REMEMBER)
+    let query = sqlx::query(sql::PUT_IN_FORCE)
         .bind(one.consumer.clone())
         .bind(one.retention.map(Span::micros))
         .bind(one.window_floor.micros())
@@ -27,7 +27,7 @@ pub(super) async fn remember(
     let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     let changed = done.rows_affected() > 0;
     if changed {
-        purge::rules_changed(connection).await?;
+        purge::raise_policy_epoch(connection).await?;
     }
     Ok(changed)
 }

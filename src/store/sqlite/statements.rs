@@ -83,12 +83,12 @@ pub(super) const SOURCE_FIND: &str = "\
 -- ledger.source_find
 SELECT no FROM sources WHERE name = ?1";
 
-pub(super) const REMEMBERED: &str = "\
--- ledger.remembered
+pub(super) const EFFECTIVE_RETENTIONS: &str = "\
+-- ledger.effective_retentions
 SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL OR window_floor > 0";
 
-pub(super) const REMEMBER: &str = "\
--- ledger.remember
+pub(super) const PUT_IN_FORCE: &str = "\
+-- ledger.put_in_force
 UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3)
 WHERE name = ?1 AND (?6 OR (retention IS ?4 AND window_floor = ?5))
   AND (retention IS NOT ?2 OR window_floor < ?3)";
@@ -109,8 +109,8 @@ SELECT request_id, at, actor, action, consumer, key, reason, before, after
 FROM audit WHERE request_id = ?1";
 
 /// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
-pub(super) const AUDITED_UNDER: &str = "\
--- ledger.audited_under
+pub(super) const COUNT_REDRIVEN: &str = "\
+-- ledger.count_redriven
 SELECT count(*) FROM audit
 WHERE request_id > ?1 AND request_id < ?1 || '~'
   AND action = 'REDRIVE' AND length(request_id) = length(?1) + 32";

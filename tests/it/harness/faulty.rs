@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotency_ledger::domain::{
-    Arrival, AuditEvent, AuditListing, Entry, Key, KeyHash, Listed, Listing, PolicyVersion, PurgeStatus,
-    PurgeWorker, Reading, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, Fault, Inserted, Loaded, OffsetRaise, Outcome, Purpose, Remembered, Replica, Session, Store,
-    StoreError, Write,
+    Completion, EffectiveRetention, Fault, Inserted, Loaded, OffsetRaise, Purpose, Replica, Session, Store,
+    StoreError, Write, WriteResult,
 };
 use tokio::sync::{Semaphore, oneshot};
 
@@ -229,8 +229,8 @@ impl Session for FaultySession {
         self.inner.locked(keys).await
     }
 
-    async fn beat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
-        self.inner.beat(replica).await
+    async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+        self.inner.write_heartbeat(replica).await
     }
 
     async fn replicas_below(
@@ -254,8 +254,8 @@ impl Session for FaultySession {
         self.inner.summary(consumers).await
     }
 
-    async fn mark_open(&mut self, limit: usize) -> Result<usize, StoreError> {
-        self.inner.mark_open(limit).await
+    async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.index_open_claims(limit).await
     }
 
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
@@ -266,15 +266,15 @@ impl Session for FaultySession {
         self.inner.look_again(entries).await
     }
 
-    async fn rules(&mut self) -> Result<i64, StoreError> {
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
         if self.plan.no_policies.load(Ordering::SeqCst) {
             return Err(refused());
         }
-        self.inner.rules().await
+        self.inner.policy_epoch().await
     }
 
-    async fn purge(&mut self, entries: &[(KeyHash, i64)], rules: i64) -> Result<usize, StoreError> {
-        carried_out!(self, false, self.inner.purge(entries, rules))
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
+        carried_out!(self, false, self.inner.purge(entries, policy_epoch))
     }
 
     async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
@@ -285,7 +285,7 @@ impl Session for FaultySession {
         self.inner.purge_status(due_max).await
     }
 
-    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<Outcome, StoreError> {
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
         carried_out!(self, false, self.inner.change(write, event))
     }
 
@@ -293,16 +293,20 @@ impl Session for FaultySession {
         &mut self,
         raise: OffsetRaise,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         carried_out!(self, false, self.inner.raise_token_offset(raise, event))
     }
 
-    async fn import(&mut self, arrivals: &[Arrival], event: &AuditEvent) -> Result<Outcome, StoreError> {
-        carried_out!(self, false, self.inner.import(arrivals, event))
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        carried_out!(self, false, self.inner.import(entries, event))
     }
 
-    async fn audited_under(&mut self, prefix: &str) -> Result<i64, StoreError> {
-        self.inner.audited_under(prefix).await
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        self.inner.count_redriven(prefix).await
     }
 
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
@@ -320,9 +324,9 @@ impl Session for FaultySession {
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,
-        in_force: &Remembered,
+        in_force: &EffectiveRetention,
         event: &AuditEvent,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         carried_out!(self, false, self.inner.add_policy(policy, in_force, event))
     }
 
@@ -349,15 +353,15 @@ impl Session for FaultySession {
         self.inner.policy_versions(consumer, before, limit).await
     }
 
-    async fn remembered(&mut self) -> Result<(Reading, Vec<Remembered>), StoreError> {
-        self.inner.remembered().await
+    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
+        self.inner.effective_retentions().await
     }
 
-    async fn remember(
+    async fn put_in_force(
         &mut self,
-        all: &[Remembered],
-        seen: Option<&[Remembered]>,
+        all: &[EffectiveRetention],
+        seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
-        self.inner.remember(all, seen).await
+        self.inner.put_in_force(all, seen).await
     }
 }

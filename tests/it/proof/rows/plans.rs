@@ -86,7 +86,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         |value: fn(&sqlx::postgres::PgRow) -> String| due.iter().map(value).collect::<Vec<_>>().join(",");
     let (due_keys, due_versions) =
         (of_due(|row| row.get("key")), of_due(|row| row.get::<i64, _>("version").to_string()));
-    let rules: i64 = connection.fetch_one("SELECT rules FROM ledger.meta").await.unwrap().get(0);
+    let policy_epoch: i64 = connection.fetch_one("SELECT rules FROM ledger.meta").await.unwrap().get(0);
     let one = &due[0];
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
@@ -115,7 +115,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
         case("unmarked", "unmarked", "0, 100, 0".to_owned(), 1_000),
         case("due", "due", "9223372036854775807, 500".to_owned(), 5_000),
-        case("purge", "purge", format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {rules}"), 5_000),
+        case("purge", "purge", format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {policy_epoch}"), 5_000),
         case("delete", "delete", format!("'{one_key}', {one_version}, 0"), 20),
     ]
 }
