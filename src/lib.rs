@@ -26,13 +26,13 @@
 //! - Every queue, batch, page, body, wait and retry has a bound.
 //! - A driver's text never leaves the server, and no payload enters a log.
 
-mod chance;
 pub mod cli;
 mod crash;
 pub mod domain;
 pub mod duration_arg;
 pub mod ledger;
 mod once_a_second;
+mod random;
 pub mod rpc;
 pub mod server;
 pub mod store;

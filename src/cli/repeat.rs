@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
 
 use super::problem::reason;
-use crate::chance;
+use crate::random;
 
 const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);
@@ -15,7 +15,7 @@ const TOTAL_MAX: Duration = Duration::from_mins(1);
 
 /// An id for a request that the operator named none for.
 pub(super) fn id() -> String {
-    chance::id().to_string()
+    random::id().to_string()
 }
 
 /// An answer that was waited for.

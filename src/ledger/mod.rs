@@ -25,8 +25,8 @@ use self::claims::shared::Shared;
 use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
-use crate::chance;
 use crate::domain::{Answer, Command, Key, POLICY_FORMAT, Reason, Rejection};
+use crate::random;
 use crate::store::{Replica, Store};
 
 pub use self::operators::change::{ChangeRequest, ChangeResult};
@@ -90,7 +90,7 @@ impl Ledger {
             locked: Arc::default(),
             pulse: Arc::default(),
             replica: Replica {
-                id: chance::id(),
+                id: random::id(),
                 speaks: POLICY_FORMAT,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },

@@ -2,7 +2,7 @@
 //! puts one in its place that decides each step.
 
 #[cfg(all(test, feature = "shuttle"))]
-pub(super) use super::interleavings::rt::{Instant, Mutex, MutexGuard, pause, sleep, spawn, timeout};
+pub(super) use super::interleavings::runtime::{Instant, Mutex, MutexGuard, pause, sleep, spawn, timeout};
 
 #[cfg(not(all(test, feature = "shuttle")))]
 pub(super) use {

@@ -165,10 +165,10 @@ impl Inner {
             tally.count("statements at the same time");
         }
         self.sent.extend(sent);
-        self.chance()
+        self.random_trouble()
     }
 
-    pub(super) fn chance(&self) -> Option<Inject> {
+    pub(super) fn random_trouble(&self) -> Option<Inject> {
         let Manners { one_in, faults, .. } = self.manners;
         let fails = one_in > 0 && thread_rng().gen_ratio(1, one_in);
         fails.then(|| faults[thread_rng().gen_range(0..faults.len())])

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod disk;
-pub(super) mod rt;
+pub(super) mod runtime;
 mod scenarios;
 mod session;
 mod tally;

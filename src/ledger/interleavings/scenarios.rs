@@ -9,7 +9,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 
 use super::disk::{Manners, WELL};
 use super::explore;
-use super::rt::wander;
+use super::runtime::wander;
 use super::world::{Call, World, assert_calm, key, reason, token, word};
 use crate::domain::{Answer, Reason};
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use shuttle::rand::{Rng as _, thread_rng};
 
 use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
-use super::rt::wander;
+use super::runtime::wander;
 use super::tally::Tally;
 use crate::domain::{
     AuditEvent, AuditListing, ClosedBy, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
@@ -38,7 +38,7 @@ impl Store for DiskStore {
 
     async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
         wander(1).await;
-        let fault = self.0.inner().chance();
+        let fault = self.0.inner().random_trouble();
         match fault {
             Some(Inject::Unavailable) => {
                 self.0.tally.count("sessions refused");

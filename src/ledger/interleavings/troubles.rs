@@ -7,7 +7,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 
 use super::disk::{Inject, Manners, POISON, WELL};
 use super::explore;
-use super::rt::impatient;
+use super::runtime::impatient;
 use super::scenarios::{caller, submit};
 use super::world::{Pushed, World, key, reason, token};
 use crate::domain::Reason;

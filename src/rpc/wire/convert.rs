@@ -6,10 +6,10 @@ use uuid::Uuid;
 use super::errors;
 use super::fields::{Fields, Limits};
 use super::words::{advice, duration, on_expiry, park_cause, state, timestamp};
-use crate::chance;
 use crate::domain::{
     Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Verdict,
 };
+use crate::random;
 use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
 
 /// Who calls, as the edge knows it.
@@ -32,7 +32,7 @@ pub(crate) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Lim
     let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
     let claim = Claim {
         claimant: Claimant {
-            claim_id: claim_id.unwrap_or_else(chance::id),
+            claim_id: claim_id.unwrap_or_else(random::id),
             principal: caller.principal.clone(),
             owner: request.owner.clone(),
         },

@@ -1,5 +1,5 @@
 //! The borders that a single crate does not have by itself, and the promises that are about the
-//! source: who may import whom, where time and chance live, what is published.
+//! source: who may import whom, where time and randomness live, what is published.
 
 mod graph;
 
@@ -91,11 +91,11 @@ fn no_file_and_no_room_uses_one_that_uses_it() {
 }
 
 #[test]
-fn time_and_chance_have_one_home_each() {
+fn time_and_randomness_have_one_home_each() {
     // The operators' command line has a clock of its own, which only tells ages.
     for (word, homes) in [
         ("SystemTime::now", &["src/store/clock.rs", "src/cli/clock.rs"][..]),
-        ("Uuid::new_v4", &["src/chance.rs"]),
+        ("Uuid::new_v4", &["src/random.rs"]),
     ] {
         for (path, text) in files("src") {
             let home = homes.iter().any(|home| path.ends_with(home));
