@@ -570,7 +570,7 @@ async fn an_operation_counts_its_own_entries_only(kind: Kind) {
 async fn an_import_ends_while_the_clock_is_behind(kind: Kind) {
     let mut server = TestServer::start(kind).await;
     imported(&mut server, part("i", vec![row("before")])).await;
-    server.at.session().await.write_heartbeat(&replica(1)).await.unwrap();
+    server.at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     server.advance(Span::from_secs(-3_600)).await;
     let refused = import(&mut server, vec![part("i", vec![row("1"), row("2")])]).await.remove(0).unwrap_err();
     assert_eq!(refusal(&refused).reason, "STORE_CLOCK_BEHIND");

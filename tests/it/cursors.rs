@@ -44,11 +44,11 @@ async fn pages_of_the_audit_leave_nothing_out(kind: Kind) {
         let now = START + Span::from_secs(number / 4);
         all.push((now, format!("{}", (number * 5) % 12 + 10)));
         let (now, id) = all.last().unwrap();
-        let done = session.change(&Write::Nothing, &event(id, *now, "c", &key)).await.unwrap();
+        let done = session.operators().change(&Write::Nothing, &event(id, *now, "c", &key)).await.unwrap();
         assert_eq!(done, WriteResult::Done);
     }
     let other = event("99", START, "other", &Key::new("other", "s", "1"));
-    session.change(&Write::Nothing, &other).await.unwrap();
+    session.operators().change(&Write::Nothing, &other).await.unwrap();
     all.sort_by(|one, two| two.cmp(one));
     for limit in PAGES {
         for (of, more) in
@@ -57,7 +57,7 @@ async fn pages_of_the_audit_leave_nothing_out(kind: Kind) {
             let (mut found, mut before) = (Vec::new(), None);
             loop {
                 let listing = AuditListing { of: of.clone(), before, limit };
-                let page = session.audit(&listing).await.unwrap();
+                let page = session.operators().audit(&listing).await.unwrap();
                 assert!(page.len() <= limit);
                 found.extend(page.iter().map(|one| (one.at, one.request_id.clone())));
                 let Some(last) = page.last() else { break };
@@ -104,7 +104,7 @@ async fn pages_of_entries_leave_nothing_out(kind: Kind) {
         at.set_clock(now).await;
         all.extend(put(&mut *session, now, numbers.map(|number| granted("c", number, now)).collect()).await);
         put(&mut *session, now, vec![granted("other", u128::try_from(round).unwrap(), now)]).await;
-        while session.index_open_claims(2).await.unwrap() > 0 {}
+        while session.upkeep().index_open_claims(2).await.unwrap() > 0 {}
     }
     for newest_first in [false, true] {
         all.sort_by_key(|(at, key)| (*at, key.hash()));
@@ -117,7 +117,7 @@ async fn pages_of_entries_leave_nothing_out(kind: Kind) {
                 let (mut found, mut after) = (Vec::new(), None);
                 loop {
                     let listing = Listing { filter: filter.clone(), newest_first, after, limit };
-                    let page = session.list(&listing).await.unwrap();
+                    let page = session.operators().list(&listing).await.unwrap();
                     assert!(page.entries.len() <= limit);
                     found.extend(page.entries.into_iter().map(|entry| (entry.created_at, entry.key)));
                     after = page.next;
@@ -146,12 +146,15 @@ async fn pages_of_policy_versions_leave_nothing_out(kind: Kind) {
         let in_force =
             EffectiveRetention { consumer: consumer.into(), retention: None, window_floor: StoreTime(0) };
         let event = event(&format!("{consumer}-{number}"), START, consumer, &Key::new("c", "s", "1"));
-        assert_eq!(session.add_policy(&policy, &in_force, &event).await.unwrap(), WriteResult::Done);
+        assert_eq!(
+            session.policy_book().add_policy(&policy, &in_force, &event).await.unwrap(),
+            WriteResult::Done
+        );
     }
     for limit in PAGES {
         let (mut found, mut before) = (Vec::new(), i32::MAX);
         loop {
-            let page = session.policy_versions("c", before, limit).await.unwrap();
+            let page = session.policy_book().policy_versions("c", before, limit).await.unwrap();
             assert!(page.len() <= limit);
             found.extend(page.iter().map(|one| one.version));
             let Some(last) = page.last() else { break };
@@ -170,11 +173,11 @@ async fn pages_of_consumers_leave_nothing_out(kind: Kind) {
     }
     // One that has a policy, and no entries.
     let empty = EffectiveRetention { consumer: "a0".into(), retention: None, window_floor: START };
-    session.put_in_force(&[empty], None).await.unwrap();
+    session.policy_book().put_in_force(&[empty], None).await.unwrap();
     for limit in PAGES {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
-            let page = session.consumers(&after, limit).await.unwrap();
+            let page = session.operators().consumers(&after, limit).await.unwrap();
             assert!(page.len() <= limit);
             found.extend(page.iter().cloned());
             let Some(last) = page.last() else { break };

@@ -69,7 +69,7 @@ impl Twins {
     async fn step(&mut self, session: &mut dyn Session, command: &Command, policy: &Policy, now: StoreTime) {
         for entry in [&mut self.guessed, &mut self.by_core] {
             *entry = decided(&entry.key, Some(entry), command, policy, now);
-            assert_eq!(session.replace(std::slice::from_ref(entry)).await.unwrap(), [true]);
+            assert_eq!(session.entries().replace(std::slice::from_ref(entry)).await.unwrap(), [true]);
         }
     }
 }
@@ -93,10 +93,10 @@ async fn a_guessed_completion_leaves_the_row_that_the_core_would(kind: Kind) {
     let now = START + Span::from_secs(70);
     at.set_clock(now).await;
     for twins in [first, marked, reclaimed] {
-        let done = session.complete(&[completion(&twins.guessed, policy.retention)]).await.unwrap();
+        let done = session.entries().complete(&[completion(&twins.guessed, policy.retention)]).await.unwrap();
         assert!(done[0].is_some());
         let core = decided(&twins.by_core.key, Some(&twins.by_core), &complete(&twins.by_core), &policy, now);
-        assert_eq!(session.replace(&[core]).await.unwrap(), [true]);
+        assert_eq!(session.entries().replace(&[core]).await.unwrap(), [true]);
         let rows = (at.row(twins.guessed.key.id()).await, at.row(twins.by_core.key.id()).await);
         assert_eq!(rows.0, rows.1, "{}", twins.guessed.key.id());
     }
@@ -108,12 +108,12 @@ async fn a_guessed_claim_leaves_the_row_that_the_core_would(kind: Kind) {
     let policy = Policy::default();
     let [guessed, by_core] = ["guessed", "by-core"].map(|id| Key::new("c", "s", id));
     let row = decided(&guessed, None, &claim(1), &policy, StoreTime(0));
-    assert!(session.insert(&[row], StoreTime::MAX).await.unwrap().tokens[0].is_some());
+    assert!(session.entries().insert(&[row], StoreTime::MAX).await.unwrap().tokens[0].is_some());
     // The replacement writes all columns that may ever change.
     let mut entry = decided(&by_core, None, &claim(1), &policy, START);
     put_new(&mut *session, START, std::slice::from_ref(&entry)).await;
     entry.version += 1;
-    assert_eq!(session.replace(&[entry]).await.unwrap(), [true]);
+    assert_eq!(session.entries().replace(&[entry]).await.unwrap(), [true]);
     let (mut rows, version) = ((at.row("guessed").await, at.row("by-core").await), "version".to_owned());
     for row in [&mut rows.0, &mut rows.1] {
         row.remove(&version);
@@ -130,11 +130,11 @@ async fn a_completion_keeps_the_longer_retention(kind: Kind) {
     let (short, long) = (Span::from_days(7), Span::from_days(30));
     for (name, at_claim, at_close) in [("shortened", long, short), ("lengthened", short, long)] {
         let twins = Twins::new(&mut *session, name, &policy(at_claim)).await;
-        session.complete(&[completion(&twins.guessed, at_close)]).await.unwrap();
+        session.entries().complete(&[completion(&twins.guessed, at_close)]).await.unwrap();
         let core = complete(&twins.by_core);
         let core = decided(&twins.by_core.key, Some(&twins.by_core), &core, &policy(at_close), START);
         assert_eq!(core.retain_until, Some(START + long), "{name}");
-        assert_eq!(session.replace(&[core]).await.unwrap(), [true]);
+        assert_eq!(session.entries().replace(&[core]).await.unwrap(), [true]);
         let rows = (at.row(twins.guessed.key.id()).await, at.row(twins.by_core.key.id()).await);
         assert_eq!(rows.0, rows.1, "{name}");
     }

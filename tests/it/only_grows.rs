@@ -40,20 +40,20 @@ fn granted(id: &str, now: StoreTime) -> Entry {
 
 /// A replica that starts now grants nothing.
 async fn is_behind(session: &mut dyn Session) -> bool {
-    let refused = session.insert(&[granted("new", StoreTime(0))], StoreTime::MAX).await;
-    let loaded = session.load(&[]).await.unwrap().reading.behind();
+    let refused = session.entries().insert(&[granted("new", StoreTime(0))], StoreTime::MAX).await;
+    let loaded = session.entries().load(&[]).await.unwrap().reading.behind();
     assert_eq!(loaded, matches!(refused, Err(StoreError::NotApplied(Fault::ClockBehind))), "{refused:?}");
     loaded
 }
 
 async fn the_mark_does_not_follow_a_clock_that_runs_back(kind: Kind) {
     let at = TestStore::new(kind).await;
-    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
+    at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START - Span::from_secs(3_600)).await;
     // The replicas that saw the clock before go on beating, and those that start now too.
-    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
+    at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     let at = at.afresh().await;
-    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
+    at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START - Span::from_secs(1)).await;
     let at = at.afresh().await;
     assert!(is_behind(&mut *at.session().await).await);
@@ -64,7 +64,7 @@ async fn the_mark_does_not_follow_a_clock_that_runs_back(kind: Kind) {
 async fn the_mark_is_of_the_clock_and_its_offset(kind: Kind) {
     let at = TestStore::new(kind).await;
     at.execute("UPDATE @ledger.meta SET token_offset = 3600000000").await;
-    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
+    at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     assert_eq!(
         at.number("SELECT clock_mark FROM @ledger.meta").await,
         (START + Span::from_secs(3_600)).micros()
@@ -81,11 +81,15 @@ fn retention_of_c(retention: Option<Span>, window_floor: StoreTime) -> Effective
 async fn a_window_floor_is_lowered_by_nobody(kind: Kind) {
     let at = TestStore::new(kind).await;
     let (mut one, mut other) = (at.session().await, at.session().await);
-    one.put_in_force(&[retention_of_c(Some(Span::from_days(30)), START)], None).await.unwrap();
+    one.policy_book().put_in_force(&[retention_of_c(Some(Span::from_days(30)), START)], None).await.unwrap();
     // It was decided before that, by a replica that is slow: with another retention, or with the same.
     for retention in [Some(Span::from_days(14)), Some(Span::from_days(30)), None] {
-        other.put_in_force(&[retention_of_c(retention, START - Span::from_days(1))], None).await.unwrap();
-        let all = one.effective_retentions().await.unwrap().1;
+        other
+            .policy_book()
+            .put_in_force(&[retention_of_c(retention, START - Span::from_days(1))], None)
+            .await
+            .unwrap();
+        let all = one.policy_book().effective_retentions().await.unwrap().1;
         let floors: Vec<_> = all.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
         assert_eq!(floors, [("c", START)], "{retention:?}");
     }
@@ -94,11 +98,15 @@ async fn a_window_floor_is_lowered_by_nobody(kind: Kind) {
 async fn a_window_floor_outlives_the_policy(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    session.put_in_force(&[retention_of_c(Some(Span::from_days(30)), START)], None).await.unwrap();
-    session.put_in_force(&[retention_of_c(None, START)], None).await.unwrap();
+    session
+        .policy_book()
+        .put_in_force(&[retention_of_c(Some(Span::from_days(30)), START)], None)
+        .await
+        .unwrap();
+    session.policy_book().put_in_force(&[retention_of_c(None, START)], None).await.unwrap();
     drop(session);
     let at = at.afresh().await;
-    let all = at.session().await.effective_retentions().await.unwrap().1;
+    let all = at.session().await.policy_book().effective_retentions().await.unwrap().1;
     assert_eq!(all, [retention_of_c(None, START)]);
 }
 
@@ -116,8 +124,11 @@ async fn what_was_written_down_meanwhile_stays(kind: Kind) {
         (&first, &second, 1),
     ] {
         let seen = std::slice::from_ref(seen);
-        assert_eq!(session.put_in_force(std::slice::from_ref(next), Some(seen)).await.unwrap(), changed);
-        let stands = session.effective_retentions().await.unwrap().1;
+        assert_eq!(
+            session.policy_book().put_in_force(std::slice::from_ref(next), Some(seen)).await.unwrap(),
+            changed
+        );
+        let stands = session.policy_book().effective_retentions().await.unwrap().1;
         assert_eq!(stands, std::slice::from_ref(if changed == 1 { next } else { &first }));
     }
 }
@@ -129,11 +140,11 @@ async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
     let entry = granted("1", START);
     put_new(&mut *session, START, std::slice::from_ref(&entry)).await;
     at.set_clock(START + Span::from_days(100)).await;
-    session.write_heartbeat(&replica(1)).await.unwrap();
+    session.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START + Span::from_days(99)).await;
-    let rules = session.policy_epoch().await.unwrap();
+    let rules = session.policy_book().policy_epoch().await.unwrap();
     let judged = [(entry.key.hash(), entry.version)];
-    assert_eq!(session.purge(&judged, rules).await.unwrap(), 0);
+    assert_eq!(session.upkeep().purge(&judged, rules).await.unwrap(), 0);
     let delete = Write::Delete(entry.key.hash(), entry.version);
     let event = AuditEvent {
         request_id: "erase".into(),
@@ -146,11 +157,11 @@ async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
         before: None,
         after: None,
     };
-    let erased = session.change(&delete, &event).await;
+    let erased = session.operators().change(&delete, &event).await;
     assert!(!matches!(erased, Ok(WriteResult::Done)), "a token of the next entry could be lower: {erased:?}");
     assert_eq!(at.number("SELECT count(*) FROM @entries").await, 1);
     at.set_clock(START + Span::from_days(100)).await;
-    assert_eq!(session.purge(&judged, rules).await.unwrap(), 1);
+    assert_eq!(session.upkeep().purge(&judged, rules).await.unwrap(), 1);
 }
 
 /// The two races of the marks of open claims, on Postgres: SQLite has none.
@@ -165,7 +176,7 @@ async fn a_claim_that_is_completed_meanwhile_is_not_marked() {
     let mut holder = pg::shared().connect(&database).await;
     holder.execute("BEGIN").await.unwrap();
     holder.execute("UPDATE ledger.entries SET state = 4, version = version + 1").await.unwrap();
-    let marking = tokio::spawn(async move { session.index_open_claims(10).await });
+    let marking = tokio::spawn(async move { session.upkeep().index_open_claims(10).await });
     somebody_waits(&database).await;
     holder.execute("COMMIT").await.unwrap();
     marking.await.unwrap().unwrap();
@@ -189,7 +200,7 @@ async fn a_mark_of_open_claims_is_lowered_by_nobody() {
     let further =
         format!("UPDATE ledger.consumers SET marked_at = {}", (START + Span::from_secs(60)).micros());
     holder.execute(sqlx::AssertSqlSafe(further)).await.unwrap();
-    let marking = tokio::spawn(async move { session.index_open_claims(1).await });
+    let marking = tokio::spawn(async move { session.upkeep().index_open_claims(1).await });
     somebody_waits(&database).await;
     holder.execute("COMMIT").await.unwrap();
     marking.await.unwrap().unwrap();

@@ -362,7 +362,7 @@ async fn a_page_of_the_audit_is_bounded_in_bytes(kind: Kind) {
             before: None,
             after: Some("a".repeat(6 * 1_024)),
         };
-        session.change(&Write::Nothing, &event).await.unwrap();
+        session.operators().change(&Write::Nothing, &event).await.unwrap();
     }
     let mut request = proto::ListAuditEventsRequest { page_size: 1_000, ..Default::default() };
     let mut pages = Vec::new();

@@ -394,7 +394,7 @@ async fn a_start_beside_a_change_writes_down_what_is_in_force(kind: Kind) {
     other.admin.set_policy(set("c", 1, retention(8))).await.unwrap();
     drop(go_on);
     let started = starting.await.unwrap();
-    let written = at.session().await.effective_retentions().await.unwrap().1;
+    let written = at.session().await.policy_book().effective_retentions().await.unwrap().1;
     let written = written.into_iter().find(|one| one.consumer == "c").unwrap();
     assert_eq!((written.retention, written.window_floor), (Some(Span::from_days(8)), floor));
     started.stop().await;

@@ -109,7 +109,7 @@ async fn ids(server: &mut TestServer, mut request: ListEntriesRequest) -> Vec<St
 
 /// Runs what the purge's task does in between: here nothing waits for its time.
 async fn mark(server: &TestServer) {
-    while server.at.session().await.index_open_claims(7).await.unwrap() > 0 {}
+    while server.at.session().await.upkeep().index_open_claims(7).await.unwrap() > 0 {}
 }
 
 async fn every_filter_shows_exactly_what_fits_in_order(kind: Kind) {
@@ -329,7 +329,7 @@ async fn the_marks_change_nothing_that_is_shown(kind: Kind) {
             summary.consumers[0].states.iter().map(|state| (state.state, state.count)).collect();
         assert_eq!(counts, [(2, 24), (4, 6)], "{step}");
         if step < 2 {
-            server.at.session().await.index_open_claims(5).await.unwrap();
+            server.at.session().await.upkeep().index_open_claims(5).await.unwrap();
         } else {
             mark(&server).await;
             server.advance(Span::from_secs(61)).await;
@@ -367,7 +367,7 @@ async fn every_consumer_has_its_turn_to_be_marked(kind: Kind) {
     for round in 0..4 {
         server.client.batch_claim(claims(round)).await.unwrap();
         server.advance(Span::from_secs(61)).await;
-        session.index_open_claims(1_000).await.unwrap();
+        session.upkeep().index_open_claims(1_000).await.unwrap();
     }
     let Some(database) = &server.at.database else { return drop(server.stop().await) };
     let statement = "SELECT count(*) FROM ledger.consumers n WHERE n.marked_at = 0

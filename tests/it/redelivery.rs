@@ -247,7 +247,7 @@ async fn there(server: &TestServer) -> usize {
 async fn until_purged(server: &TestServer) {
     let mut session = server.at.session().await;
     for _ in 0..1_000 {
-        if session.due(1).await.unwrap().1.is_empty() {
+        if session.upkeep().due(1).await.unwrap().1.is_empty() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

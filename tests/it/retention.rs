@@ -33,7 +33,7 @@ async fn server(kind: Kind) -> TestServer {
 async fn until_purged(server: &TestServer) {
     for _ in 0..500 {
         let mut session = server.at.session().await;
-        let (_, due) = session.due(1_000).await.unwrap();
+        let (_, due) = session.upkeep().due(1_000).await.unwrap();
         if due.is_empty() {
             return;
         }

@@ -61,7 +61,7 @@ fn next(entry: &Entry, command: &Command, now: StoreTime) -> Entry {
 }
 
 async fn load(session: &mut dyn Session, id: &str) -> Option<Entry> {
-    match session.load(&[Key::new("stores", "tests", id)]).await.unwrap().found.pop().unwrap() {
+    match session.entries().load(&[Key::new("stores", "tests", id)]).await.unwrap().found.pop().unwrap() {
         Found::Entry(entry) => Some(*entry),
         Found::Absent => None,
         other @ (Found::Collision | Found::Unreadable(_)) => panic!("{other:?}"),
@@ -123,7 +123,7 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
         let before = token(&entry);
         entry = next(&entry, &step(&entry), now);
         assert!(entry.token >= before);
-        assert_eq!(session.replace(std::slice::from_ref(&entry)).await.unwrap(), [true]);
+        assert_eq!(session.entries().replace(std::slice::from_ref(&entry)).await.unwrap(), [true]);
         assert_eq!(load(&mut *session, "1").await.as_ref(), Some(&entry));
     }
 }
@@ -134,7 +134,7 @@ async fn an_insert_leaves_an_entry_that_is_there(kind: Kind) {
     let entry = granted("1", START);
     insert(&mut *session, &entry).await;
     let again = granted("1", StoreTime(0));
-    assert_eq!(session.insert(&[again], StoreTime::MAX).await.unwrap().tokens, [None]);
+    assert_eq!(session.entries().insert(&[again], StoreTime::MAX).await.unwrap().tokens, [None]);
     assert_eq!(load(&mut *session, "1").await, Some(entry));
 }
 
@@ -142,7 +142,7 @@ async fn a_guess_is_shifted_by_the_stores_clock(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let guess = granted("1", StoreTime(0));
-    let inserted = session.insert(std::slice::from_ref(&guess), START).await.unwrap();
+    let inserted = session.entries().insert(std::slice::from_ref(&guess), START).await.unwrap();
     let expected = guess.stamped(START, START.micros());
     assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![Some(expected.token)]));
     assert_eq!(load(&mut *session, "1").await, Some(expected.clone()));
@@ -150,7 +150,7 @@ async fn a_guess_is_shifted_by_the_stores_clock(kind: Kind) {
 
     // The clock has passed what the guess was made for.
     let until = START - Span(1);
-    let inserted = session.insert(&[granted("2", StoreTime(0))], until).await.unwrap();
+    let inserted = session.entries().insert(&[granted("2", StoreTime(0))], until).await.unwrap();
     assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![None]));
     assert_eq!(load(&mut *session, "2").await, None);
 }
@@ -162,8 +162,8 @@ async fn a_replacement_needs_the_version_before(kind: Kind) {
     insert(&mut *one, &entry).await;
     let now = START + Span::from_secs(60);
     let (mine, yours) = (next(&entry, &claim(2), now), next(&entry, &claim(3), now));
-    assert_eq!(one.replace(std::slice::from_ref(&mine)).await.unwrap(), [true]);
-    assert_eq!(other.replace(&[yours]).await.unwrap(), [false]);
+    assert_eq!(one.entries().replace(std::slice::from_ref(&mine)).await.unwrap(), [true]);
+    assert_eq!(other.entries().replace(&[yours]).await.unwrap(), [false]);
     assert_eq!(load(&mut *other, "1").await, Some(mine));
 }
 
@@ -177,18 +177,22 @@ async fn a_replacement_is_not_written_after_its_instant(kind: Kind) {
     let changed: Vec<Entry> = rows.iter().map(|row| next(row, &claim(2), now)).collect();
     at.set_clock(now).await;
     let until = [now - Span(1), now, StoreTime::MAX];
-    assert_eq!(session.replace_until(&changed, &until).await.unwrap(), [false, true, true]);
+    assert_eq!(session.entries().replace_until(&changed, &until).await.unwrap(), [false, true, true]);
     let id = rows[0].key.id().to_owned();
     assert_eq!(load(&mut *session, &id).await.as_ref(), Some(&rows[0]));
-    assert_eq!(session.replace(&changed[..1]).await.unwrap(), [true], "without an instant it is written");
+    assert_eq!(
+        session.entries().replace(&changed[..1]).await.unwrap(),
+        [true],
+        "without an instant it is written"
+    );
 }
 
 async fn replicas_that_can_not_read_a_format_are_found_and_forgotten(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    session.write_heartbeat(&replica(1)).await.unwrap();
+    session.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     at.set_clock(START + Span::from_secs(60)).await;
-    session.write_heartbeat(&replica(2)).await.unwrap();
+    session.upkeep().write_heartbeat(&replica(2)).await.unwrap();
     let minute = START + Span::from_secs(60);
     for (format, since, found) in [
         (1, StoreTime(0), &[][..]),
@@ -197,22 +201,25 @@ async fn replicas_that_can_not_read_a_format_are_found_and_forgotten(kind: Kind)
         (3, minute, &[2]),
         (3, minute + Span(1), &[]),
     ] {
-        let below = session.replicas_below(format, since, 10).await.unwrap();
+        let below = session.policy_book().replicas_below(format, since, 10).await.unwrap();
         assert_eq!(
             below,
             found.iter().map(|speaks| replica(*speaks)).collect::<Vec<_>>(),
             "{format} {since:?}"
         );
     }
-    assert_eq!(session.replicas_below(3, StoreTime(0), 1).await.unwrap(), [replica(1)]);
+    assert_eq!(session.policy_book().replicas_below(3, StoreTime(0), 1).await.unwrap(), [replica(1)]);
     // It is written anew with each heartbeat, and kept for a day.
     at.set_clock(START + Span::from_days(1)).await;
-    session.write_heartbeat(&replica(2)).await.unwrap();
-    assert_eq!(session.replicas_below(3, START + Span::from_days(1), 10).await.unwrap(), [replica(2)]);
-    assert_eq!(session.replicas_below(3, StoreTime(0), 10).await.unwrap().len(), 2);
+    session.upkeep().write_heartbeat(&replica(2)).await.unwrap();
+    assert_eq!(
+        session.policy_book().replicas_below(3, START + Span::from_days(1), 10).await.unwrap(),
+        [replica(2)]
+    );
+    assert_eq!(session.policy_book().replicas_below(3, StoreTime(0), 10).await.unwrap().len(), 2);
     at.set_clock(START + Span::from_days(1) + Span(1)).await;
-    session.write_heartbeat(&replica(2)).await.unwrap();
-    assert_eq!(session.replicas_below(3, StoreTime(0), 10).await.unwrap(), [replica(2)]);
+    session.upkeep().write_heartbeat(&replica(2)).await.unwrap();
+    assert_eq!(session.policy_book().replicas_below(3, StoreTime(0), 10).await.unwrap(), [replica(2)]);
 }
 
 async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
@@ -233,12 +240,12 @@ async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
         ("the latest token", with("1", entry.token), Some(false)),
         ("completed already", with("1", entry.token), None),
     ] {
-        assert_eq!(session.complete(&[completion]).await.unwrap(), [done], "{case}");
+        assert_eq!(session.entries().complete(&[completion]).await.unwrap(), [done], "{case}");
     }
     let late = granted("late", START);
     insert(&mut *session, &late).await;
     at.set_clock(START + Span::from_secs(30)).await;
-    assert_eq!(session.complete(&[with("late", late.token)]).await.unwrap(), [Some(true)]);
+    assert_eq!(session.entries().complete(&[with("late", late.token)]).await.unwrap(), [Some(true)]);
 }
 
 async fn a_guessed_completion_writes_what_the_core_would_decide(kind: Kind) {
@@ -255,7 +262,7 @@ async fn a_guessed_completion_writes_what_the_core_would_decide(kind: Kind) {
         result: result.clone(),
         retention: Span::from_days(7),
     };
-    session.complete(&[completion]).await.unwrap();
+    session.entries().complete(&[completion]).await.unwrap();
     let decided = next(&entry, &Command::Settle(entry.token, Settle::Complete { result }), now);
     assert_eq!(load(&mut *session, "1").await, Some(decided));
 }
@@ -267,7 +274,7 @@ async fn loads_come_in_the_order_that_was_asked_for(kind: Kind) {
     rows.sort_by_key(|row| row.key.hash());
     put_new(&mut *session, START, &rows).await;
     let keys: Vec<Key> = (0..60).map(|number| Key::new("stores", "tests", &format!("m{number}"))).collect();
-    let loaded = session.load(&keys).await.unwrap();
+    let loaded = session.entries().load(&keys).await.unwrap();
     for (number, (key, found)) in keys.iter().zip(loaded.found).enumerate() {
         match found {
             Found::Entry(entry) => assert_eq!((entry.key, number < 50), (key.clone(), true)),
@@ -285,16 +292,20 @@ async fn a_purge_spares_what_changed_since_it_was_judged(kind: Kind) {
     let now = START + Span::from_secs(60);
     at.set_clock(now).await;
     let reclaimed = next(&entry, &claim(2), now);
-    session.replace(std::slice::from_ref(&reclaimed)).await.unwrap();
+    session.entries().replace(std::slice::from_ref(&reclaimed)).await.unwrap();
     let hash = entry.key.hash();
     assert_eq!(
-        session.purge(&[(hash, reclaimed.version)], 0).await.unwrap(),
+        session.upkeep().purge(&[(hash, reclaimed.version)], 0).await.unwrap(),
         0,
         "its token is not a minute below the clock"
     );
     at.set_clock(now + Span::from_secs(61)).await;
-    assert_eq!(session.purge(&[(hash, entry.version)], 0).await.unwrap(), 0, "claimed a moment before");
-    assert_eq!(session.purge(&[(hash, reclaimed.version)], 0).await.unwrap(), 1);
+    assert_eq!(
+        session.upkeep().purge(&[(hash, entry.version)], 0).await.unwrap(),
+        0,
+        "claimed a moment before"
+    );
+    assert_eq!(session.upkeep().purge(&[(hash, reclaimed.version)], 0).await.unwrap(), 1);
     assert_eq!(load(&mut *session, "1").await, None);
 }
 
@@ -311,7 +322,7 @@ async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
         window_floor: START,
     };
     for step in ["a retention", "a floor", "a policy", "a policy that is not the next one", "nothing"] {
-        let before = session.policy_epoch().await.unwrap();
+        let before = session.policy_book().policy_epoch().await.unwrap();
         let mut added = None;
         match step {
             "a floor" => in_force.window_floor = START + Span(1),
@@ -335,23 +346,23 @@ async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
                     before: None,
                     after: None,
                 };
-                added = Some(other.add_policy(&policy, &in_force, &event).await.unwrap());
+                added = Some(other.policy_book().add_policy(&policy, &in_force, &event).await.unwrap());
             }
             _ => {}
         }
         if added.is_none() {
-            other.put_in_force(std::slice::from_ref(&in_force), None).await.unwrap();
+            other.policy_book().put_in_force(std::slice::from_ref(&in_force), None).await.unwrap();
         }
         let changed = !matches!(step, "a policy that is not the next one" | "nothing");
         assert!(added.is_none_or(|added| (added == WriteResult::Done) == changed), "{step}: {added:?}");
-        assert_eq!(session.policy_epoch().await.unwrap() > before, changed, "{step}");
+        assert_eq!(session.policy_book().policy_epoch().await.unwrap() > before, changed, "{step}");
         if changed {
-            assert_eq!(session.purge(&judged, before).await.unwrap(), 0, "{step}");
+            assert_eq!(session.upkeep().purge(&judged, before).await.unwrap(), 0, "{step}");
         }
     }
-    let now = session.policy_epoch().await.unwrap();
-    assert_eq!(session.purge(&judged, now + 1).await.unwrap(), 0, "rules that nobody has seen yet");
-    assert_eq!(session.purge(&judged, now).await.unwrap(), 1);
+    let now = session.policy_book().policy_epoch().await.unwrap();
+    assert_eq!(session.upkeep().purge(&judged, now + 1).await.unwrap(), 0, "rules that nobody has seen yet");
+    assert_eq!(session.upkeep().purge(&judged, now).await.unwrap(), 1);
 }
 
 /// What was decided or judged before a purge meets a new row of the same key, and leaves it alone.
@@ -364,14 +375,14 @@ async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
     let decided = next(&old, &claim(2), now);
     at.set_clock(now).await;
     let judged = (old.key.hash(), load(&mut *session, "1").await.unwrap().version);
-    assert_eq!(session.purge(&[judged], 0).await.unwrap(), 1);
-    let fresh = session.insert(&[granted("1", StoreTime(0))], StoreTime::MAX).await.unwrap();
+    assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 1);
+    let fresh = session.entries().insert(&[granted("1", StoreTime(0))], StoreTime::MAX).await.unwrap();
     let after = load(&mut *session, "1").await;
     assert!(fresh.tokens[0] > Some(old.token));
     at.set_clock(now + Span::from_secs(120)).await;
-    assert_eq!(session.replace(&[decided]).await.unwrap(), [false]);
-    assert_eq!(session.purge(&[judged], 0).await.unwrap(), 0);
-    assert_eq!(session.look_again(&[(judged.0, judged.1, now)]).await.unwrap(), 0);
+    assert_eq!(session.entries().replace(&[decided]).await.unwrap(), [false]);
+    assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 0);
+    assert_eq!(session.upkeep().look_again(&[(judged.0, judged.1, now)]).await.unwrap(), 0);
     assert_eq!(load(&mut *session, "1").await, after);
 }
 
@@ -381,27 +392,27 @@ async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
     let entry = granted("1", START - Span::from_secs(9));
     insert(&mut *session, &entry).await;
     at.set_clock(START - Span::from_secs(1)).await;
-    let refused = session.insert(&[granted("2", StoreTime(0))], StoreTime::MAX).await;
+    let refused = session.entries().insert(&[granted("2", StoreTime(0))], StoreTime::MAX).await;
     assert!(matches!(refused, Err(StoreError::NotApplied(Fault::ClockBehind))), "{refused:?}");
     assert_eq!(load(&mut *session, "2").await, None);
-    assert_eq!(session.purge(&[(entry.key.hash(), entry.version)], 0).await.unwrap(), 0);
-    assert!(session.load(&[]).await.unwrap().reading.behind());
+    assert_eq!(session.upkeep().purge(&[(entry.key.hash(), entry.version)], 0).await.unwrap(), 0);
+    assert!(session.entries().load(&[]).await.unwrap().reading.behind());
 }
 
 async fn the_mark_of_the_clock_survives_a_restart(kind: Kind) {
     let at = TestStore::new(kind).await;
-    at.session().await.write_heartbeat(&replica(1)).await.unwrap();
+    at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
     // A store that is opened anew knows nothing but what was written down.
     at.set_clock(START - Span::from_secs(1)).await;
     let Some(database) = &at.database else { return restarted_sqlite(at).await };
     let fresh = crate::harness::server::postgres_store(&pg::shared().url(database));
     let mut session = idempotency_ledger::store::Store::open(&fresh, Purpose::Changes).await.unwrap();
-    assert!(session.load(&[]).await.unwrap().reading.behind());
+    assert!(session.entries().load(&[]).await.unwrap().reading.behind());
 }
 
 async fn restarted_sqlite(at: TestStore) {
     let at = at.reopened().await;
-    assert!(at.session().await.load(&[]).await.unwrap().reading.behind());
+    assert!(at.session().await.entries().load(&[]).await.unwrap().reading.behind());
 }
 
 async fn every_kind_of_text_survives(kind: Kind) {
@@ -465,7 +476,7 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
     let mut keys: Vec<Key> =
         (0..500).map(|number| Key::new("stores", "tests", &format!("m3-{number}"))).collect();
     keys.sort_by_key(Key::hash);
-    let loaded = session.load(&keys).await.unwrap();
+    let loaded = session.entries().load(&keys).await.unwrap();
     let entries: Vec<Entry> = loaded
         .found
         .into_iter()
@@ -474,7 +485,7 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
             Found::Absent | Found::Collision | Found::Unreadable(_) => panic!("{found:?}"),
         })
         .collect();
-    assert!(session.replace(&entries).await.unwrap().iter().all(|done| *done));
+    assert!(session.entries().replace(&entries).await.unwrap().iter().all(|done| *done));
     let completions: Vec<Completion> = entries
         .iter()
         .map(|entry| Completion {
@@ -484,7 +495,7 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
             retention: Span::from_days(7),
         })
         .collect();
-    assert!(session.complete(&completions).await.unwrap().iter().all(Option::is_some));
+    assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
     assert_eq!(scans(&database).await, before, "a hot statement read the whole table");
 }
 
@@ -509,7 +520,7 @@ async fn completions_are_heap_only_updates() {
                 retention: Span::from_days(7),
             })
             .collect();
-        assert!(session.complete(&completions).await.unwrap().iter().all(Option::is_some));
+        assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
     }
     drop(session);
     let mut connection = pg::shared().connect(&database).await;

@@ -234,12 +234,13 @@ async fn the_store_raises_it_from_what_was_seen_or_not_at_all(kind: Kind) {
         ("1", 7, 9, WriteResult::Repeated, 7),
         ("2", 7, 9, WriteResult::Done, 9),
     ] {
-        let done = session.raise_token_offset(OffsetRaise { from, to }, &event(id)).await.unwrap();
+        let done =
+            session.operators().raise_token_offset(OffsetRaise { from, to }, &event(id)).await.unwrap();
         assert_eq!(done, expected, "{id}: {from} to {to}");
-        assert_eq!(session.load(&[]).await.unwrap().reading.token_offset, offset, "{id}");
+        assert_eq!(session.entries().load(&[]).await.unwrap().reading.token_offset, offset, "{id}");
     }
-    assert_eq!(session.audited("1").await.unwrap().unwrap().request_id, "1");
-    assert!(session.audited("3").await.unwrap().is_none(), "what is lost leaves no event");
+    assert_eq!(session.operators().audited("1").await.unwrap().unwrap().request_id, "1");
+    assert!(session.operators().audited("3").await.unwrap().is_none(), "what is lost leaves no event");
 }
 
 /// A statement that read the old offset may still write: until it has ended the offset stays.

@@ -50,7 +50,10 @@ async fn newer(at: &TestStore, consumer: &str, version: i32, json: &str) {
         window_floor: StoreTime(0),
     };
     let mut session = at.session().await;
-    assert_eq!(session.add_policy(&policy, &in_force, &event).await.unwrap(), WriteResult::Done);
+    assert_eq!(
+        session.policy_book().add_policy(&policy, &in_force, &event).await.unwrap(),
+        WriteResult::Done
+    );
 }
 
 const UNKNOWN_FIELD: &str = r#"{"quorum":3}"#;
@@ -189,7 +192,7 @@ async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
         }
         // The purge has looked at both: what it leaves is put off.
         let mut session = server.at.session().await;
-        while !session.due(10).await.unwrap().1.is_empty() {
+        while !session.upkeep().due(10).await.unwrap().1.is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -242,7 +245,7 @@ async fn what_an_older_replica_can_not_read_is_not_written_while_it_is_at_work(k
     let mut server = TestServer::start(kind).await;
     server.admin.set_policy(set("c", 0, lease(60))).await.unwrap();
     // A replica from before the first format, as it were.
-    server.at.session().await.write_heartbeat(&replica(0)).await.unwrap();
+    server.at.session().await.upkeep().write_heartbeat(&replica(0)).await.unwrap();
     let status = server.admin.set_policy(set("c", 1, lease(120))).await.unwrap_err();
     let refused = refusal(&status);
     assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "STATE_NOT_ALLOWED"));
@@ -255,7 +258,7 @@ async fn what_an_older_replica_can_not_read_is_not_written_while_it_is_at_work(k
     // Each server tells what it reads.
     let mut session = server.at.session().await;
     let mine = async {
-        while session.replicas_below(2, server.at.now(), 10).await.unwrap().is_empty() {
+        while session.policy_book().replicas_below(2, server.at.now(), 10).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -268,7 +271,7 @@ async fn what_is_at_its_default_is_not_stored(kind: Kind) {
     server.admin.set_policy(set("c", 0, lease(60))).await.unwrap();
     let usual = proto::Policy { disabled: Some(false), ..lease(30) };
     server.admin.set_policy(set("d", 0, usual)).await.unwrap();
-    let stored = server.at.session().await.policies().await.unwrap();
+    let stored = server.at.session().await.policy_book().policies().await.unwrap();
     let stored: Vec<_> = stored.into_iter().map(|one| one.policy.unwrap()).collect();
     assert_eq!(stored, [r#"{"lease":60000000}"#, "{}"]);
     server.stop().await;

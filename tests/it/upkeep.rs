@@ -73,7 +73,7 @@ async fn what_waits_is_counted(kind: Kind) {
         assert_eq!((told.due, told.oldest_due_age), (count, age), "{hours} h");
         assert_eq!((told.due_is_lower_bound, told.falling_behind), (false, falling_behind), "{hours} h");
     }
-    let (_, some) = server.at.session().await.purge_status(2).await.unwrap();
+    let (_, some) = server.at.session().await.operators().purge_status(2).await.unwrap();
     assert_eq!(some.due, 2, "it counts no further than it is asked to");
     server.stop().await;
 }
@@ -117,7 +117,7 @@ async fn servers_that_are_gone_leave_no_rows(kind: Kind) {
             last_error: None,
             last_error_at: None,
         };
-        session.report_purge(&worker).await.unwrap();
+        session.upkeep().report_purge(&worker).await.unwrap();
         assert_eq!(at.number("SELECT count(*) FROM @ledger.purges").await, left, "after {hours} h");
     }
 }
@@ -170,7 +170,7 @@ async fn audit_events_go_after_their_retention(kind: Kind) {
     assert_eq!(left, ["3", "2", "1"]);
     let now = server.at.now();
     let mut session = server.at.session().await;
-    assert_eq!(session.purge_audit(now, 2).await.unwrap(), 2, "no more than asked for");
+    assert_eq!(session.upkeep().purge_audit(now, 2).await.unwrap(), 2, "no more than asked for");
     let page = server.admin.list_audit_events(proto::ListAuditEventsRequest::default()).await.unwrap();
     assert_eq!(page.into_inner().events[0].request_id, "3", "the oldest first");
     server.stop().await;

@@ -17,10 +17,18 @@ class Mutant:
 CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
 BATCH = "src/ledger/claims/batch.rs"
-POSTGRES = "src/store/postgres/statements.rs"
-SQLITE = "src/store/sqlite/statements.rs"
+PG_AUDIT = "src/store/postgres/audit.rs"
+PG_ENTRIES = "src/store/postgres/entries.rs"
+PG_OPERATORS = "src/store/postgres/operators.rs"
+PG_POLICIES = "src/store/postgres/policies.rs"
+PG_STATEMENTS = "src/store/postgres/statements.rs"
+PG_UPKEEP = "src/store/postgres/upkeep.rs"
+LITE_AUDIT = "src/store/sqlite/audit.rs"
+LITE_ENTRIES = "src/store/sqlite/entries.rs"
+LITE_OPERATORS = "src/store/sqlite/operators.rs"
+LITE_POLICIES = "src/store/sqlite/policies.rs"
+LITE_UPKEEP = "src/store/sqlite/upkeep.rs"
 CONNECT = "src/store/postgres/connect.rs"
-QUERIES = "src/store/postgres/queries.rs"
 QUEUE = "src/ledger/claims/queue.rs"
 GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
@@ -28,8 +36,8 @@ LOCKSTEP = "proof::lockstep"
 
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
-        (POSTGRES, "  AND e.token = r.token AND e.state = 2", "  AND e.state = 2"),
-        (SQLITE, "WHERE key = ?1 AND token = ?2 AND state = 2", "WHERE key = ?1 AND ?2 > 0 AND state = 2"),
+        (PG_ENTRIES, "  AND e.token = r.token AND e.state = 2", "  AND e.state = 2"),
+        (LITE_ENTRIES, "WHERE key = ?1 AND token = ?2 AND state = 2", "WHERE key = ?1 AND ?2 > 0 AND state = 2"),
         (SETTLE, "if token < entry.token {", "if false {"),
     ]),
     Mutant("2", "Claim is idempotent on the owner alone", DIFFERENTIAL, [
@@ -47,8 +55,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
-        ("src/store/postgres/purge.rs", "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
-        ("src/store/sqlite/purge.rs", "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
+        (PG_UPKEEP, "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
+        (LITE_ENTRIES, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
         ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|chain| chain.key.hash());\n", ""),
@@ -62,7 +70,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
-        (POSTGRES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "c.token_clock - c.token_clock % 1000, r.token,"),
+        (PG_ENTRIES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "c.token_clock - c.token_clock % 1000, r.token,"),
         ("src/domain/entry.rs", "        self.token = self.token.saturating_add(token_clock);\n", ""),
     ]),
     Mutant("8", "reclaimed without the grace", DIFFERENTIAL, [
@@ -75,7 +83,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "                    chain.unknown += 1;\n", "                    chain.rounds += 1;\n"),
     ]),
     Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
-        (POSTGRES, "AND e.version = r.version - 1", "AND r.version > 0"),
+        (PG_ENTRIES, "AND e.version = r.version - 1", "AND r.version > 0"),
     ]),
     Mutant("12", "a batch's answers are shifted when a key stands in it twice", LOCKSTEP, [
         ("src/ledger/mod.rs", "        Ok(answers)\n", """\
@@ -97,7 +105,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
     ]),
     Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
-        (POSTGRES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "1, c.token_clock + r.token,"),
+        (PG_ENTRIES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "1, c.token_clock + r.token,"),
         ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
@@ -125,7 +133,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) {", "if self.shared.locked.holds(chain.key.hash()) && chain.unknown > 9 {"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
-        (POSTGRES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
+        (PG_ENTRIES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
     ]),
     Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
         ("src/ledger/claims/locked.rs", "if !ends || rows.waiting.len() >= WAITING_MAX {", "if ends || rows.waiting.len() >= WAITING_MAX {"),
@@ -146,7 +154,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/operators/tries.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
     ]),
     Mutant("A3", "what breaks before anything was sent is unknown", "stale::", [
-        ("src/store/mod.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
+        ("src/store/error.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
     ]),
     Mutant("A4", "a statement that is gone fails for ever", "stale::", [
         ("src/store/postgres/errors.rs", '"26000" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),'),
@@ -170,11 +178,11 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/once_a_second.rs", "state.held_back += 1;\n            return None;", "state.held_back += 1;"),
     ]),
     Mutant("A11", "the token offset is raised beside writes that read the old one", "token_offset::", [
-        ("src/store/postgres/audit.rs", "        self.plain(sql::OFFSET_LOCK).await?;\n", ""),
+        (PG_OPERATORS, "        self.plain(OFFSET_LOCK).await?;\n", ""),
     ]),
     Mutant("A12", "the token offset can be lowered", "token_offset::", [
-        (POSTGRES, "WHERE token_offset = $1 AND $2 > $1", "WHERE token_offset = $1 AND $2 <> $1"),
-        (SQLITE, "WHERE token_offset = ?1 AND ?2 > ?1", "WHERE token_offset = ?1 AND ?2 <> ?1"),
+        (PG_OPERATORS, "WHERE token_offset = $1 AND $2 > $1", "WHERE token_offset = $1 AND $2 <> $1"),
+        (LITE_OPERATORS, "WHERE token_offset = ?1 AND ?2 > ?1", "WHERE token_offset = ?1 AND ?2 <> ?1"),
     ]),
     Mutant("A13", "the token offset is raised from whatever it is", "token_offset::", [
         ("src/domain/token_offset.rs", "if expected != present {", "if false {"),
@@ -186,8 +194,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "if granting { self.policies.trusted_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX } else { StoreTime::MAX }"),
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
-        (POSTGRES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
-        ("src/store/sqlite/mod.rs", "reading.now <= *until && replace(connection, row).await?", "(reading.now <= StoreTime::MAX || until.micros() > 0) && replace(connection, row).await?"),
+        (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
+        (LITE_ENTRIES, "reading.now <= *until && replace(connection, row).await?", "(reading.now <= StoreTime::MAX || until.micros() > 0) && replace(connection, row).await?"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
         (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
@@ -220,11 +228,11 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/policies/set.rs", "    if base.doubt == Doubt::Unreadable {\n", "    if base.doubt == Doubt::Stale {\n"),
     ]),
     Mutant("P14", "the heartbeat waits for whoever has locked meta", "proof::live::hold::a_lock", [
-        ("src/store/postgres/replicas.rs", "FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED", "FROM ledger.meta m FOR NO KEY UPDATE"),
+        (PG_UPKEEP, "FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED", "FROM ledger.meta m FOR NO KEY UPDATE"),
     ]),
     Mutant("P15", "a change of a policy leaves the number of what is in force", "stores::", [
-        ("src/store/postgres/audit.rs", "        self.raise_policy_epoch().await?;\n", ""),
-        ("src/store/sqlite/audit.rs", "    purge::raise_policy_epoch(connection).await?;\n", ""),
+        (PG_POLICIES, "        self.raise_policy_epoch().await?;\n", ""),
+        (LITE_POLICIES, "    raise_policy_epoch(connection).await?;\n    add_event", "    add_event"),
     ]),
     Mutant("P16", "all policies are read each second", "proof::live::policy_costs", [
         ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch == Some(epoch - 1)"),
@@ -281,23 +289,23 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
     ]),
     Mutant("S1", "a guessed Complete leaves the entry among those that are not COMPLETED", "guesses::", [
-        (POSTGRES, "attention = NULL, closed_at = c.now", "closed_at = c.now"),
+        (PG_ENTRIES, "attention = NULL, closed_at = c.now", "closed_at = c.now"),
     ]),
     Mutant("S2", "the mark follows a clock that runs back", "only_grows::", [
-        ("src/store/postgres/replicas.rs", "greatest(m.clock_mark, c.now + m.token_offset)", "c.now + m.token_offset"),
-        ("src/store/sqlite/replicas.rs", "max(clock_mark, ?1 + token_offset)", "?1 + token_offset"),
+        (PG_UPKEEP, "greatest(m.clock_mark, c.now + m.token_offset)", "c.now + m.token_offset"),
+        (LITE_UPKEEP, "max(clock_mark, ?1 + token_offset)", "?1 + token_offset"),
     ]),
     Mutant("S3", "a guessed Complete ignores the retention fixed at the claim", "guesses::", [
-        (POSTGRES, "greatest(e.retention, r.retention)", "r.retention"),
-        (SQLITE, "max(retention, ?4)", "?4"),
+        (PG_ENTRIES, "greatest(e.retention, r.retention)", "r.retention"),
+        (LITE_ENTRIES, "max(retention, ?4)", "?4"),
     ]),
     Mutant("S4", "a slow replica lowers a window floor", "only_grows::", [
-        (POSTGRES, "window_floor = greatest(n.window_floor, r.window_floor)", "window_floor = r.window_floor"),
-        (SQLITE, "window_floor = max(window_floor, ?3)", "window_floor = ?3"),
+        (PG_POLICIES, "window_floor = greatest(n.window_floor, r.window_floor)", "window_floor = r.window_floor"),
+        (LITE_POLICIES, "window_floor = max(window_floor, ?3)", "window_floor = ?3"),
     ]),
     Mutant("S5", "a page of a consumer's audit skips events of the same instant", "cursors::", [
-        (POSTGRES, "WHERE consumer = $4 AND (at, request_id) < ($1, $2)", "WHERE consumer = $4 AND at < $1 AND $2::text IS NOT NULL"),
-        (SQLITE, "WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)", "WHERE consumer = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
+        (PG_AUDIT, "WHERE consumer = $4 AND (at, request_id) < ($1, $2)", "WHERE consumer = $4 AND at < $1 AND $2::text IS NOT NULL"),
+        (LITE_AUDIT, "WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)", "WHERE consumer = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
     ]),
     Mutant("S6", "Release outlives Renew under overload", "batches::", [
         (QUEUE, "Lane::Renew => 7,", "Lane::Renew => 6,"),
@@ -314,73 +322,73 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
-        (POSTGRES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),
+        (PG_ENTRIES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),
     ]),
     Mutant("S12", "the purge may find its entries by another index than the primary key", GROWTH, [
-        ("src/store/postgres/purge.rs", "WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])", "WHERE e.key = ANY (ARRAY[r.key])"),
+        (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])", "WHERE e.key = ANY (ARRAY[r.key])"),
     ]),
     Mutant("S13", "a load joins from the side of the consumers", GROWTH, [
-        (POSTGRES, "JOIN LATERAL (SELECT c.name FROM ledger.consumers c WHERE c.no = e.consumer OFFSET 0) n ON true", "JOIN ledger.consumers n ON n.no = e.consumer"),
+        (PG_STATEMENTS, "JOIN LATERAL (SELECT c.name FROM ledger.consumers c WHERE c.no = e.consumer OFFSET 0) n ON true", "JOIN ledger.consumers n ON n.no = e.consumer"),
     ]),
     Mutant("S14", "the search for open claims reads all of an index", GROWTH, [
-        (QUERIES, "      AND e.created_at <= c.until\n    OFFSET 0)", "      AND e.created_at <= c.until)"),
+        (PG_UPKEEP, "      AND e.created_at <= c.until\n    OFFSET 0)", "      AND e.created_at <= c.until)"),
     ]),
     Mutant("S15", "the purge goes on while the clock is behind", "only_grows::", [
-        ("src/store/postgres/purge.rs", "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\n/// An operator's", "  AND $3::bigint IS NOT NULL\";\n\n/// An operator's"),
-        ("src/store/sqlite/purge.rs", "if reading.behind() || policy_epoch(", "if policy_epoch("),
+        (PG_UPKEEP, "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\npub(super) const PURGES_REPORT", "  AND $3::bigint IS NOT NULL\";\n\npub(super) const PURGES_REPORT"),
+        (LITE_UPKEEP, "if reading.behind() || policy_epoch(", "if policy_epoch("),
     ]),
     Mutant("S16", "the mark is of the clock alone, without token_offset", "only_grows::", [
-        ("src/store/postgres/replicas.rs", "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
-        ("src/store/sqlite/replicas.rs", "max(clock_mark, ?1 + token_offset)", "max(clock_mark, ?1)"),
+        (PG_UPKEEP, "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
+        (LITE_UPKEEP, "max(clock_mark, ?1 + token_offset)", "max(clock_mark, ?1)"),
     ]),
     Mutant("S17", "a window floor is forgotten with the policy", "only_grows::", [
-        (POSTGRES, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
-        (SQLITE, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
+        (PG_POLICIES, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
+        (LITE_POLICIES, "WHERE retention IS NOT NULL OR window_floor > 0", "WHERE retention IS NOT NULL"),
     ]),
     Mutant("S18", "a page of an entry's audit skips events of the same instant", "cursors::", [
-        (POSTGRES, "WHERE key = $4 AND (at, request_id) < ($1, $2)", "WHERE key = $4 AND at < $1 AND $2::text IS NOT NULL"),
-        (SQLITE, "WHERE key = ?4 AND (at, request_id) < (?1, ?2)", "WHERE key = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
+        (PG_AUDIT, "WHERE key = $4 AND (at, request_id) < ($1, $2)", "WHERE key = $4 AND at < $1 AND $2::text IS NOT NULL"),
+        (LITE_AUDIT, "WHERE key = ?4 AND (at, request_id) < (?1, ?2)", "WHERE key = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
     ]),
     Mutant("S19", "what the purges of servers did that are gone is kept for ever", "upkeep::", [
-        ("src/store/postgres/purge.rs", "DELETE FROM ledger.purges WHERE last_run_at < $7", "DELETE FROM ledger.purges WHERE $7::bigint < 0"),
-        ("src/store/sqlite/purge.rs", "DELETE FROM purges WHERE last_run_at < ?1", "DELETE FROM purges WHERE ?1 < 0"),
+        (PG_UPKEEP, "DELETE FROM ledger.purges WHERE last_run_at < $7", "DELETE FROM ledger.purges WHERE $7::bigint < 0"),
+        (LITE_UPKEEP, "DELETE FROM purges WHERE last_run_at < ?1", "DELETE FROM purges WHERE ?1 < 0"),
     ]),
     Mutant("S20", "a claim that is completed meanwhile is marked as open", "only_grows::", [
-        (QUERIES, " AND e.state = 2 AND e.attention IS NULL\";", " AND e.attention IS NULL\";"),
+        (PG_UPKEEP, " AND e.state = 2 AND e.attention IS NULL\";", " AND e.attention IS NULL\";"),
     ]),
     Mutant("S21", "a slow replica lowers the mark of open claims", "only_grows::", [
-        (QUERIES, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
+        (PG_UPKEEP, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
     ]),
     Mutant("S22", "claims are served before completions", "ledger::claims::queue", [
         (QUEUE, "for lane in 0..LANES {", "for lane in (0..LANES).rev() {"),
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
-        (POSTGRES, "effect_unknown = false, result = r.result", "result = r.result"),
-        (SQLITE, "effect_unknown = 0, result = ?5", "result = ?5"),
+        (PG_ENTRIES, "effect_unknown = false, result = r.result", "result = r.result"),
+        (LITE_ENTRIES, "effect_unknown = 0, result = ?5", "result = ?5"),
     ]),
     Mutant("S24", "a server that is read-only is accepted", "trust::", [
         (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && serving {'),
     ]),
     Mutant("S25", "an operator's Delete goes on while the clock is behind", "only_grows::", [
-        ("src/store/postgres/purge.rs", "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\npub(super) const PURGES_REPORT", "  AND $3::bigint IS NOT NULL\";\n\npub(super) const PURGES_REPORT"),
-        ("src/store/sqlite/mod.rs", "if grows && reading.behind() {", "if grows && reading.behind() && entry_is_new(&write) {"),
-        ("src/store/sqlite/mod.rs", "struct SqliteSession {", "fn entry_is_new(write: &Write) -> bool {\n    matches!(write, Write::Insert(_))\n}\n\nstruct SqliteSession {"),
+        (PG_ENTRIES, "  AND c.token_clock >= greatest(c.clock_mark, $3)\";", "  AND $3::bigint IS NOT NULL\";"),
+        (LITE_OPERATORS, "if grows && reading.behind() {", "if grows && reading.behind() && entry_is_new(&write) {"),
+        (LITE_OPERATORS, "#[async_trait]\nimpl Operators for", "fn entry_is_new(write: &Write) -> bool {\n    matches!(write, Write::Insert(_))\n}\n\n#[async_trait]\nimpl Operators for"),
     ]),
-    Mutant("S26", "sessions compile their plans", "trust::", [(POSTGRES, "SET jit = off; ", "")]),
-    Mutant("S27", "sessions may merge", "trust::", [(POSTGRES, "SET enable_mergejoin = off; ", "")]),
-    Mutant("S28", "plans are not pinned", "trust::", [(POSTGRES, "SET plan_cache_mode = force_generic_plan; ", "")]),
+    Mutant("S26", "sessions compile their plans", "trust::", [(PG_STATEMENTS, "SET jit = off; ", "")]),
+    Mutant("S27", "sessions may merge", "trust::", [(PG_STATEMENTS, "SET enable_mergejoin = off; ", "")]),
+    Mutant("S28", "plans are not pinned", "trust::", [(PG_STATEMENTS, "SET plan_cache_mode = force_generic_plan; ", "")]),
     Mutant("S29", "a session may stay in a transaction for ever", "trust::", [
-        (POSTGRES, "SET idle_in_transaction_session_timeout = '10s'; ", ""),
+        (PG_STATEMENTS, "SET idle_in_transaction_session_timeout = '10s'; ", ""),
     ]),
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
         (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
-        ("src/ledger/policies/in_force.rs", "    if session.policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),
+        ("src/ledger/policies/in_force.rs", "    if session.policy_book().policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),
     ]),
     Mutant("P20", "a start writes over what was written down meanwhile", "only_grows::", [
-        (POSTGRES, "AND ($6 OR (", "AND ($6 IS NOT NULL OR ("),
-        (SQLITE, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
+        (PG_POLICIES, "AND ($6 OR (", "AND ($6 IS NOT NULL OR ("),
+        (LITE_POLICIES, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
     ]),
     Mutant("P21", "the server arms a claim once more for a caller who may have gone", "faults::", [
         (BATCH, "chain.unknown > 0 && entry.is_claim_of", "chain.unknown > 9 && entry.is_claim_of"),

@@ -114,7 +114,7 @@ impl<'a> Round<'a> {
                 continue;
             }
             let rows: Vec<Entry> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.shared, self.session.insert(&rows, until)).await {
+            match within(self.shared, self.session.entries().insert(&rows, until)).await {
                 Ok(inserted) => {
                     self.shared.clock.note(&inserted.reading);
                     for (pending, token) in part.into_iter().zip(inserted.tokens) {
@@ -141,7 +141,7 @@ impl<'a> Round<'a> {
                 continue;
             }
             let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();
-            match within(self.shared, self.session.complete(&rows)).await {
+            match within(self.shared, self.session.entries().complete(&rows)).await {
                 Ok(done) => {
                     for (pending, late) in part.into_iter().zip(done) {
                         match late {
@@ -168,7 +168,7 @@ impl<'a> Round<'a> {
                 continue;
             }
             let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
-            match within(self.shared, self.session.load(&keys)).await {
+            match within(self.shared, self.session.entries().load(&keys)).await {
                 Ok(loaded) => {
                     self.shared.clock.note(&loaded.reading);
                     if let Err(error) = self.renew_policies(&part, &loaded.reading).await {
@@ -271,7 +271,7 @@ impl<'a> Round<'a> {
             }
             let rows: Vec<Entry> = part.iter().map(|pending| pending.row.entry.clone()).collect();
             let until: Vec<StoreTime> = part.iter().map(|pending| pending.row.until).collect();
-            match within(self.shared, self.session.replace_until(&rows, &until)).await {
+            match within(self.shared, self.session.entries().replace_until(&rows, &until)).await {
                 Ok(done) => {
                     for (pending, done) in part.into_iter().zip(done) {
                         if done {
@@ -371,7 +371,7 @@ impl<'a> Round<'a> {
     async fn part_locked<T: Send>(&mut self, mut part: Vec<Pending<T>>, work: &mut Vec<Vec<Pending<T>>>) {
         self.lock_waits += 1;
         let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
-        let held = match within(self.shared, self.session.locked(&keys)).await {
+        let held = match within(self.shared, self.session.entries().locked(&keys)).await {
             Ok(held) => held,
             Err(StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_)))) => {
                 return self.refused(part, &fault);

@@ -151,7 +151,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
 
 /// Which of the rows are still held; none: the session can not be used any more.
 async fn look(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Option<Vec<KeyHash>> {
-    match batch::within(shared, session.locked(keys)).await {
+    match batch::within(shared, session.entries().locked(keys)).await {
         Ok(still) => Some(still),
         Err(error) => {
             warn_once_a_second!(%error, rows = keys.len(), "nobody can look whether rows are still held");

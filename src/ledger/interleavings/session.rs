@@ -10,12 +10,11 @@ use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::runtime::wander;
 use super::tally::Tally;
 use crate::domain::{
-    AuditEvent, AuditListing, ClosedBy, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, State, StoreTime, Summary,
+    AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, State, StoreTime,
 };
 use crate::store::{
-    Completion, EffectiveRetention, Fault, Found, Inserted, Loaded, OffsetRaise, Purpose, Replica, Session,
-    Store, StoreError, Write, WriteResult,
+    Completion, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, Operators, PolicyBook, Purpose,
+    Replica, Session, Store, StoreError, Upkeep, WriteResult,
 };
 
 /// The store that the ledger sees.
@@ -136,8 +135,26 @@ impl Drop for Busy<'_> {
     }
 }
 
-#[async_trait]
 impl Session for DiskSession {
+    fn entries(&mut self) -> &mut dyn Entries {
+        self
+    }
+
+    fn upkeep(&mut self) -> &mut dyn Upkeep {
+        self
+    }
+
+    fn operators(&mut self) -> &mut dyn Operators {
+        unreachable!("no operator works on this disk")
+    }
+
+    fn policy_book(&mut self) -> &mut dyn PolicyBook {
+        self
+    }
+}
+
+#[async_trait]
+impl Entries for DiskSession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
         let work = |inner: &mut Inner, tally: &Tally| {
             let find = |key: &Key| inner.rows.get(&key.hash()).cloned();
@@ -227,92 +244,56 @@ impl Session for DiskSession {
         // It reads all rows that are remembered, and waits for none of them.
         self.statement(Vec::new(), HashSet::new(), work).await
     }
+}
 
+#[async_trait]
+impl Upkeep for DiskSession {
     async fn write_heartbeat(&mut self, _: &Replica) -> Result<Reading, StoreError> {
         self.clock().await
     }
 
-    async fn replicas_below(&mut self, _: i32, _: StoreTime, _: usize) -> Result<Vec<Replica>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn list(&mut self, _: &Listing) -> Result<Listed, StoreError> {
-        Ok(Listed { reading: self.clock().await?, entries: Vec::new(), next: None })
-    }
-
-    async fn consumers(&mut self, _: &str, _: usize) -> Result<Vec<String>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn summary(&mut self, _: &[(String, i32)]) -> Result<Summary, StoreError> {
-        let reading = self.clock().await?;
-        Ok(Summary {
-            reading,
-            counts: Vec::new(),
-            expired: Vec::new(),
-            completed: Vec::new(),
-            estimated: false,
-        })
-    }
-
+    /// Nobody lists what this disk holds.
     async fn index_open_claims(&mut self, _: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
 
+    /// No schedule lasts as long as a retention.
     async fn due(&mut self, _: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
         Ok((self.clock().await?, Vec::new()))
     }
 
     async fn look_again(&mut self, _: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
-        Ok(0)
-    }
-
-    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
-        Ok(0)
+        unreachable!("nothing is due")
     }
 
     async fn purge(&mut self, _: &[(KeyHash, i64)], _: i64) -> Result<usize, StoreError> {
-        Ok(0)
+        unreachable!("nothing is due")
     }
 
+    /// Nobody asks how the purge keeps up.
     async fn report_purge(&mut self, _: &PurgeWorker) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn purge_status(&mut self, _: usize) -> Result<(Reading, PurgeStatus), StoreError> {
-        Ok((self.clock().await?, PurgeStatus::default()))
+    /// Nobody has written an audit event.
+    async fn purge_audit(&mut self, _: StoreTime, _: usize) -> Result<usize, StoreError> {
+        Ok(0)
     }
+}
 
-    async fn change(&mut self, _: &Write, _: &AuditEvent) -> Result<WriteResult, StoreError> {
-        Ok(WriteResult::Lost)
-    }
-
-    async fn raise_token_offset(
-        &mut self,
-        _: OffsetRaise,
-        _: &AuditEvent,
-    ) -> Result<WriteResult, StoreError> {
-        Ok(WriteResult::Lost)
-    }
-
-    async fn import(&mut self, _: &[ImportedEntry], _: &AuditEvent) -> Result<WriteResult, StoreError> {
-        Ok(WriteResult::Lost)
-    }
-
-    async fn count_redriven(&mut self, _: &str) -> Result<i64, StoreError> {
+#[async_trait]
+impl PolicyBook for DiskSession {
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
         Ok(0)
     }
 
-    async fn audited(&mut self, _: &str) -> Result<Option<AuditEvent>, StoreError> {
-        Ok(None)
-    }
-
-    async fn audit(&mut self, _: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+    /// The file's policies alone are in force.
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
         Ok(Vec::new())
     }
 
-    async fn purge_audit(&mut self, _: StoreTime, _: usize) -> Result<usize, StoreError> {
-        Ok(0)
+    async fn policy_versions(&mut self, _: &str, _: i32, _: usize) -> Result<Vec<PolicyVersion>, StoreError> {
+        unreachable!("nobody sets a policy")
     }
 
     async fn add_policy(
@@ -321,15 +302,7 @@ impl Session for DiskSession {
         _: &EffectiveRetention,
         _: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        Ok(WriteResult::Lost)
-    }
-
-    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn policy_versions(&mut self, _: &str, _: i32, _: usize) -> Result<Vec<PolicyVersion>, StoreError> {
-        Ok(Vec::new())
+        unreachable!("nobody sets a policy")
     }
 
     async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
@@ -338,10 +311,14 @@ impl Session for DiskSession {
 
     async fn put_in_force(
         &mut self,
-        all: &[EffectiveRetention],
+        _: &[EffectiveRetention],
         _: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
-        Ok(all.len())
+        unreachable!("nobody sets a policy")
+    }
+
+    async fn replicas_below(&mut self, _: i32, _: StoreTime, _: usize) -> Result<Vec<Replica>, StoreError> {
+        unreachable!("nobody sets a policy")
     }
 }
 

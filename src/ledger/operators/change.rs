@@ -67,7 +67,9 @@ pub(super) async fn change(
     before: Before,
 ) -> Tried<ChangeResult> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(event) = session.audited(&order.request_id).await.map_err(StoreError::nothing_sent)? {
+        if let Some(event) =
+            session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
+        {
             return replay(session, order, &event, before).await.map_err(StoreError::nothing_sent);
         }
         let (reading, entry) = match look(session, &order.key).await.map_err(StoreError::nothing_sent)? {
@@ -91,7 +93,7 @@ pub(super) async fn change(
                 Write::Delete(order.key.hash(), entry.as_ref().map_or(0, |entry| entry.version))
             }
         };
-        if done(session.change(&write, &event)).await? {
+        if done(session.operators().change(&write, &event)).await? {
             tracing::info!(
                 action = event.action,
                 request_id = event.request_id,
@@ -114,7 +116,7 @@ async fn look(
     session: &mut dyn Session,
     key: &Key,
 ) -> Result<Result<(Reading, Option<Entry>), Rejection>, StoreError> {
-    let mut loaded = session.load(std::slice::from_ref(key)).await?;
+    let mut loaded = session.entries().load(std::slice::from_ref(key)).await?;
     let entry = loaded.found.pop().map_or(Ok(None), |found| found.into_entry(key));
     Ok(entry.map(|entry| (loaded.reading, entry)))
 }

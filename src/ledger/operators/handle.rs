@@ -131,7 +131,9 @@ impl Operators {
     ) -> Result<Vec<PolicyVersion>, Rejection> {
         let asked = (consumer, before, limit);
         let versions = self.inner.reads.read(asked, |session, (consumer, before, limit)| {
-            Box::pin(async move { Ok(Ok(session.policy_versions(consumer, *before, *limit).await?)) })
+            Box::pin(async move {
+                Ok(Ok(session.policy_book().policy_versions(consumer, *before, *limit).await?))
+            })
         });
         versions.await
     }
@@ -141,10 +143,9 @@ impl Operators {
     /// # Errors
     /// Those of the store.
     pub async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
-        let audit = self
-            .inner
-            .reads
-            .read(listing, |session, listing| Box::pin(async move { Ok(Ok(session.audit(listing).await?)) }));
+        let audit = self.inner.reads.read(listing, |session, listing| {
+            Box::pin(async move { Ok(Ok(session.operators().audit(listing).await?)) })
+        });
         audit.await
     }
 
@@ -154,7 +155,7 @@ impl Operators {
     /// Those of the store.
     pub async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
         let status = self.inner.reads.read(due_max, |session, due_max| {
-            Box::pin(async move { Ok(Ok(session.purge_status(*due_max).await?)) })
+            Box::pin(async move { Ok(Ok(session.operators().purge_status(*due_max).await?)) })
         });
         status.await
     }

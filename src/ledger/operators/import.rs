@@ -64,13 +64,13 @@ pub(super) async fn carry_out(
     sent: &Sent,
 ) -> Tried<ImportOutcomes> {
     if let Some((request_id, outcomes)) = sent.noted()
-        && session.audited(&request_id).await.map_err(StoreError::nothing_sent)?.is_some()
+        && session.operators().audited(&request_id).await.map_err(StoreError::nothing_sent)?.is_some()
     {
         return Ok(Ok(outcomes));
     }
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
-        let loaded = session.load(&keys).await.map_err(StoreError::nothing_sent)?;
+        let loaded = session.entries().load(&keys).await.map_err(StoreError::nothing_sent)?;
         if loaded.reading.behind() && loaded.found.iter().any(|found| matches!(found, Found::Absent)) {
             return Ok(Err(clock_behind()));
         }
@@ -99,7 +99,7 @@ pub(super) async fn carry_out(
         entries.sort_by_key(|entry| entry.entry().key.hash());
         let event = event(order, &loaded.reading, &entries);
         sent.note(&event.request_id, &outcomes);
-        match done(session.import(&entries, &event)).await {
+        match done(session.operators().import(&entries, &event)).await {
             Ok(true) => {
                 tracing::info!(
                     stored = entries.len(),

@@ -36,16 +36,18 @@ pub(super) struct Operation {
 /// Writes down that an operation begins, or finds that it has.
 pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> Tried<Operation> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(event) = session.audited(&order.operation_id).await.map_err(StoreError::nothing_sent)? {
+        if let Some(event) =
+            session.operators().audited(&order.operation_id).await.map_err(StoreError::nothing_sent)?
+        {
             let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
             if event.action != REDRIVE_ENTRIES || !same {
                 return Ok(Err(used_before("operation_id")));
             }
-            let done = session.count_redriven(&format!("{}/", order.operation_id)).await;
+            let done = session.operators().count_redriven(&format!("{}/", order.operation_id)).await;
             let done = done.map_err(StoreError::nothing_sent)?;
             return Ok(Ok(Operation { at: event.at, done }));
         }
-        let reading = session.load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
+        let reading = session.entries().load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
         let event = AuditEvent {
             request_id: order.operation_id.clone(),
             at: reading.now,
@@ -57,7 +59,7 @@ pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> 
             before: None,
             after: Some(order.asked.clone()),
         };
-        if done(session.change(&Write::Nothing, &event)).await? {
+        if done(session.operators().change(&Write::Nothing, &event)).await? {
             return Ok(Ok(Operation { at: reading.now, done: 0 }));
         }
     }

@@ -39,10 +39,10 @@ pub enum CountScope {
 pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Ages) -> Tried<Page> {
     let mut listing = listing.clone();
     if ages.min.is_some() || ages.max.is_some() {
-        let now = session.load(&[]).await?.reading.now;
+        let now = session.entries().load(&[]).await?.reading.now;
         ages.to_instants(&mut listing.filter, now);
     }
-    let listed = session.list(&listing).await?;
+    let listed = session.operators().list(&listing).await?;
     Ok(Ok((listing, listed)))
 }
 
@@ -53,16 +53,16 @@ pub(super) async fn count(
 ) -> Tried<(Vec<String>, Summary)> {
     let names = match whose {
         CountScope::One(consumer) => vec![consumer.clone()],
-        CountScope::ConsumerPage(after, limit) => session.consumers(after, *limit).await?,
+        CountScope::ConsumerPage(after, limit) => session.operators().consumers(after, *limit).await?,
     };
     let asked: Vec<(String, i32)> =
         names.iter().map(|name| (name.clone(), policies.of(name).max_attempts)).collect();
-    let summary = session.summary(&asked).await?;
+    let summary = session.operators().summary(&asked).await?;
     Ok(Ok((names, summary)))
 }
 
 pub(super) async fn get(session: &mut dyn Session, key: &Key) -> Tried<(Reading, Entry)> {
-    let mut loaded = session.load(std::slice::from_ref(key)).await?;
+    let mut loaded = session.entries().load(std::slice::from_ref(key)).await?;
     let entry = loaded.found.pop().map_or(Ok(None), |found| found.into_entry(key));
     Ok(entry.and_then(|entry| match entry {
         Some(entry) => Ok((loaded.reading, entry)),

@@ -60,9 +60,9 @@ pub(super) async fn raise(
         let made = if order.validate_only {
             None
         } else {
-            session.audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
+            session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
         };
-        let reading = session.load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
+        let reading = session.entries().load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
         if let Some(event) = made {
             let replayed = before == Before::NotSent;
             let answer = if order.made(&event) {
@@ -93,7 +93,7 @@ pub(super) async fn raise(
             after: Some(kept(asked)),
         };
         let raise = OffsetRaise { from: present.micros(), to: asked.micros() };
-        if done(session.raise_token_offset(raise, &event)).await? {
+        if done(session.operators().raise_token_offset(raise, &event)).await? {
             tracing::warn!(
                 from_us = raise.from,
                 to_us = raise.to,
@@ -102,7 +102,8 @@ pub(super) async fn raise(
                 "an operator raised token_offset"
             );
             // It is done: whatever fails from here on, nobody may be told that it was not.
-            let loaded = session.load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
+            let loaded =
+                session.entries().load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
             return Ok(Ok(TokenClock { reading: loaded.reading, replayed: false }));
         }
     }

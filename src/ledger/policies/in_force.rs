@@ -31,7 +31,7 @@ pub struct InForce {
     policies: Arc<Policies>,
     /// The store's clock before they were read: they hold every change that was answered until then.
     as_of: StoreTime,
-    /// The value of [`Session::policy_epoch`] before they were read; none: they were not read from a store.
+    /// The value of [`PolicyBook::policy_epoch`] before they were read; none: they were not read from a store.
     epoch: Option<i64>,
     /// When all of them were read.
     read_at: Instant,
@@ -54,7 +54,7 @@ impl InForce {
     ) -> Result<InForce, StoreError> {
         // The epoch comes first: what changes while the rest is read leaves an epoch that is too old, so that
         // all is read once more, never one that is too new.
-        let epoch = session.policy_epoch().await?;
+        let epoch = session.policy_book().policy_epoch().await?;
         if let Some(before) = before
             && before.epoch == Some(epoch)
             && before.read_at.elapsed() < READ_ALL_EVERY
@@ -73,8 +73,8 @@ impl InForce {
         epoch: i64,
     ) -> Result<(InForce, Vec<EffectiveRetention>), StoreError> {
         let read_at = Instant::now();
-        let set = session.policies().await?;
-        let (_, retentions) = session.effective_retentions().await?;
+        let set = session.policy_book().policies().await?;
+        let (_, retentions) = session.policy_book().effective_retentions().await?;
         let policies = file.with(&set, before.map(|before| &*before.policies)).with_floors(&retentions);
         let read = InForce { policies: Arc::new(policies), as_of, epoch: Some(epoch), read_at };
         Ok((read, retentions))
@@ -98,16 +98,16 @@ pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<InForce
 
 /// None: somebody changed a policy in between. What is written down then must not be what was read before.
 async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Option<InForce>, StoreError> {
-    let as_of = session.load(&[]).await?.reading.now;
-    let epoch = session.policy_epoch().await?;
+    let as_of = session.entries().load(&[]).await?.reading.now;
+    let epoch = session.policy_book().policy_epoch().await?;
     let (found, retentions) = InForce::read_all(file, None, session, as_of, epoch).await?;
-    if session.policy_epoch().await? != epoch {
+    if session.policy_book().policy_epoch().await? != epoch {
         return Ok(None);
     }
     let policies = &found.policies;
     let before = by_consumer(&retentions);
     // A reading from after the others: what another replica purged until then it purged by its own rules.
-    let now = session.load(&[]).await?.reading.now;
+    let now = session.entries().load(&[]).await?.reading.now;
     let usual = policies.default_policy();
     let lost = before.keys().filter(|name| **name != DEFAULT && !policies.registered(name));
     let mut news = Vec::new();
@@ -129,7 +129,7 @@ async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Opti
     }
     let (news, seen): (Vec<EffectiveRetention>, Vec<EffectiveRetention>) = news.into_iter().unzip();
     for (news, seen) in news.chunks(ROWS_MAX).zip(seen.chunks(ROWS_MAX)) {
-        if session.put_in_force(news, Some(seen)).await? < news.len() {
+        if session.policy_book().put_in_force(news, Some(seen)).await? < news.len() {
             return Ok(None);
         }
     }
@@ -204,7 +204,7 @@ impl PoliciesInForce {
 
     /// Takes over what the store has now, whichever replica it was set by.
     pub(crate) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Snapshot>, StoreError> {
-        let as_of = session.load(&[]).await?.reading.now;
+        let as_of = session.entries().load(&[]).await?.reading.now;
         self.refresh_as_of(session, as_of).await
     }
 

@@ -1,5 +1,5 @@
 //! The rules that the purge goes by: all policies in force, as they stood at one epoch of
-//! [`Session::policy_epoch`]. The purge takes nothing unless the store still stands at that epoch.
+//! [`PolicyBook::policy_epoch`]. The purge takes nothing unless the store still stands at that epoch.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::domain::{Policy, Span};
 use crate::store::{Session, StoreError};
 
 pub(crate) struct PurgeView {
-    /// At which epoch of [`Session::policy_epoch`] they were read.
+    /// At which epoch of [`PolicyBook::policy_epoch`] they were read.
     pub(crate) epoch: i64,
     policies: Policies,
     /// The retentions that the store has written down: also those of other replicas' configurations.
@@ -19,9 +19,9 @@ impl PurgeView {
     /// Reads them. The epoch comes first: what changes while the rest is read leaves an epoch that is too
     /// old, by which nothing is purged, never one that is too new.
     pub(crate) async fn read(file: &Policies, session: &mut dyn Session) -> Result<PurgeView, StoreError> {
-        let epoch = session.policy_epoch().await?;
-        let policies = file.with(&session.policies().await?, None);
-        let (_, retentions) = session.effective_retentions().await?;
+        let epoch = session.policy_book().policy_epoch().await?;
+        let policies = file.with(&session.policy_book().policies().await?, None);
+        let (_, retentions) = session.policy_book().effective_retentions().await?;
         let written = retentions.into_iter().filter_map(|one| Some((one.consumer, one.retention?)));
         Ok(PurgeView { epoch, policies, written: written.collect() })
     }

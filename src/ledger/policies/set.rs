@@ -92,7 +92,9 @@ pub(crate) async fn set(
 ) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
         let current = live.refresh(session).await.map_err(StoreError::nothing_sent)?.policies();
-        if let Some(event) = session.audited(&order.request_id).await.map_err(StoreError::nothing_sent)? {
+        if let Some(event) =
+            session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
+        {
             let unreadable = event.after.as_deref().is_some_and(|after| came_out(after).is_err());
             return Ok(match order.made(&event) {
                 true => Ok((current, true)),
@@ -112,7 +114,8 @@ pub(crate) async fn set(
             Ok(stored) => stored,
             Err(error) => return Ok(Err(not_storable(&error))),
         };
-        let (reading, retentions) = session.effective_retentions().await.map_err(StoreError::nothing_sent)?;
+        let (reading, retentions) =
+            session.policy_book().effective_retentions().await.map_err(StoreError::nothing_sent)?;
         if let Some(stored) = &stored
             && let Some(rejection) =
                 not_read_everywhere(session, stored, reading.now).await.map_err(StoreError::nothing_sent)?
@@ -148,7 +151,7 @@ pub(crate) async fn set(
                 .as_deref()
                 .map(|text| PolicyOrder::kept(text, policy.version, order.mask.as_deref())),
         };
-        if done(session.add_policy(&policy, &in_force, &event)).await? {
+        if done(session.policy_book().add_policy(&policy, &in_force, &event)).await? {
             tracing::info!(
                 consumer = order.consumer,
                 version = policy.version,
@@ -237,7 +240,7 @@ async fn not_read_everywhere(
     stored: &StoredPolicy,
     now: StoreTime,
 ) -> Result<Option<Rejection>, StoreError> {
-    let behind = session.replicas_below(stored.format, now - AT_WORK, NAMED_MAX).await?;
+    let behind = session.policy_book().replicas_below(stored.format, now - AT_WORK, NAMED_MAX).await?;
     if behind.is_empty() {
         return Ok(None);
     }

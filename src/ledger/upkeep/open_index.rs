@@ -29,7 +29,11 @@ pub(crate) async fn run(store: Arc<dyn Store>, stop: CancellationToken) {
         }
         let started = Instant::now();
         let work = async {
-            opened(&*store, Purpose::OpenClaims, &mut session).await?.index_open_claims(AT_ONCE).await
+            opened(&*store, Purpose::OpenClaims, &mut session)
+                .await?
+                .upkeep()
+                .index_open_claims(AT_ONCE)
+                .await
         };
         rest = match timeout(WITHIN, work).await {
             Ok(Ok(looked_at)) if looked_at >= AT_ONCE => started.elapsed() * REST_FACTOR,

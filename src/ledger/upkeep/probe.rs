@@ -102,7 +102,7 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
         *session = Some(shared.store.open(Purpose::Heartbeat).await?);
     }
     if let Some(session) = session {
-        let reading = match session.write_heartbeat(&shared.replica).await {
+        let reading = match session.upkeep().write_heartbeat(&shared.replica).await {
             Ok(reading) => reading,
             // Whatever keeps it from writing, a hold may have been set.
             Err(error @ StoreError::NotApplied(_)) => {

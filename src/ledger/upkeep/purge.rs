@@ -96,9 +96,9 @@ impl Open {
 /// Tells the store what went wrong, by a new connection.
 async fn report_failure(shared: &Shared, log: &mut PurgeReport) -> Result<Open, StoreError> {
     let mut open = Open::new(shared).await?;
-    let now = open.session.load(&[]).await?.reading.now;
+    let now = open.session.entries().load(&[]).await?.reading.now;
     if let Some(report) = log.report(now, Instant::now()) {
-        open.session.report_purge(&report).await?;
+        open.session.upkeep().report_purge(&report).await?;
     }
     Ok(open)
 }
@@ -121,10 +121,10 @@ async fn batch(
         *open = Some(Open::new(shared).await?);
     }
     let Some(Open { session, view }) = open else { return Ok(Outlook::Last) };
-    if session.policy_epoch().await? != view.epoch {
+    if session.policy_book().policy_epoch().await? != view.epoch {
         *view = PurgeView::read(&shared.policies.file, &mut **session).await?;
     }
-    let (reading, entries) = session.due(options.batch).await?;
+    let (reading, entries) = session.upkeep().due(options.batch).await?;
     log.waited(entries.first().map(|entry| entry.purge_at), reading.now);
     let (mut over, mut later) = (Vec::new(), Vec::new());
     for entry in &entries {
@@ -137,13 +137,15 @@ async fn batch(
     over.sort_unstable();
     later.sort_unstable();
     let (mut done, mut left) = (0, Vec::new());
-    done += in_parts(&mut **session, &later, &mut left, |session, part| session.look_again(part)).await?;
+    done += in_parts(&mut **session, &later, &mut left, |session, part| session.upkeep().look_again(part))
+        .await?;
     if !over.is_empty() && reading.behind() {
         left.push(StoreError::NotApplied(Fault::ClockBehind));
     } else if !over.is_empty() {
         let epoch = view.epoch;
         let purged =
-            in_parts(&mut **session, &over, &mut left, |session, part| session.purge(part, epoch)).await?;
+            in_parts(&mut **session, &over, &mut left, |session, part| session.upkeep().purge(part, epoch))
+                .await?;
         tracing::info!(purged, "entries forgotten after their retention");
         log.purged(purged, Instant::now());
         done += purged;
@@ -157,13 +159,13 @@ async fn batch(
         0
     } else {
         let before = reading.now - Span::from_std(options.audit_retention);
-        session.purge_audit(before, AUDIT_BATCH).await?
+        session.upkeep().purge_audit(before, AUDIT_BATCH).await?
     };
     if events > 0 {
         tracing::info!(events, "audit events forgotten after their retention");
     }
     if let Some(report) = log.report(reading.now, Instant::now()) {
-        session.report_purge(&report).await?;
+        session.upkeep().report_purge(&report).await?;
     }
     // Where nothing moved the same entries would only come again.
     let more = (entries.len() >= options.batch && done > 0) || events >= AUDIT_BATCH;

@@ -11,8 +11,8 @@ use idempotency_ledger::domain::{
     PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, EffectiveRetention, Fault, Inserted, Loaded, OffsetRaise, Purpose, Replica, Session, Store,
-    StoreError, Write, WriteResult,
+    Completion, EffectiveRetention, Entries, Fault, Inserted, Loaded, OffsetRaise, Operators, PolicyBook,
+    Purpose, Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
 };
 use tokio::sync::{Semaphore, oneshot};
 
@@ -201,19 +201,45 @@ impl Store for FaultyStore {
     }
 }
 
-#[async_trait]
 impl Session for FaultySession {
+    fn entries(&mut self) -> &mut dyn Entries {
+        self
+    }
+
+    fn upkeep(&mut self) -> &mut dyn Upkeep {
+        self
+    }
+
+    fn operators(&mut self) -> &mut dyn Operators {
+        self
+    }
+
+    fn policy_book(&mut self) -> &mut dyn PolicyBook {
+        self
+    }
+}
+
+#[async_trait]
+impl Entries for FaultySession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
         self.read()?;
-        self.inner.load(keys).await
+        self.inner.entries().load(keys).await
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
-        carried_out!(self, poisoned(rows.iter().map(|row| &row.key)), self.inner.insert(rows, until))
+        carried_out!(
+            self,
+            poisoned(rows.iter().map(|row| &row.key)),
+            self.inner.entries().insert(rows, until)
+        )
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
-        carried_out!(self, poisoned(completions.iter().map(|one| &one.key)), self.inner.complete(completions))
+        carried_out!(
+            self,
+            poisoned(completions.iter().map(|one| &one.key)),
+            self.inner.entries().complete(completions)
+        )
     }
 
     async fn replace_until(
@@ -222,71 +248,65 @@ impl Session for FaultySession {
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
         let poisoned = poisoned(entries.iter().map(|row| &row.key));
-        carried_out!(self, poisoned, self.inner.replace_until(entries, until))
+        carried_out!(self, poisoned, self.inner.entries().replace_until(entries, until))
     }
 
     async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
-        self.inner.locked(keys).await
+        self.inner.entries().locked(keys).await
     }
+}
 
+#[async_trait]
+impl Upkeep for FaultySession {
     async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
-        self.inner.write_heartbeat(replica).await
-    }
-
-    async fn replicas_below(
-        &mut self,
-        format: i32,
-        heard_since: StoreTime,
-        limit: usize,
-    ) -> Result<Vec<Replica>, StoreError> {
-        self.inner.replicas_below(format, heard_since, limit).await
-    }
-
-    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
-        self.inner.list(listing).await
-    }
-
-    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.inner.consumers(after, limit).await
-    }
-
-    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
-        self.inner.summary(consumers).await
+        self.inner.upkeep().write_heartbeat(replica).await
     }
 
     async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
-        self.inner.index_open_claims(limit).await
+        self.inner.upkeep().index_open_claims(limit).await
     }
 
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        self.inner.due(limit).await
+        self.inner.upkeep().due(limit).await
     }
 
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
-        self.inner.look_again(entries).await
-    }
-
-    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
-        if self.plan.no_policies.load(Ordering::SeqCst) {
-            return Err(refused());
-        }
-        self.inner.policy_epoch().await
+        self.inner.upkeep().look_again(entries).await
     }
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
-        carried_out!(self, false, self.inner.purge(entries, policy_epoch))
+        carried_out!(self, false, self.inner.upkeep().purge(entries, policy_epoch))
     }
 
     async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
-        self.inner.report_purge(worker).await
+        self.inner.upkeep().report_purge(worker).await
+    }
+
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
+        self.inner.upkeep().purge_audit(before, limit).await
+    }
+}
+
+#[async_trait]
+impl Operators for FaultySession {
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
+        self.inner.operators().list(listing).await
+    }
+
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.operators().consumers(after, limit).await
+    }
+
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        self.inner.operators().summary(consumers).await
     }
 
     async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
-        self.inner.purge_status(due_max).await
+        self.inner.operators().purge_status(due_max).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
-        carried_out!(self, false, self.inner.change(write, event))
+        carried_out!(self, false, self.inner.operators().change(write, event))
     }
 
     async fn raise_token_offset(
@@ -294,7 +314,7 @@ impl Session for FaultySession {
         raise: OffsetRaise,
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        carried_out!(self, false, self.inner.raise_token_offset(raise, event))
+        carried_out!(self, false, self.inner.operators().raise_token_offset(raise, event))
     }
 
     async fn import(
@@ -302,32 +322,29 @@ impl Session for FaultySession {
         entries: &[ImportedEntry],
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        carried_out!(self, false, self.inner.import(entries, event))
+        carried_out!(self, false, self.inner.operators().import(entries, event))
     }
 
     async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
-        self.inner.count_redriven(prefix).await
+        self.inner.operators().count_redriven(prefix).await
     }
 
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
-        self.inner.audited(request_id).await
+        self.inner.operators().audited(request_id).await
     }
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
-        self.inner.audit(listing).await
+        self.inner.operators().audit(listing).await
     }
+}
 
-    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
-        self.inner.purge_audit(before, limit).await
-    }
-
-    async fn add_policy(
-        &mut self,
-        policy: &PolicyVersion,
-        in_force: &EffectiveRetention,
-        event: &AuditEvent,
-    ) -> Result<WriteResult, StoreError> {
-        carried_out!(self, false, self.inner.add_policy(policy, in_force, event))
+#[async_trait]
+impl PolicyBook for FaultySession {
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
+        if self.plan.no_policies.load(Ordering::SeqCst) {
+            return Err(refused());
+        }
+        self.inner.policy_book().policy_epoch().await
     }
 
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
@@ -335,7 +352,7 @@ impl Session for FaultySession {
         if self.plan.no_policies.load(Ordering::SeqCst) {
             return Err(refused());
         }
-        let read = self.inner.policies().await;
+        let read = self.inner.policy_book().policies().await;
         let slow = self.plan.slow_reading.lock().unwrap().take();
         if let Some((has_read, going_on)) = slow {
             let _told = has_read.send(());
@@ -350,11 +367,20 @@ impl Session for FaultySession {
         before: i32,
         limit: usize,
     ) -> Result<Vec<PolicyVersion>, StoreError> {
-        self.inner.policy_versions(consumer, before, limit).await
+        self.inner.policy_book().policy_versions(consumer, before, limit).await
+    }
+
+    async fn add_policy(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &EffectiveRetention,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        carried_out!(self, false, self.inner.policy_book().add_policy(policy, in_force, event))
     }
 
     async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
-        self.inner.effective_retentions().await
+        self.inner.policy_book().effective_retentions().await
     }
 
     async fn put_in_force(
@@ -362,6 +388,15 @@ impl Session for FaultySession {
         all: &[EffectiveRetention],
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
-        self.inner.put_in_force(all, seen).await
+        self.inner.policy_book().put_in_force(all, seen).await
+    }
+
+    async fn replicas_below(
+        &mut self,
+        format: i32,
+        heard_since: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Replica>, StoreError> {
+        self.inner.policy_book().replicas_below(format, heard_since, limit).await
     }
 }

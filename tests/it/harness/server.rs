@@ -201,7 +201,7 @@ pub(crate) fn replica(speaks: i32) -> Replica {
 pub(crate) async fn put_new(session: &mut dyn Session, now: StoreTime, entries: &[Entry]) {
     let back = StoreTime(-now.micros());
     let rows: Vec<Entry> = entries.iter().map(|entry| entry.clone().stamped(back, back.micros())).collect();
-    let inserted = session.insert(&rows, StoreTime::MAX).await.unwrap();
+    let inserted = session.entries().insert(&rows, StoreTime::MAX).await.unwrap();
     let expected: Vec<Option<i64>> = entries.iter().map(|entry| Some(entry.token)).collect();
     assert_eq!(inserted.tokens, expected, "an entry was there before");
 }
@@ -355,7 +355,7 @@ impl TestServer {
     /// Waits until the purge has looked for the first time, as it does at each start.
     pub(crate) async fn looked(&self) {
         let mut session = self.at.session().await;
-        while session.purge_status(1).await.unwrap().1.workers.is_empty() {
+        while session.operators().purge_status(1).await.unwrap().1.workers.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -379,7 +379,7 @@ impl TestServer {
             for entry in &mut fresh {
                 entry.version += 1;
             }
-            let replaced = session.replace(&fresh).await.unwrap();
+            let replaced = session.entries().replace(&fresh).await.unwrap();
             assert!(replaced.iter().all(|done| *done));
         }
     }
@@ -394,7 +394,7 @@ impl TestServer {
         let mut all = Vec::new();
         for part in keys.chunks(500) {
             let (_, found): (Reading, Vec<Found>) = {
-                let loaded = session.load(part).await.unwrap();
+                let loaded = session.entries().load(part).await.unwrap();
                 (loaded.reading, loaded.found)
             };
             all.extend(found.into_iter().map(|found| match found {

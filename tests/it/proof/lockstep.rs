@@ -90,7 +90,7 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
 async fn until_purged(server: &TestServer) {
     let mut session = server.at.session().await;
     for _ in 0..1_000 {
-        if session.due(1).await.unwrap().1.is_empty() {
+        if session.upkeep().due(1).await.unwrap().1.is_empty() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

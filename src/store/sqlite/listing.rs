@@ -4,8 +4,8 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row as _, SqliteExecutor};
 use uuid::Uuid;
 
+use super::entries::LOAD;
 use super::errors::of_sqlx;
-use super::statements as sql;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
 use crate::store::StoreError;
 use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
@@ -99,7 +99,7 @@ pub(super) async fn list(
         .collect();
     let mut rows: Vec<SqliteRow> = Vec::with_capacity(shown.len());
     for (_, key) in &shown {
-        let query = sqlx::query(sql::LOAD).bind(*key);
+        let query = sqlx::query(LOAD).bind(*key);
         rows.extend(query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?);
     }
     let next = Listed::place(&listing, &shown, looked_at, ended);

@@ -1,23 +1,17 @@
 //! What operators ask for: lists and counts.
 
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
-use super::PgSession;
 use super::errors::of_sqlx;
 use super::statements::names;
-use crate::domain::{Count, Expired, KeyHash, Listed, Listing, StoreTime, Summary};
+use super::{PgSession, place};
+use crate::domain::{Count, Expired, Listed, Listing, StoreTime, Summary};
 use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
 use crate::store::row::{columns, readable, state_of};
-use crate::store::{Session as _, StoreError};
-
-/// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
-/// statement takes this long: whatever was created before is there to be seen.
-const MARK_BEHIND: i64 = 60_000_000;
-/// How many consumers one round of marking looks at.
-const CONSUMERS_AT_ONCE: i64 = 100;
+use crate::store::{Entries as _, StoreError};
 
 /// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones.
 macro_rules! fits {
@@ -228,54 +222,6 @@ SELECT n.name, (SELECT count(*) FROM sample) AS sampled, l.key AS last_key,
 FROM (SELECT key FROM sample ORDER BY key DESC LIMIT 1) AS l
 CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])";
 
-/// A clock that was set back (and a `token_offset` that was raised for it) makes entries before a mark: the mark
-/// goes back with it.
-pub(super) const UNMARK: &str = "\
--- ledger.unmark
-WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
-UPDATE ledger.consumers n
-SET marked_at = c.until, marked_key = '00000000-0000-0000-0000-000000000000'
-FROM clock c WHERE n.marked_at > c.until";
-
-/// The consumers that have claims beyond their mark that are old enough to be marked.
-pub(super) const UNMARKED: &str = "\
--- ledger.unmarked
-WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
-SELECT n.no, c.until FROM clock c CROSS JOIN ledger.consumers n
-WHERE n.no > $3 AND EXISTS (
-    SELECT 1 FROM ledger.entries e
-    WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key)
-      AND e.created_at <= c.until
-    OFFSET 0)
-ORDER BY n.no LIMIT $2";
-
-pub(super) const UNMARKED_OPEN: &str = "\
--- ledger.unmarked_open
-WITH passed AS MATERIALIZED (
-    SELECT f.key, f.created_at, f.open FROM ledger.consumers n CROSS JOIN LATERAL (
-        SELECT e.key, e.created_at, e.state = 2 AND e.attention IS NULL AS open
-        FROM ledger.entries e
-        WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key) AND e.created_at <= $2
-        ORDER BY e.created_at, e.key LIMIT $3
-    ) AS f
-    WHERE n.no = $1
-)
-SELECT (SELECT count(*) FROM passed) AS looked_at, l.created_at AS last_at, l.key AS last_key, o.key
-FROM (SELECT created_at, key FROM passed ORDER BY created_at DESC, key DESC LIMIT 1) AS l
-LEFT JOIN passed o ON o.open";
-
-/// The version stays: nothing that anybody is told changes.
-pub(super) const MARK: &str = "\
--- ledger.mark
-UPDATE ledger.entries e SET attention = 2
-FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place]) AND e.state = 2 AND e.attention IS NULL";
-
-pub(super) const MARKED: &str = "\
--- ledger.marked
-UPDATE ledger.consumers n SET marked_at = $2, marked_key = $3
-WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)";
-
 impl PgSession {
     pub(super) async fn list_entries(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         let filter = &listing.filter;
@@ -364,60 +310,11 @@ impl PgSession {
         }
         Ok(Summary { reading, counts, expired, completed, estimated })
     }
-
-    /// A look at each claim once it is a minute old: what is still open then is put into the index of what is
-    /// not COMPLETED. Claims that are completed sooner, nearly all, never touch that index.
-    pub(super) async fn mark_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let query = self.query(UNMARK).bind(MARK_BEHIND);
-        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        // One after the other, round and round: those that always have new claims keep nobody waiting.
-        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE).bind(self.marked_last);
-        let consumers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let more = i64::try_from(consumers.len()).is_ok_and(|number| number >= CONSUMERS_AT_ONCE);
-        self.marked_last = 0;
-        let mut looked_at = 0;
-        for consumer in &consumers {
-            let no: i32 = consumer.try_get("no").map_err(of_sqlx)?;
-            let until: i64 = consumer.try_get("until").map_err(of_sqlx)?;
-            let query = self.query(UNMARKED_OPEN).bind(no).bind(until).bind(limit - looked_at);
-            let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-            let Some(first) = rows.first() else { continue };
-            looked_at += first.try_get::<i64, _>("looked_at").map_err(of_sqlx)?;
-            let mut open = Vec::with_capacity(rows.len());
-            for row in &rows {
-                open.extend(row.try_get::<Option<Uuid>, _>("key").map_err(of_sqlx)?);
-            }
-            // By key, as every statement that writes: so that none waits for another in a circle.
-            open.sort_unstable();
-            if !open.is_empty() {
-                let query = self.query(MARK).bind(open);
-                query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-            }
-            if let Some((at, key)) = place(first, "last_at", "last_key")? {
-                let query = self.query(MARKED).bind(no).bind(at.micros()).bind(key);
-                query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-            }
-            if looked_at >= limit || more {
-                self.marked_last = no;
-            }
-            if looked_at >= limit {
-                break;
-            }
-        }
-        Ok(usize::try_from(if more { limit } else { looked_at }).unwrap_or(usize::MAX))
-    }
 }
 
 /// Operators ask seldom. Their statements are planned each time, for the table as it is now.
 fn planned_anew(statement: &'static str) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(statement).persistent(false)
-}
-
-fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
-    let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;
-    let key: Option<Uuid> = row.try_get(key).map_err(of_sqlx)?;
-    Ok(at.map(StoreTime).zip(key))
 }
 
 const _: () =

@@ -1,0 +1,124 @@
+//! What claims and settlements need of a store: entries by their keys.
+
+use async_trait::async_trait;
+
+use super::StoreError;
+use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, Span, StoreTime};
+
+/// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.
+#[async_trait]
+pub trait Entries: Send {
+    /// Loads entries.
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError>;
+
+    /// Inserts first grants where there is no entry. They were decided as of instant zero: the
+    /// statement adds its clock, so that no row is ever born with an old one ([`Entry::stamped`]).
+    /// Where the clock has passed `until` nothing is inserted: what was decided of the window no longer
+    /// holds, or the policies may have changed. Refused with [`Fault::ClockBehind`](super::Fault::ClockBehind) while the clock is behind.
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError>;
+
+    /// Completes claims whose token is the latest and which are in progress. For each: whether the
+    /// lease was over, or none where it was not so.
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError>;
+
+    /// Replaces entries whose version is still the one before. For each: whether it was.
+    async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
+        self.replace_until(entries, &vec![StoreTime::MAX; entries.len()]).await
+    }
+
+    /// The same; and each only as long as the store's clock has not passed the instant that is given for it.
+    /// There is one for each entry.
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError>;
+
+    /// Those of these keys whose entry somebody else holds at this moment. It waits for nobody. It cannot see
+    /// an entry that another transaction is about to insert.
+    async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError>;
+}
+
+/// What was found under a key.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing.
+    Absent,
+    /// Its entry.
+    Entry(Box<Entry>),
+    /// The entry of another key with the same hash.
+    Collision,
+    /// A row that can not be read; the text names table, column and key.
+    Unreadable(String),
+}
+
+impl Found {
+    /// The entry, if there is one.
+    ///
+    /// # Errors
+    /// `KEY_COLLISION`, `ENTRY_UNREADABLE`.
+    pub fn entry(&self, key: &Key) -> Result<Option<&Entry>, Rejection> {
+        match self {
+            Found::Absent => Ok(None),
+            Found::Entry(entry) => Ok(Some(entry)),
+            Found::Collision => {
+                tracing::error!(key = %key.hash(), "two keys have the same hash");
+                Err(Rejection::new(
+                    Reason::KeyCollision,
+                    "another key has the same 128-bit hash; this message cannot be tracked: use another id",
+                ))
+            }
+            Found::Unreadable(problem) => {
+                tracing::error!(problem, "an entry cannot be read");
+                Err(Rejection::new(
+                    Reason::EntryUnreadable,
+                    "the stored entry of this key cannot be read; an operator must look at it",
+                ))
+            }
+        }
+    }
+
+    /// The same, to keep.
+    ///
+    /// # Errors
+    /// As [`Found::entry`].
+    pub fn into_entry(self, key: &Key) -> Result<Option<Entry>, Rejection> {
+        match self {
+            Found::Entry(entry) => Ok(Some(*entry)),
+            other @ (Found::Absent | Found::Collision | Found::Unreadable(_)) => {
+                other.entry(key).map(Option::<&Entry>::cloned)
+            }
+        }
+    }
+}
+
+/// Entries, in the order of the keys that were asked for, and when.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The clock at the time.
+    pub reading: Reading,
+    /// One for each key.
+    pub found: Vec<Found>,
+}
+
+/// What became of an insert.
+#[derive(Debug)]
+pub struct Inserted {
+    /// The clock that was added to the rows.
+    pub reading: Reading,
+    /// For each row: its token, or none where there was an entry already.
+    pub tokens: Vec<Option<i64>>,
+}
+
+/// A completion that is guessed to find its claim open.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// The key.
+    pub key: Key,
+    /// The claim's token.
+    pub token: i64,
+    /// The result.
+    pub result: bytes::Bytes,
+    /// The policy's retention.
+    pub retention: Span,
+}

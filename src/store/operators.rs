@@ -1,0 +1,88 @@
+//! What operators read and change.
+
+use async_trait::async_trait;
+
+use super::StoreError;
+use crate::domain::{
+    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, Reading, Summary,
+};
+
+/// What operators read and change.
+#[async_trait]
+pub trait Operators: Send {
+    /// Lists entries, as one look shows them. Looks at a bounded number of rows, so that a page may hold
+    /// less than asked for while there is more.
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError>;
+
+    /// The consumers that have entries, by name, after this one.
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// Counts the entries of consumers, each with the number of attempts that its policy allows (0: no
+    /// limit). What is not COMPLETED is counted by its index, what is is estimated from a sample.
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError>;
+
+    /// What waits for the purge, counted up to `due_max`, and what the servers' purges did.
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError>;
+
+    /// Writes an operator's change and its audit event, both or neither.
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError>;
+
+    /// Raises `token_offset` where it is still the one before, and writes the audit event: both or neither. When
+    /// it returns, every statement that began with the old one has ended: no later row of a key can have a
+    /// token below that of a row which the new offset makes old enough to be forgotten.
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError>;
+
+    /// Stores entries as completed where there is none, and the audit event of all of them: either all or
+    /// nothing. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, sorted by key, each key once.
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError>;
+
+    /// How many entries were redriven under request ids that begin with this, and end with a hash.
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError>;
+
+    /// The audit event of a request.
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
+
+    /// Lists audit events.
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError>;
+}
+
+/// What an operator's change writes.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// The entry as it must stand then, where the version is still the one before.
+    Replace(Box<Entry>),
+    /// A new entry, decided as of instant zero.
+    Insert(Box<Entry>),
+    /// The entry goes, where its version is still this one.
+    Delete(KeyHash, i64),
+    /// No entry changes: the event itself is what is kept.
+    Nothing,
+}
+
+/// A new `token_offset`, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetRaise {
+    /// What it is now.
+    pub from: i64,
+    /// What it is to be.
+    pub to: i64,
+}
+
+/// What became of an operator's change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteResult {
+    /// It is written, and so is its audit event.
+    Done,
+    /// The entry was changed by somebody else: nothing is written.
+    Lost,
+    /// The request id was used before: nothing is written.
+    Repeated,
+}

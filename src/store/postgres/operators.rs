@@ -1,0 +1,209 @@
+//! What operators read and change. Each change is one transaction with its audit event.
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+
+use super::errors::of_sqlx;
+use super::{PgSession, audit};
+use crate::domain::{
+    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, Listed, Listing, PurgeStatus, PurgeWorker,
+    Reading, StoreTime, Summary,
+};
+use crate::store::row::{AuditRow, WorkerRow};
+use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
+use crate::store::{Entries as _, OffsetRaise, Operators, StoreError, Write, WriteResult};
+
+pub(super) const BACKLOG: &str = "\
+-- ledger.backlog
+SELECT count(*) AS due, min(w.sweep_at) AS oldest
+FROM (SELECT e.sweep_at FROM ledger.entries e WHERE e.sweep_at <= $1 ORDER BY e.sweep_at LIMIT $2) w";
+
+pub(super) const PURGES: &str = "\
+-- ledger.purges
+SELECT replica, last_run_at, purged_total, purged_per_second, last_error, last_error_at
+FROM ledger.purges WHERE last_run_at >= $1
+ORDER BY last_run_at DESC, replica LIMIT $2";
+
+/// Writers queue up behind the lock that follows: they must not wait for long.
+pub(super) const OFFSET_WAIT: &str = "\
+-- ledger.offset_wait
+SET LOCAL lock_timeout = '200ms'";
+
+pub(super) const OFFSET_LOCK: &str = "\
+-- ledger.offset_lock
+LOCK TABLE ledger.entries IN SHARE MODE";
+
+pub(super) const OFFSET_RAISE: &str = "\
+-- ledger.offset_raise
+UPDATE ledger.meta SET token_offset = $2 WHERE token_offset = $1 AND $2 > $1";
+
+#[async_trait]
+impl Operators for PgSession {
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
+        self.list_entries(listing).await
+    }
+
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.names_of_consumers(after, limit).await
+    }
+
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        self.count(consumers).await
+    }
+
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+        let reading = self.load(&[]).await?.reading;
+        let query = sqlx::query_as::<_, (i64, Option<i64>)>(BACKLOG)
+            .persistent(self.persistent)
+            .bind(reading.now.micros())
+            .bind(i64::try_from(due_max).unwrap_or(i64::MAX));
+        let (due, oldest) = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let query = sqlx::query_as::<_, WorkerRow>(PURGES)
+            .persistent(self.persistent)
+            .bind((reading.now - HEARD_OF).micros())
+            .bind(WORKERS_MAX);
+        let workers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let status = PurgeStatus {
+            due: usize::try_from(due).unwrap_or(0),
+            oldest: oldest.map(StoreTime),
+            workers: workers.into_iter().map(PurgeWorker::from).collect(),
+        };
+        Ok((reading, status))
+    }
+
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
+        // Outside: what is learnt in a transaction that is rolled back would be wrong.
+        if let Write::Insert(entry) = write {
+            self.learn_names(std::slice::from_ref(entry)).await?;
+        }
+        self.plain("BEGIN").await?;
+        let outcome = self.within_transaction(write, event).await;
+        self.end(outcome).await
+    }
+
+    /// Nobody writes entries while it is raised. A statement takes its locks before its view of the store: what
+    /// waits sees the new offset, and what ran with the old one has ended.
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        self.plain("BEGIN").await?;
+        let outcome = self.raise_within_transaction(raise, event).await;
+        self.end(outcome).await
+    }
+
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
+        self.learn_names(&fresh).await?;
+        self.plain("BEGIN").await?;
+        let outcome = self.import_within_transaction(entries, &fresh, event).await;
+        self.end(outcome).await
+    }
+
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        let query = self.query(audit::COUNT_REDRIVEN).bind(prefix.to_owned());
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        row.try_get(0).map_err(of_sqlx)
+    }
+
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        let query = sqlx::query_as::<_, AuditRow>(audit::AUDITED).persistent(self.persistent);
+        let row = query.bind(request_id.to_owned()).fetch_optional(&mut self.connection).await;
+        Ok(row.map_err(of_sqlx)?.map(AuditEvent::from))
+    }
+
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        let (at, request_id) = listing.before.clone().unwrap_or((StoreTime::MAX, String::new()));
+        let statement = match &listing.of {
+            AuditOf::All => audit::AUDIT,
+            AuditOf::Consumer(_) => audit::AUDIT_OF_CONSUMER,
+            AuditOf::Entry(_) => audit::AUDIT_OF_ENTRY,
+        };
+        let query = sqlx::query_as::<_, AuditRow>(statement)
+            .persistent(self.persistent)
+            .bind(at.micros())
+            .bind(request_id)
+            .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+        let query = match &listing.of {
+            AuditOf::All => query,
+            AuditOf::Consumer(consumer) => query.bind(consumer.clone()),
+            AuditOf::Entry(key) => query.bind(*key),
+        };
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(rows.into_iter().map(AuditEvent::from).collect())
+    }
+}
+
+impl PgSession {
+    async fn within_transaction(
+        &mut self,
+        write: &Write,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(WriteResult::Repeated);
+        }
+        let written = match write {
+            Write::Replace(entry) => self.replace(std::slice::from_ref(entry)).await? == [true],
+            Write::Nothing => true,
+            Write::Delete(key, version) => self.delete(*key, *version).await?,
+            Write::Insert(entry) => {
+                // The insert knows only first grants; the rest of the row follows.
+                let inserted = self.insert(std::slice::from_ref(entry), StoreTime::MAX).await?;
+                match inserted.tokens.first() {
+                    Some(Some(token)) => {
+                        let token_clock = token.saturating_sub(entry.token);
+                        let mut entry = entry.as_ref().clone().stamped(inserted.reading.now, token_clock);
+                        entry.version += 1;
+                        self.replace(&[entry]).await? == [true]
+                    }
+                    Some(None) | None => false,
+                }
+            }
+        };
+        Ok(if written { WriteResult::Done } else { WriteResult::Lost })
+    }
+
+    async fn import_within_transaction(
+        &mut self,
+        entries: &[ImportedEntry],
+        fresh: &[Entry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(WriteResult::Repeated);
+        }
+        // The insert knows only first grants; the rest of the rows follows.
+        let inserted = self.insert(fresh, StoreTime::MAX).await?;
+        let mut whole = Vec::with_capacity(entries.len());
+        for (entry, token) in entries.iter().zip(inserted.tokens) {
+            let Some(token) = token else { return Ok(WriteResult::Lost) };
+            let token_clock = token.saturating_sub(entry.entry().token);
+            let mut entry = entry.clone().stamped(inserted.reading.now, token_clock);
+            entry.version += 1;
+            whole.push(entry);
+        }
+        let replaced = self.replace(&whole).await?;
+        Ok(if replaced.iter().all(|done| *done) { WriteResult::Done } else { WriteResult::Lost })
+    }
+
+    async fn raise_within_transaction(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(WriteResult::Repeated);
+        }
+        self.plain(OFFSET_WAIT).await?;
+        self.plain(OFFSET_LOCK).await?;
+        let query = self.query(OFFSET_RAISE).bind(raise.from).bind(raise.to);
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(if done.rows_affected() == 1 { WriteResult::Done } else { WriteResult::Lost })
+    }
+}

@@ -1,0 +1,257 @@
+//! Heartbeat, purge, and the index of open claims.
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+use uuid::Uuid;
+
+use super::errors::of_sqlx;
+use super::statements::names;
+use super::{PgSession, column, place};
+use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, StoreTime};
+use crate::store::row::{columns, readable, unreadable};
+use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
+use crate::store::{Entries as _, Replica, StoreError, Upkeep};
+
+/// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
+/// statement takes this long: whatever was created before is there to be seen.
+const MARK_BEHIND: i64 = 60_000_000;
+
+/// How many consumers one round of marking looks at.
+const CONSUMERS_AT_ONCE: i64 = 100;
+
+/// It waits for nobody: whoever changes a policy locks `meta` until the commit, and may stand still there. Then
+/// the mark is left to a later heartbeat, of any replica. The replica's own row is always written, which
+/// proves that the store takes writes.
+pub(super) const BEAT: &str = "\
+-- ledger.beat
+WITH clock AS MATERIALIZED (
+    SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta
+), free AS MATERIALIZED (
+    SELECT m.one FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED
+), marked AS (
+    UPDATE ledger.meta m SET clock_mark = greatest(m.clock_mark, c.now + m.token_offset)
+    FROM clock c CROSS JOIN free f
+    WHERE m.one = f.one
+), old AS MATERIALIZED (
+    SELECT o.replica FROM ledger.replicas o CROSS JOIN clock c
+    WHERE o.heard_at < c.now - $4 AND o.replica <> $1
+    LIMIT $5 FOR UPDATE OF o SKIP LOCKED
+), forgotten AS (
+    DELETE FROM ledger.replicas g USING old o WHERE g.replica = o.replica
+), told AS (
+    INSERT INTO ledger.replicas (replica, heard_at, speaks, version)
+    SELECT $1::uuid, c.now, $2::int, $3::text FROM clock c
+    ON CONFLICT (replica) DO UPDATE SET heard_at = excluded.heard_at, speaks = excluded.speaks,
+        version = excluded.version
+)
+SELECT c.now AS clock_now, c.token_offset, c.clock_mark FROM clock c";
+
+pub(super) const DUE: &str = concat!(
+    "-- ledger.due
+SELECT ",
+    columns!(),
+    "
+FROM ledger.entries e ",
+    names!(),
+    "
+WHERE e.sweep_at <= $1
+ORDER BY e.sweep_at LIMIT $2"
+);
+
+pub(super) const LOOK_AGAIN: &str = "\
+-- ledger.look_again
+UPDATE ledger.entries e SET sweep_at = r.sweep_at
+FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS r(key, version, sweep_at)
+WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version]) AND e.version = r.version";
+
+/// It sees the rules as they stood when it began. A change of policy that is committed while it runs is
+/// later than the purge: the window floor which that one sets leaves the purge's margin for it, and no
+/// statement runs for as long.
+pub(super) const PURGE: &str = "\
+-- ledger.purge
+WITH clock AS MATERIALIZED (
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta WHERE rules = $4
+)
+DELETE FROM ledger.entries e
+USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
+WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])
+  AND e.version = r.version AND greatest(e.version, e.token) + 60000000 < c.token_clock
+  AND c.token_clock >= greatest(c.clock_mark, $3)";
+
+pub(super) const PURGES_REPORT: &str = "\
+-- ledger.purges_report
+WITH forgotten AS (DELETE FROM ledger.purges WHERE last_run_at < $7 AND replica <> $1)
+INSERT INTO ledger.purges (replica, last_run_at, purged_total, purged_per_second, last_error, last_error_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (replica) DO UPDATE SET last_run_at = excluded.last_run_at, purged_total = excluded.purged_total,
+    purged_per_second = excluded.purged_per_second, last_error = excluded.last_error,
+    last_error_at = excluded.last_error_at";
+
+/// An event never changes: what is found old is old.
+pub(super) const AUDIT_PURGE: &str = "\
+-- ledger.audit_purge
+DELETE FROM ledger.audit
+WHERE request_id IN (SELECT a.request_id FROM ledger.audit a WHERE a.at < $1
+                     ORDER BY a.at, a.request_id LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+/// A clock that was set back (and a `token_offset` that was raised for it) makes entries before a mark: the mark
+/// goes back with it.
+pub(super) const UNMARK: &str = "\
+-- ledger.unmark
+WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
+UPDATE ledger.consumers n
+SET marked_at = c.until, marked_key = '00000000-0000-0000-0000-000000000000'
+FROM clock c WHERE n.marked_at > c.until";
+
+/// The consumers that have claims beyond their mark that are old enough to be marked.
+pub(super) const UNMARKED: &str = "\
+-- ledger.unmarked
+WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
+SELECT n.no, c.until FROM clock c CROSS JOIN ledger.consumers n
+WHERE n.no > $3 AND EXISTS (
+    SELECT 1 FROM ledger.entries e
+    WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key)
+      AND e.created_at <= c.until
+    OFFSET 0)
+ORDER BY n.no LIMIT $2";
+
+pub(super) const UNMARKED_OPEN: &str = "\
+-- ledger.unmarked_open
+WITH passed AS MATERIALIZED (
+    SELECT f.key, f.created_at, f.open FROM ledger.consumers n CROSS JOIN LATERAL (
+        SELECT e.key, e.created_at, e.state = 2 AND e.attention IS NULL AS open
+        FROM ledger.entries e
+        WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key) AND e.created_at <= $2
+        ORDER BY e.created_at, e.key LIMIT $3
+    ) AS f
+    WHERE n.no = $1
+)
+SELECT (SELECT count(*) FROM passed) AS looked_at, l.created_at AS last_at, l.key AS last_key, o.key
+FROM (SELECT created_at, key FROM passed ORDER BY created_at DESC, key DESC LIMIT 1) AS l
+LEFT JOIN passed o ON o.open";
+
+/// The version stays: nothing that anybody is told changes.
+pub(super) const MARK: &str = "\
+-- ledger.mark
+UPDATE ledger.entries e SET attention = 2
+FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
+WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place]) AND e.state = 2 AND e.attention IS NULL";
+
+pub(super) const MARKED: &str = "\
+-- ledger.marked
+UPDATE ledger.consumers n SET marked_at = $2, marked_key = $3
+WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)";
+
+#[async_trait]
+impl Upkeep for PgSession {
+    async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+        let mark = self.mark.get();
+        let query = self
+            .query(BEAT)
+            .bind(replica.id)
+            .bind(replica.speaks)
+            .bind(replica.version.clone())
+            .bind(HEARD_OF.micros())
+            .bind(FORGOTTEN_MAX);
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        self.reading(&row, mark)
+    }
+
+    /// A look at each claim once it is a minute old: what is still open then is put into the index of what is
+    /// not COMPLETED. Claims that are completed sooner, nearly all, never touch that index.
+    async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let query = self.query(UNMARK).bind(MARK_BEHIND);
+        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        // One after the other, round and round: those that always have new claims keep nobody waiting.
+        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE).bind(self.marked_last);
+        let consumers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let more = i64::try_from(consumers.len()).is_ok_and(|number| number >= CONSUMERS_AT_ONCE);
+        self.marked_last = 0;
+        let mut looked_at = 0;
+        for consumer in &consumers {
+            let no: i32 = consumer.try_get("no").map_err(of_sqlx)?;
+            let until: i64 = consumer.try_get("until").map_err(of_sqlx)?;
+            let query = self.query(UNMARKED_OPEN).bind(no).bind(until).bind(limit - looked_at);
+            let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+            let Some(first) = rows.first() else { continue };
+            looked_at += first.try_get::<i64, _>("looked_at").map_err(of_sqlx)?;
+            let mut open = Vec::with_capacity(rows.len());
+            for row in &rows {
+                open.extend(row.try_get::<Option<Uuid>, _>("key").map_err(of_sqlx)?);
+            }
+            // By key, as every statement that writes: so that none waits for another in a circle.
+            open.sort_unstable();
+            if !open.is_empty() {
+                let query = self.query(MARK).bind(open);
+                query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+            }
+            if let Some((at, key)) = place(first, "last_at", "last_key")? {
+                let query = self.query(MARKED).bind(no).bind(at.micros()).bind(key);
+                query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+            }
+            if looked_at >= limit || more {
+                self.marked_last = no;
+            }
+            if looked_at >= limit {
+                break;
+            }
+        }
+        Ok(usize::try_from(if more { limit } else { looked_at }).unwrap_or(usize::MAX))
+    }
+
+    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
+        let reading = self.load(&[]).await?.reading;
+        let query = self.query(DUE).bind(reading.now.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let again = reading.now + UNREADABLE_AGAIN;
+        let put_off: Vec<_> =
+            unreadable(&rows).into_iter().map(|(key, version)| (key, version, again)).collect();
+        if !put_off.is_empty() {
+            self.look_again(&put_off).await?;
+        }
+        Ok((reading, readable(&rows)))
+    }
+
+    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
+        let query = self
+            .query(LOOK_AGAIN)
+            .bind(column(entries, |one| one.0))
+            .bind(column(entries, |one| one.1))
+            .bind(column(entries, |one| one.2.micros()));
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
+        let query = self
+            .query(PURGE)
+            .bind(column(entries, |one| one.0))
+            .bind(column(entries, |one| one.1))
+            .bind(self.mark.get())
+            .bind(policy_epoch);
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+
+    async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
+        let query = self
+            .query(PURGES_REPORT)
+            .bind(worker.replica)
+            .bind(worker.last_run_at.micros())
+            .bind(worker.purged_total)
+            .bind(worker.purged_per_second)
+            .bind(worker.last_error.clone())
+            .bind(worker.last_error_at.map(StoreTime::micros))
+            .bind((worker.last_run_at - HEARD_OF).micros());
+        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(())
+    }
+
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
+        let query =
+            self.query(AUDIT_PURGE).bind(before.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+}

@@ -1,0 +1,229 @@
+//! Entries by their keys.
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteConnection;
+
+use super::SqliteSession;
+use super::errors::of_sqlx;
+use super::file::Work;
+use super::names::{CONSUMER_ADD, CONSUMER_FIND, SOURCE_ADD, SOURCE_FIND, number};
+use crate::domain::{Entry, Key, KeyHash, Reading, StoreTime};
+use crate::store::row::{Row, columns, read};
+use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError};
+
+pub(super) const LOAD: &str = concat!(
+    "-- ledger.load
+SELECT ",
+    columns!(),
+    "
+FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.source
+WHERE e.key = ?1"
+);
+
+pub(super) const INSERT: &str = "\
+-- ledger.insert
+INSERT INTO entries (
+    key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
+    created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
+    state, attention, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started,
+    effect_unknown, id, principal, owner, traceparent, fingerprint)
+VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3 - ?3 % 1000, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 2, 0, 0, ?14,
+        0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
+ON CONFLICT (key) DO NOTHING";
+
+pub(super) const COMPLETE: &str = "\
+-- ledger.complete
+UPDATE entries
+SET version = version + 1, state = 4, closed_by = 1, attention = NULL, closed_at = ?3, updated_at = ?3,
+    retain_until = ?3 + max(retention, ?4), effect_unknown = 0, result = ?5
+WHERE key = ?1 AND token = ?2 AND state = 2
+RETURNING lease_until <= ?3 AS late";
+
+pub(super) const REPLACE: &str = "\
+-- ledger.replace
+UPDATE entries
+SET version = version + 1, token = ?3, granted_at = ?4, lease_until = ?5, grace = ?6, hold_until = ?7,
+    retention = ?8, not_before = ?9, sweep_at = ?10, updated_at = ?11, closed_at = ?12, parked_at = ?13,
+    retain_until = ?14, claim_id = ?15, policy_version = ?16, attempts = ?17, state = ?18, cause = ?19,
+    closed_by = ?20, on_expiry = ?21, attention = ?22, rearmed = ?23, effect_started = ?24,
+    prior_effect_started = ?25, effect_unknown = ?26, principal = ?27, owner = ?28, last_error = ?29,
+    history = ?30, fingerprint = ?31, result = ?32, checkpoint = ?33
+WHERE key = ?1 AND version = ?2 - 1";
+
+/// The purge's and operators' own.
+pub(super) const DELETE: &str = "\
+-- ledger.delete
+DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + 60000000 < ?3";
+
+#[async_trait]
+impl Entries for SqliteSession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        let keys = keys.to_vec();
+        let work: Work<Vec<Found>> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let mut found = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let query = sqlx::query(LOAD).bind(key.hash());
+                    let row =
+                        query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    found.push(match row.as_ref().map(read) {
+                        None => Found::Absent,
+                        Some(Err(problem)) => Found::Unreadable(problem),
+                        Some(Ok(entry)) if entry.key == key => Found::Entry(Box::new(entry)),
+                        Some(Ok(_)) => Found::Collision,
+                    });
+                }
+                Ok(found)
+            })
+        });
+        let (reading, found) = self.file.write(work).await?;
+        Ok(Loaded { reading, found })
+    }
+
+    async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
+        let rows = rows.to_vec();
+        let work: Work<Vec<Option<i64>>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                if reading.behind() {
+                    return Err(StoreError::NotApplied(Fault::ClockBehind));
+                }
+                let mut tokens = Vec::with_capacity(rows.len());
+                for row in rows {
+                    if reading.now > until {
+                        tokens.push(None);
+                        continue;
+                    }
+                    let row = row.stamped(reading.now, reading.token_clock());
+                    tokens.push(insert(connection, &Row::from(&row)).await?.then_some(row.token));
+                }
+                Ok(tokens)
+            })
+        });
+        let (reading, tokens) = self.file.write(work).await?;
+        Ok(Inserted { reading, tokens })
+    }
+
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+        let completions = completions.to_vec();
+        let work: Work<Vec<Option<bool>>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let mut done = Vec::with_capacity(completions.len());
+                for one in completions {
+                    let query = sqlx::query(COMPLETE)
+                        .bind(one.key.hash())
+                        .bind(one.token)
+                        .bind(reading.now.micros())
+                        .bind(one.retention.micros())
+                        .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
+                    let row =
+                        query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    done.push(row.map(|row| row.get::<bool, _>(0)));
+                }
+                Ok(done)
+            })
+        });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn replace_until(
+        &mut self,
+        entries: &[Entry],
+        until: &[StoreTime],
+    ) -> Result<Vec<bool>, StoreError> {
+        let rows: Vec<(Row, StoreTime)> = entries.iter().map(Row::from).zip(until.iter().copied()).collect();
+        let work: Work<Vec<bool>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let mut done = Vec::with_capacity(rows.len());
+                for (row, until) in &rows {
+                    done.push(reading.now <= *until && replace(connection, row).await?);
+                }
+                Ok(done)
+            })
+        });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    /// Whoever writes holds the whole file: no row has a holder of its own.
+    async fn locked(&mut self, _: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+pub(super) async fn insert(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
+    let consumer = number(connection, &row.consumer, CONSUMER_ADD, CONSUMER_FIND).await?;
+    let source = number(connection, &row.source, SOURCE_ADD, SOURCE_FIND).await?;
+    let query = sqlx::query(INSERT)
+        .bind(row.key)
+        .bind(row.token)
+        .bind(row.granted_at)
+        .bind(row.lease_until)
+        .bind(row.grace)
+        .bind(row.hold_until)
+        .bind(row.retention)
+        .bind(row.sweep_at)
+        .bind(row.retain_until)
+        .bind(row.claim_id)
+        .bind(consumer)
+        .bind(source)
+        .bind(row.policy_version)
+        .bind(row.on_expiry)
+        .bind(row.id.clone())
+        .bind(row.principal.clone())
+        .bind(row.owner.clone())
+        .bind(row.traceparent.clone())
+        .bind(row.fingerprint.clone())
+        .bind(row.version);
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
+}
+
+pub(super) async fn replace(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
+    let query = sqlx::query(REPLACE)
+        .bind(row.key)
+        .bind(row.version)
+        .bind(row.token)
+        .bind(row.granted_at)
+        .bind(row.lease_until)
+        .bind(row.grace)
+        .bind(row.hold_until)
+        .bind(row.retention)
+        .bind(row.not_before)
+        .bind(row.sweep_at)
+        .bind(row.updated_at)
+        .bind(row.closed_at)
+        .bind(row.parked_at)
+        .bind(row.retain_until)
+        .bind(row.claim_id)
+        .bind(row.policy_version)
+        .bind(row.attempts)
+        .bind(row.state)
+        .bind(row.cause)
+        .bind(row.closed_by)
+        .bind(row.on_expiry)
+        .bind(row.attention())
+        .bind(row.rearmed)
+        .bind(row.effect_started)
+        .bind(row.prior_effect_started)
+        .bind(row.effect_unknown)
+        .bind(row.principal.clone())
+        .bind(row.owner.clone())
+        .bind(row.last_error.clone())
+        .bind(row.history.clone())
+        .bind(row.fingerprint.clone())
+        .bind(row.result.clone())
+        .bind(row.checkpoint.clone());
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
+}
+
+pub(super) async fn delete(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    key: KeyHash,
+    version: i64,
+) -> Result<bool, StoreError> {
+    let query = sqlx::query(DELETE).bind(key).bind(version).bind(reading.token_clock());
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
+}

@@ -1,0 +1,249 @@
+//! What operators read and change. Each change is one transaction with its audit event.
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteConnection;
+
+use super::SqliteSession;
+use super::audit::{self, add_event};
+use super::entries::{LOAD, delete, insert, replace};
+use super::errors::of_sqlx;
+use super::file::Work;
+use super::listing;
+use crate::domain::{
+    AuditEvent, AuditListing, AuditOf, ImportedEntry, Listed, Listing, PurgeStatus, PurgeWorker, Reading,
+    StoreTime, Summary,
+};
+use crate::store::row::{AuditRow, Row, WorkerRow};
+use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
+use crate::store::{Fault, OffsetRaise, Operators, StoreError, Write, WriteResult};
+
+pub(super) const BACKLOG: &str = "\
+-- ledger.backlog
+SELECT count(*) AS due, min(sweep_at) AS oldest
+FROM (SELECT sweep_at FROM entries WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2)";
+
+pub(super) const PURGES: &str = "\
+-- ledger.purges
+SELECT replica, last_run_at, purged_total, purged_per_second, last_error, last_error_at
+FROM purges WHERE last_run_at >= ?1
+ORDER BY last_run_at DESC, replica LIMIT ?2";
+
+pub(super) const OFFSET_RAISE: &str = "\
+-- ledger.offset_raise
+UPDATE meta SET token_offset = ?2 WHERE token_offset = ?1 AND ?2 > ?1";
+
+#[async_trait]
+impl Operators for SqliteSession {
+    async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
+        let listing = listing.clone();
+        let work: Work<Listed> =
+            Box::new(move |connection, reading| Box::pin(listing::list(connection, reading, listing)));
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let after = after.to_owned();
+        let work: Work<Vec<String>> =
+            Box::new(move |connection, _| Box::pin(listing::names_of_consumers(connection, after, limit)));
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+        let consumers = consumers.to_vec();
+        let work: Work<Summary> =
+            Box::new(move |connection, reading| Box::pin(listing::count(connection, reading, consumers)));
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+        let work: Work<PurgeStatus> =
+            Box::new(move |connection, reading| Box::pin(status(connection, reading, due_max)));
+        self.file.look(work).await
+    }
+
+    async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
+        let (write, event) = (write.clone(), event.clone());
+        let work: Work<WriteResult> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let grows = matches!(write, Write::Insert(_) | Write::Delete(..));
+                if grows && reading.behind() {
+                    return Err(StoreError::NotApplied(Fault::ClockBehind));
+                }
+                change(connection, reading, &write, event).await
+            })
+        });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn raise_token_offset(
+        &mut self,
+        raise: OffsetRaise,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        let event = event.clone();
+        let work: Work<WriteResult> =
+            Box::new(move |connection, _| Box::pin(raise_offset(connection, raise, event)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn import(
+        &mut self,
+        entries: &[ImportedEntry],
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        let (entries, event) = (entries.to_vec(), event.clone());
+        let work: Work<WriteResult> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                if reading.behind() {
+                    return Err(StoreError::NotApplied(Fault::ClockBehind));
+                }
+                import(connection, reading, entries, event).await
+            })
+        });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
+        let prefix = prefix.to_owned();
+        let work: Work<i64> = Box::new(move |connection, _| Box::pin(count_redriven(connection, prefix)));
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        let request_id = request_id.to_owned();
+        let work: Work<Option<AuditEvent>> =
+            Box::new(move |connection, _| Box::pin(audit::audited(connection, request_id)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
+        let listing = listing.clone();
+        let work: Work<Vec<AuditEvent>> = Box::new(move |connection, _| Box::pin(list(connection, listing)));
+        Ok(self.file.look(work).await?.1)
+    }
+}
+
+pub(super) async fn status(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    due_max: usize,
+) -> Result<PurgeStatus, StoreError> {
+    let query = sqlx::query_as::<_, (i64, Option<i64>)>(BACKLOG)
+        .bind(reading.now.micros())
+        .bind(i64::try_from(due_max).unwrap_or(i64::MAX));
+    let (due, oldest) = query.fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let query =
+        sqlx::query_as::<_, WorkerRow>(PURGES).bind((reading.now - HEARD_OF).micros()).bind(WORKERS_MAX);
+    let workers = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(PurgeStatus {
+        due: usize::try_from(due).unwrap_or(0),
+        oldest: oldest.map(StoreTime),
+        workers: workers.into_iter().map(PurgeWorker::from).collect(),
+    })
+}
+
+/// Nobody else writes meanwhile: what is found stays so until the end.
+pub(super) async fn change(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    write: &Write,
+    event: AuditEvent,
+) -> Result<WriteResult, StoreError> {
+    if audit::audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(WriteResult::Repeated);
+    }
+    let written = match write {
+        Write::Replace(entry) => replace(connection, &Row::from(entry.as_ref())).await?,
+        Write::Nothing => true,
+        Write::Delete(key, version) => delete(connection, reading, *key, *version).await?,
+        Write::Insert(entry) => {
+            // The insert knows only first grants; the rest of the row follows.
+            let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
+            let fresh = insert(connection, &Row::from(&entry)).await?;
+            entry.version += 1;
+            fresh && replace(connection, &Row::from(&entry)).await?
+        }
+    };
+    if !written {
+        return Ok(WriteResult::Lost);
+    }
+    add_event(connection, event).await?;
+    Ok(WriteResult::Done)
+}
+
+/// What is not written whole is not written at all: nothing is done before every key is known to be absent.
+pub(super) async fn import(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    entries: Vec<ImportedEntry>,
+    event: AuditEvent,
+) -> Result<WriteResult, StoreError> {
+    if audit::audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(WriteResult::Repeated);
+    }
+    for entry in &entries {
+        let query = sqlx::query(LOAD).bind(entry.entry().key.hash());
+        if query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?.is_some() {
+            return Ok(WriteResult::Lost);
+        }
+    }
+    for entry in entries {
+        // The insert knows only first grants; the rest of the row follows.
+        let mut entry = entry.stamped(reading.now, reading.token_clock());
+        insert(connection, &Row::from(&entry)).await?;
+        entry.version += 1;
+        replace(connection, &Row::from(&entry)).await?;
+    }
+    add_event(connection, event).await?;
+    Ok(WriteResult::Done)
+}
+
+/// Nobody else writes meanwhile.
+pub(super) async fn raise_offset(
+    connection: &mut SqliteConnection,
+    raise: OffsetRaise,
+    event: AuditEvent,
+) -> Result<WriteResult, StoreError> {
+    if audit::audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(WriteResult::Repeated);
+    }
+    let query = sqlx::query(OFFSET_RAISE).bind(raise.from).bind(raise.to);
+    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    if done.rows_affected() == 0 {
+        return Ok(WriteResult::Lost);
+    }
+    add_event(connection, event).await?;
+    Ok(WriteResult::Done)
+}
+
+pub(super) async fn count_redriven(
+    connection: &mut SqliteConnection,
+    prefix: String,
+) -> Result<i64, StoreError> {
+    let query = sqlx::query(audit::COUNT_REDRIVEN).bind(prefix);
+    Ok(query.fetch_one(connection).await.map_err(|error| of_sqlx(&error))?.get(0))
+}
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    listing: AuditListing,
+) -> Result<Vec<AuditEvent>, StoreError> {
+    let (at, request_id) = listing.before.unwrap_or((StoreTime::MAX, String::new()));
+    let statement = match &listing.of {
+        AuditOf::All => audit::AUDIT,
+        AuditOf::Consumer(_) => audit::AUDIT_OF_CONSUMER,
+        AuditOf::Entry(_) => audit::AUDIT_OF_ENTRY,
+    };
+    let query = sqlx::query_as::<_, AuditRow>(statement)
+        .bind(at.micros())
+        .bind(request_id)
+        .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX));
+    let query = match listing.of {
+        AuditOf::All => query,
+        AuditOf::Consumer(consumer) => query.bind(consumer),
+        AuditOf::Entry(key) => query.bind(key),
+    };
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.into_iter().map(AuditEvent::from).collect())
+}

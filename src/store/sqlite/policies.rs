@@ -1,0 +1,239 @@
+//! The policies that are in force, with their versions.
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::SqliteSession;
+use super::audit::{add_event, audited};
+use super::errors::of_sqlx;
+use super::file::Work;
+use super::names::{CONSUMER_ADD, CONSUMER_FIND, number};
+use crate::domain::{AuditEvent, PolicyVersion, Reading, Span, StoreTime};
+use crate::store::row::PolicyRow;
+use crate::store::{EffectiveRetention, PolicyBook, Replica, StoreError, WriteResult};
+
+pub(super) const POLICY_EPOCH: &str = "\
+-- ledger.policy_epoch
+SELECT rules FROM meta";
+
+pub(super) const RAISE_POLICY_EPOCH: &str = "\
+-- ledger.raise_policy_epoch
+UPDATE meta SET rules = rules + 1";
+
+pub(super) const EFFECTIVE_RETENTIONS: &str = "\
+-- ledger.effective_retentions
+SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL OR window_floor > 0";
+
+pub(super) const PUT_IN_FORCE: &str = "\
+-- ledger.put_in_force
+UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3)
+WHERE name = ?1 AND (?6 OR (retention IS ?4 AND window_floor = ?5))
+  AND (retention IS NOT ?2 OR window_floor < ?3)";
+
+pub(super) const POLICY_ADD: &str = "\
+-- ledger.policy_add
+INSERT INTO policies (consumer, version, policy, deleted, created_at, actor, reason)
+SELECT n.no, ?2, ?3, ?4, ?5, ?6, ?7
+FROM consumers n
+WHERE n.name = ?1
+  AND ?2 = 1 + coalesce((SELECT max(p.version) FROM policies p WHERE p.consumer = n.no), 0)
+ON CONFLICT DO NOTHING";
+
+pub(super) const POLICIES: &str = "\
+-- ledger.policies
+SELECT n.name AS consumer, p.version, p.policy, p.deleted, p.created_at, p.actor, p.reason
+FROM policies p JOIN consumers n ON n.no = p.consumer
+WHERE p.version = (SELECT max(q.version) FROM policies q WHERE q.consumer = p.consumer)
+ORDER BY n.name";
+
+pub(super) const POLICY_VERSIONS: &str = "\
+-- ledger.policy_versions
+SELECT n.name AS consumer, p.version, p.policy, p.deleted, p.created_at, p.actor, p.reason
+FROM policies p JOIN consumers n ON n.no = p.consumer
+WHERE n.name = ?1 AND p.version < ?2
+ORDER BY p.version DESC LIMIT ?3";
+
+pub(super) const REPLICAS_BELOW: &str = "\
+-- ledger.replicas_below
+SELECT replica, speaks, version FROM replicas
+WHERE heard_at >= ?1 AND speaks < ?2
+ORDER BY speaks, replica LIMIT ?3";
+
+#[async_trait]
+impl PolicyBook for SqliteSession {
+    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
+        let work: Work<i64> = Box::new(|connection, _| Box::pin(policy_epoch(connection)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
+        let work: Work<Vec<PolicyVersion>> = Box::new(move |connection, _| Box::pin(policies(connection)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn policy_versions(
+        &mut self,
+        consumer: &str,
+        before: i32,
+        limit: usize,
+    ) -> Result<Vec<PolicyVersion>, StoreError> {
+        let consumer = consumer.to_owned();
+        let work: Work<Vec<PolicyVersion>> =
+            Box::new(move |connection, _| Box::pin(policy_versions(connection, consumer, before, limit)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn add_policy(
+        &mut self,
+        policy: &PolicyVersion,
+        in_force: &EffectiveRetention,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        let (policy, in_force, event) = (policy.clone(), in_force.clone(), event.clone());
+        let work: Work<WriteResult> =
+            Box::new(move |connection, _| Box::pin(add_policy(connection, policy, in_force, event)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
+        let work: Work<Vec<EffectiveRetention>> =
+            Box::new(|connection, _| Box::pin(effective_retentions(connection)));
+        self.file.write(work).await
+    }
+
+    async fn put_in_force(
+        &mut self,
+        all: &[EffectiveRetention],
+        seen: Option<&[EffectiveRetention]>,
+    ) -> Result<usize, StoreError> {
+        let (all, seen) = (all.to_vec(), seen.map(<[EffectiveRetention]>::to_vec));
+        let work: Work<usize> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let mut changed = 0;
+                for (place, one) in all.iter().enumerate() {
+                    let seen = seen.as_ref().and_then(|seen| seen.get(place));
+                    changed += usize::from(put_in_force(connection, one, seen).await?);
+                }
+                Ok(changed)
+            })
+        });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn replicas_below(
+        &mut self,
+        format: i32,
+        heard_since: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Replica>, StoreError> {
+        let work: Work<Vec<Replica>> =
+            Box::new(move |connection, _| Box::pin(below(connection, format, heard_since, limit)));
+        Ok(self.file.write(work).await?.1)
+    }
+}
+
+pub(super) async fn policy_epoch(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    sqlx::query_scalar(POLICY_EPOCH).fetch_one(connection).await.map_err(|error| of_sqlx(&error))
+}
+
+pub(super) async fn raise_policy_epoch(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query(RAISE_POLICY_EPOCH).execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
+}
+
+/// Where it still stands there as it was seen, if that is asked; says whether it changed.
+pub(super) async fn put_in_force(
+    connection: &mut SqliteConnection,
+    one: &EffectiveRetention,
+    seen: Option<&EffectiveRetention>,
+) -> Result<bool, StoreError> {
+    number(connection, &one.consumer, CONSUMER_ADD, CONSUMER_FIND).await?;
+    let query = sqlx::query(PUT_IN_FORCE)
+        .bind(one.consumer.clone())
+        .bind(one.retention.map(Span::micros))
+        .bind(one.window_floor.micros())
+        .bind(seen.unwrap_or(one).retention.map(Span::micros))
+        .bind(seen.unwrap_or(one).window_floor.micros())
+        .bind(seen.is_none());
+    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let changed = done.rows_affected() > 0;
+    if changed {
+        raise_policy_epoch(connection).await?;
+    }
+    Ok(changed)
+}
+
+pub(super) async fn add_policy(
+    connection: &mut SqliteConnection,
+    policy: PolicyVersion,
+    in_force: EffectiveRetention,
+    event: AuditEvent,
+) -> Result<WriteResult, StoreError> {
+    if audited(connection, event.request_id.clone()).await?.is_some() {
+        return Ok(WriteResult::Repeated);
+    }
+    number(connection, &policy.consumer, CONSUMER_ADD, CONSUMER_FIND).await?;
+    let query = sqlx::query(POLICY_ADD)
+        .bind(policy.consumer)
+        .bind(policy.version)
+        .bind(policy.policy.clone())
+        .bind(policy.policy.is_none())
+        .bind(policy.created_at.micros())
+        .bind(policy.actor)
+        .bind(policy.reason);
+    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    if done.rows_affected() == 0 {
+        return Ok(WriteResult::Lost);
+    }
+    put_in_force(connection, &in_force, None).await?;
+    raise_policy_epoch(connection).await?;
+    add_event(connection, event).await?;
+    Ok(WriteResult::Done)
+}
+
+pub(super) async fn effective_retentions(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<EffectiveRetention>, StoreError> {
+    let rows =
+        sqlx::query(EFFECTIVE_RETENTIONS).fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    let one = |row: &SqliteRow| EffectiveRetention {
+        consumer: row.get("name"),
+        retention: row.get::<Option<i64>, _>("retention").map(Span),
+        window_floor: StoreTime(row.get("window_floor")),
+    };
+    Ok(rows.iter().map(one).collect())
+}
+
+pub(super) async fn policies(connection: &mut SqliteConnection) -> Result<Vec<PolicyVersion>, StoreError> {
+    let query = sqlx::query_as::<_, PolicyRow>(POLICIES);
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.into_iter().map(PolicyVersion::from).collect())
+}
+
+pub(super) async fn policy_versions(
+    connection: &mut SqliteConnection,
+    consumer: String,
+    before: i32,
+    limit: usize,
+) -> Result<Vec<PolicyVersion>, StoreError> {
+    let query = sqlx::query_as::<_, PolicyRow>(POLICY_VERSIONS)
+        .bind(consumer)
+        .bind(before)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(rows.into_iter().map(PolicyVersion::from).collect())
+}
+
+pub(super) async fn below(
+    connection: &mut SqliteConnection,
+    format: i32,
+    heard_since: StoreTime,
+    limit: usize,
+) -> Result<Vec<Replica>, StoreError> {
+    let query = sqlx::query_as::<_, Replica>(REPLICAS_BELOW)
+        .bind(heard_since.micros())
+        .bind(format)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))
+}

@@ -1,0 +1,192 @@
+//! Heartbeat and purge. The heartbeat has the one writer of the file, as claims have: whoever locks the file
+//! holds up all of them, and the heartbeat tells so.
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+
+use super::SqliteSession;
+use super::entries::delete;
+use super::errors::of_sqlx;
+use super::file::Work;
+use super::policies::policy_epoch;
+use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, StoreTime};
+use crate::store::row::{columns, readable, unreadable};
+use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
+use crate::store::{Replica, StoreError, Upkeep};
+
+pub(super) const BEAT: &str = "\
+-- ledger.beat
+UPDATE meta SET clock_mark = max(clock_mark, ?1 + token_offset)";
+
+pub(super) const REPLICA_TELL: &str = "\
+-- ledger.replica_tell
+INSERT INTO replicas (replica, heard_at, speaks, version)
+VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (replica) DO UPDATE SET heard_at = excluded.heard_at, speaks = excluded.speaks,
+    version = excluded.version";
+
+pub(super) const REPLICAS_FORGET: &str = "\
+-- ledger.replicas_forget
+DELETE FROM replicas
+WHERE replica IN (SELECT o.replica FROM replicas o WHERE o.heard_at < ?1 AND o.replica <> ?2 LIMIT ?3)";
+
+pub(super) const DUE: &str = concat!(
+    "-- ledger.due
+SELECT ",
+    columns!(),
+    "
+FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.source
+WHERE e.sweep_at <= ?1
+ORDER BY e.sweep_at LIMIT ?2"
+);
+
+pub(super) const LOOK_AGAIN: &str = "\
+-- ledger.look_again
+UPDATE entries SET sweep_at = ?3 WHERE key = ?1 AND version = ?2";
+
+pub(super) const PURGES_FORGET: &str = "\
+-- ledger.purges_forget
+DELETE FROM purges WHERE last_run_at < ?1";
+
+pub(super) const PURGES_REPORT: &str = "\
+-- ledger.purges_report
+INSERT INTO purges (replica, last_run_at, purged_total, purged_per_second, last_error, last_error_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (replica) DO UPDATE SET last_run_at = excluded.last_run_at, purged_total = excluded.purged_total,
+    purged_per_second = excluded.purged_per_second, last_error = excluded.last_error,
+    last_error_at = excluded.last_error_at";
+
+pub(super) const AUDIT_PURGE: &str = "\
+-- ledger.audit_purge
+DELETE FROM audit
+WHERE request_id IN (SELECT request_id FROM audit WHERE at < ?1 ORDER BY at, request_id LIMIT ?2)";
+
+#[async_trait]
+impl Upkeep for SqliteSession {
+    async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
+        let replica = replica.clone();
+        let work: Work<()> =
+            Box::new(move |connection, reading| Box::pin(beat(connection, reading, replica)));
+        Ok(self.file.write(work).await?.0)
+    }
+
+    /// Nothing to do: here every claim is in that index from its first instant on.
+    async fn index_open_claims(&mut self, _limit: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
+    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
+        let work: Work<Vec<Entry>> = Box::new(move |connection, reading| {
+            Box::pin(async move {
+                let query = sqlx::query(DUE)
+                    .bind(reading.now.micros())
+                    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+                let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                for (key, version) in unreadable(&rows) {
+                    let again = (reading.now + UNREADABLE_AGAIN).micros();
+                    let query = sqlx::query(LOOK_AGAIN).bind(key).bind(version).bind(again);
+                    query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                }
+                Ok(readable(&rows))
+            })
+        });
+        self.file.write(work).await
+    }
+
+    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
+        let entries = entries.to_vec();
+        let work: Work<usize> = Box::new(move |connection, _| {
+            Box::pin(async move {
+                let mut changed = 0;
+                for (key, version, at) in entries {
+                    let query = sqlx::query(LOOK_AGAIN).bind(key).bind(version).bind(at.micros());
+                    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+                    changed += usize::try_from(done.rows_affected()).unwrap_or(0);
+                }
+                Ok(changed)
+            })
+        });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
+        let entries = entries.to_vec();
+        let work: Work<usize> =
+            Box::new(move |connection, reading| Box::pin(purge(connection, reading, entries, policy_epoch)));
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
+        let worker = worker.clone();
+        let work: Work<()> = Box::new(move |connection, _| Box::pin(report(connection, worker)));
+        let _: () = self.file.write(work).await?.1;
+        Ok(())
+    }
+
+    async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
+        let work: Work<usize> = Box::new(move |connection, _| Box::pin(forget(connection, before, limit)));
+        Ok(self.file.write(work).await?.1)
+    }
+}
+
+pub(super) async fn beat(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    replica: Replica,
+) -> Result<(), StoreError> {
+    let mark = sqlx::query(BEAT).bind(reading.now.micros());
+    mark.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let forget = sqlx::query(REPLICAS_FORGET)
+        .bind((reading.now - HEARD_OF).micros())
+        .bind(replica.id)
+        .bind(FORGOTTEN_MAX);
+    forget.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let tell = sqlx::query(REPLICA_TELL)
+        .bind(replica.id)
+        .bind(reading.now.micros())
+        .bind(replica.speaks)
+        .bind(replica.version);
+    tell.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
+}
+
+/// Nobody else writes meanwhile: the rules that are found stay so until the end.
+pub(super) async fn purge(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    entries: Vec<(KeyHash, i64)>,
+    judged_by: i64,
+) -> Result<usize, StoreError> {
+    let mut gone = 0;
+    if reading.behind() || policy_epoch(connection).await? != judged_by {
+        return Ok(gone);
+    }
+    for (key, version) in entries {
+        gone += usize::from(delete(connection, reading, key, version).await?);
+    }
+    Ok(gone)
+}
+
+pub(super) async fn report(connection: &mut SqliteConnection, worker: PurgeWorker) -> Result<(), StoreError> {
+    let forget = sqlx::query(PURGES_FORGET).bind((worker.last_run_at - HEARD_OF).micros());
+    forget.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let query = sqlx::query(PURGES_REPORT)
+        .bind(worker.replica)
+        .bind(worker.last_run_at.micros())
+        .bind(worker.purged_total)
+        .bind(worker.purged_per_second)
+        .bind(worker.last_error)
+        .bind(worker.last_error_at.map(StoreTime::micros));
+    query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
+}
+
+pub(super) async fn forget(
+    connection: &mut SqliteConnection,
+    before: StoreTime,
+    limit: usize,
+) -> Result<usize, StoreError> {
+    let query = sqlx::query(AUDIT_PURGE).bind(before.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+}
