@@ -40,6 +40,7 @@ pub use read::{
 };
 pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
+pub(crate) use retention::SETTLED;
 pub use retention::{PURGE_MARGIN, Purge, purge, raised_floor};
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
 pub use time::{Span, StoreTime};

@@ -162,6 +162,12 @@ impl Policy {
         (self.max_attempts > 0).then(|| self.max_attempts.saturating_sub(used).max(0))
     }
 
+    /// From how many used attempts on an entry has at most one left; none where there is no limit.
+    #[must_use]
+    pub fn near_exhaustion_from(&self) -> Option<i32> {
+        (self.max_attempts > 0).then(|| self.max_attempts - 1)
+    }
+
     /// No further attempt is allowed after `used`.
     #[must_use]
     pub fn exhausted(&self, used: i32) -> bool {

@@ -14,7 +14,7 @@ const PURGE_SLACK: Span = Span::from_secs(3_600);
 /// How long tokens and versions must lie behind clock + offset before their entry may be forgotten. An
 /// insert reads the clock before it may have to wait for a lock, and no statement takes this long: so no
 /// later row of the key begins with a lower one.
-const SETTLED: Span = Span::from_secs(60);
+pub(crate) const SETTLED: Span = Span::from_secs(60);
 
 /// Whether a later token and version of the key are certainly higher.
 #[must_use]

@@ -7,13 +7,17 @@
 //! key, and is durable when the call returns.
 
 mod clock;
+mod columns;
 mod entries;
 mod error;
+mod numbers;
 mod operators;
 mod policies;
 mod postgres;
 mod query;
+mod records;
 mod row;
+mod schema;
 mod sqlite;
 mod upkeep;
 
@@ -92,7 +96,7 @@ pub trait Session: Send {
 /// The number of a state: that of `EntryState`.
 #[must_use]
 pub fn state_number(state: State) -> i16 {
-    row::state_numbers(state).0
+    numbers::of_state(state).0
 }
 
 /// The highest reading of clock + offset that this process has seen, shared by its sessions.

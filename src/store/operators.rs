@@ -17,9 +17,10 @@ pub trait Operators: Send {
     /// The consumers that have entries, by name, after this one.
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
-    /// Counts the entries of consumers, each with the number of attempts that its policy allows (0: no
-    /// limit). What is not COMPLETED is counted by its index, what is is estimated from a sample.
-    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError>;
+    /// Counts the entries of consumers. Counts are exact for every state but COMPLETED, which is estimated from
+    /// a sample. With each consumer comes the number of attempts from which an entry is near exhaustion
+    /// ([`Policy::near_exhaustion_from`](crate::domain::Policy::near_exhaustion_from)).
+    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError>;
 
     /// What waits for the purge, counted up to `due_max`, and what the servers' purges did.
     async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError>;

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::numbers::{COMPLETED, IN_PROGRESS};
 use crate::domain::{EntryFilter, KeyHash, Listed, Listing, StoreTime};
 
 impl EntryFilter {
@@ -24,10 +25,6 @@ impl Listing {
         if leaves_out { LOOKED_AT_MAX } else { i64::try_from(self.limit).unwrap_or(LOOKED_AT_MAX) }
     }
 }
-
-/// The numbers of `EntryState` that the queries know by name.
-pub(super) const IN_PROGRESS: i16 = 2;
-pub(super) const COMPLETED: i16 = 4;
 
 /// How many entries a statement looks at for one page, where a filter leaves most of them out.
 const LOOKED_AT_MAX: i64 = 5_000;

@@ -1,96 +1,13 @@
 //! A row as it is stored, and how it becomes an entry: one home for both dialects.
 
-use std::cmp::Ordering;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow as _;
 use uuid::Uuid;
 
-use crate::domain::{
-    Attempt, AuditEvent, Claimant, ClosedBy, Entry, Key, OnExpiry, ParkCause, PolicyVersion, PurgeWorker,
-    Span, State, StoreTime,
-};
-
-/// The columns of `entries`, with consumer and source as names.
-#[derive(sqlx::FromRow)]
-#[allow(clippy::struct_excessive_bools, reason = "these are the columns")]
-pub(super) struct Row {
-    pub(super) key: Uuid,
-    pub(super) version: i64,
-    pub(super) token: i64,
-    pub(super) granted_at: i64,
-    pub(super) lease_until: i64,
-    pub(super) grace: i64,
-    pub(super) hold_until: i64,
-    pub(super) retention: i64,
-    pub(super) not_before: i64,
-    pub(super) sweep_at: i64,
-    pub(super) created_at: i64,
-    pub(super) updated_at: i64,
-    pub(super) closed_at: Option<i64>,
-    pub(super) parked_at: Option<i64>,
-    pub(super) retain_until: Option<i64>,
-    pub(super) claim_id: Option<Uuid>,
-    pub(super) consumer: String,
-    pub(super) source: String,
-    pub(super) policy_version: i32,
-    pub(super) attempts: i32,
-    pub(super) state: i16,
-    pub(super) cause: i16,
-    pub(super) closed_by: i16,
-    pub(super) on_expiry: i16,
-    pub(super) rearmed: bool,
-    pub(super) effect_started: bool,
-    pub(super) prior_effect_started: bool,
-    pub(super) effect_unknown: bool,
-    pub(super) id: String,
-    pub(super) principal: Option<String>,
-    pub(super) owner: Option<String>,
-    pub(super) last_error: Option<String>,
-    pub(super) history: Option<String>,
-    pub(super) traceparent: Option<String>,
-    pub(super) fingerprint: Option<Vec<u8>>,
-    pub(super) result: Option<Vec<u8>>,
-    pub(super) checkpoint: Option<Vec<u8>>,
-}
-
-/// The columns that every statement which reads entries selects, in no order that matters.
-macro_rules! columns {
-    () => {
-        "e.key, e.version, e.token, e.granted_at, e.lease_until, e.grace, e.hold_until, e.retention, \
-         e.not_before, e.sweep_at, e.created_at, e.updated_at, e.closed_at, e.parked_at, e.retain_until, \
-         e.claim_id, n.name AS consumer, s.name AS source, e.policy_version, e.attempts, e.state, e.cause, \
-         e.closed_by, e.on_expiry, e.rearmed, e.effect_started, e.prior_effect_started, e.effect_unknown, \
-         e.id, e.principal, e.owner, e.last_error, e.history, e.traceparent, e.fingerprint, e.result, \
-         e.checkpoint"
-    };
-}
-pub(super) use columns;
-
-/// The columns of `purges`.
-#[derive(sqlx::FromRow)]
-pub(super) struct WorkerRow {
-    replica: Uuid,
-    last_run_at: i64,
-    purged_total: i64,
-    purged_per_second: f64,
-    last_error: Option<String>,
-    last_error_at: Option<i64>,
-}
-
-impl From<WorkerRow> for PurgeWorker {
-    fn from(row: WorkerRow) -> PurgeWorker {
-        PurgeWorker {
-            replica: row.replica,
-            last_run_at: StoreTime(row.last_run_at),
-            purged_total: row.purged_total,
-            purged_per_second: row.purged_per_second,
-            last_error: row.last_error,
-            last_error_at: row.last_error_at.map(StoreTime),
-        }
-    }
-}
+use super::columns::Row;
+use super::numbers::{self, COMPLETED, PARKED};
+use crate::domain::{Attempt, Claimant, Entry, Key, Span, StoreTime};
 
 /// A past attempt as stored: short names, since they repeat.
 #[derive(Serialize, Deserialize)]
@@ -119,17 +36,14 @@ impl Row {
         let key = self.key;
         let bad = |column, problem: String| Unreadable { key, column, problem };
         let number = |column, value: i16| bad(column, format!("{value} is none of its values"));
-        let state = state_of(self.state, self.cause).ok_or_else(|| match self.state {
-            6 => number("cause", self.cause),
+        let state = numbers::state(self.state, self.cause).ok_or_else(|| match self.state {
+            PARKED => number("cause", self.cause),
             state => number("state", state),
         })?;
-        let closed_by = closed_by(self.closed_by).ok_or_else(|| number("closed_by", self.closed_by))?;
-        let on_expiry = match self.on_expiry {
-            1 => OnExpiry::Reclaim,
-            2 => OnExpiry::Park,
-            3 => OnExpiry::ParkIfStarted,
-            other => return Err(number("on_expiry", other)),
-        };
+        let closed_by =
+            numbers::closed_by(self.closed_by).ok_or_else(|| number("closed_by", self.closed_by))?;
+        let on_expiry =
+            numbers::on_expiry(self.on_expiry).ok_or_else(|| number("on_expiry", self.on_expiry))?;
         let past: Vec<Past> = match &self.history {
             None => Vec::new(),
             Some(text) => serde_json::from_str(text).map_err(|error| bad("history", error.to_string()))?,
@@ -141,7 +55,7 @@ impl Row {
                 started_at: StoreTime(one.s),
                 ended_at: StoreTime(one.e),
                 owner: one.o,
-                outcome: self::closed_by(one.by).ok_or_else(|| number("history", one.by))?,
+                outcome: numbers::closed_by(one.by).ok_or_else(|| number("history", one.by))?,
                 error: one.err,
             });
         }
@@ -188,7 +102,7 @@ impl Row {
 
 impl From<&Entry> for Row {
     fn from(entry: &Entry) -> Row {
-        let (state, cause) = state_numbers(entry.state);
+        let (state, cause) = numbers::of_state(entry.state);
         let claimant = entry.claimant.as_ref();
         Row {
             key: entry.key.hash(),
@@ -213,12 +127,8 @@ impl From<&Entry> for Row {
             attempts: entry.attempts,
             state,
             cause,
-            closed_by: closed_by_number(entry.closed_by),
-            on_expiry: match entry.on_expiry {
-                OnExpiry::Reclaim => 1,
-                OnExpiry::Park => 2,
-                OnExpiry::ParkIfStarted => 3,
-            },
+            closed_by: numbers::of_closed_by(entry.closed_by),
+            on_expiry: numbers::of_on_expiry(entry.on_expiry),
             rearmed: entry.rearmed,
             effect_started: entry.effect_started,
             prior_effect_started: entry.prior_effect_started,
@@ -239,70 +149,7 @@ impl From<&Entry> for Row {
 impl Row {
     /// The state, where operators look for it: all but COMPLETED.
     pub(super) fn attention(&self) -> Option<i16> {
-        (self.state != 4).then_some(self.state)
-    }
-}
-
-/// The numbers of `EntryState` and `ParkCause`.
-pub(super) fn state_numbers(state: State) -> (i16, i16) {
-    match state {
-        State::Received => (1, 0),
-        State::InProgress => (2, 0),
-        State::FailedRetryable => (3, 0),
-        State::Completed => (4, 0),
-        State::FailedTerminal => (5, 0),
-        State::Parked(ParkCause::AttemptsExhausted) => (6, 1),
-        State::Parked(ParkCause::LeaseExpired) => (6, 2),
-        State::Parked(ParkCause::EffectUnknown) => (6, 3),
-        State::Parked(ParkCause::Consumer) => (6, 4),
-        State::Parked(ParkCause::Operator) => (6, 5),
-    }
-}
-
-/// The state with these numbers.
-pub(super) fn state_of(state: i16, cause: i16) -> Option<State> {
-    Some(match (state, cause) {
-        (1, 0) => State::Received,
-        (2, 0) => State::InProgress,
-        (3, 0) => State::FailedRetryable,
-        (4, 0) => State::Completed,
-        (5, 0) => State::FailedTerminal,
-        (6, 1) => State::Parked(ParkCause::AttemptsExhausted),
-        (6, 2) => State::Parked(ParkCause::LeaseExpired),
-        (6, 3) => State::Parked(ParkCause::EffectUnknown),
-        (6, 4) => State::Parked(ParkCause::Consumer),
-        (6, 5) => State::Parked(ParkCause::Operator),
-        _ => return None,
-    })
-}
-
-fn closed_by(number: i16) -> Option<ClosedBy> {
-    Some(match number {
-        0 => ClosedBy::Open,
-        1 => ClosedBy::Complete,
-        2 => ClosedBy::FailRetryable,
-        3 => ClosedBy::FailTerminal,
-        4 => ClosedBy::FailPark,
-        5 => ClosedBy::Release,
-        6 => ClosedBy::Expiry,
-        7 => ClosedBy::OperatorPark,
-        8 => ClosedBy::Operator,
-        _ => return None,
-    })
-}
-
-/// The number of `ClosedBy`.
-fn closed_by_number(closed_by: ClosedBy) -> i16 {
-    match closed_by {
-        ClosedBy::Open => 0,
-        ClosedBy::Complete => 1,
-        ClosedBy::FailRetryable => 2,
-        ClosedBy::FailTerminal => 3,
-        ClosedBy::FailPark => 4,
-        ClosedBy::Release => 5,
-        ClosedBy::Expiry => 6,
-        ClosedBy::OperatorPark => 7,
-        ClosedBy::Operator => 8,
+        (self.state != COMPLETED).then_some(self.state)
     }
 }
 
@@ -317,7 +164,7 @@ fn history_text(history: &[Attempt]) -> Option<String> {
             s: one.started_at.0,
             e: one.ended_at.0,
             o: one.owner.clone(),
-            by: closed_by_number(one.outcome),
+            by: numbers::of_closed_by(one.outcome),
             err: one.error.clone(),
         })
         .collect();
@@ -369,81 +216,4 @@ where
         raw.entry().is_err().then_some((key, version))
     });
     bad.collect()
-}
-
-/// An audit event in a row of either database.
-#[derive(sqlx::FromRow)]
-pub(super) struct AuditRow {
-    request_id: String,
-    at: i64,
-    actor: String,
-    action: String,
-    consumer: Option<String>,
-    key: Option<Uuid>,
-    reason: String,
-    before: Option<String>,
-    after: Option<String>,
-}
-
-impl From<AuditRow> for AuditEvent {
-    fn from(row: AuditRow) -> AuditEvent {
-        AuditEvent {
-            request_id: row.request_id,
-            at: StoreTime(row.at),
-            actor: row.actor,
-            action: row.action,
-            consumer: row.consumer.unwrap_or_default(),
-            key: row.key,
-            reason: row.reason,
-            before: row.before,
-            after: row.after,
-        }
-    }
-}
-
-/// A version of a policy in a row of either database.
-#[derive(sqlx::FromRow)]
-pub(super) struct PolicyRow {
-    consumer: String,
-    version: i32,
-    policy: Option<String>,
-    deleted: bool,
-    created_at: i64,
-    actor: String,
-    reason: String,
-}
-
-impl From<PolicyRow> for PolicyVersion {
-    fn from(row: PolicyRow) -> PolicyVersion {
-        PolicyVersion {
-            consumer: row.consumer,
-            version: row.version,
-            policy: row.policy.filter(|_| !row.deleted),
-            created_at: StoreTime(row.created_at),
-            actor: row.actor,
-            reason: row.reason,
-        }
-    }
-}
-
-/// How a store's schema stands to the one that this binary's migrations end with.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Schema {
-    Fits,
-    /// What to tell people.
-    Older(String),
-    Newer(String),
-}
-
-pub(super) fn schema(migrations: &sqlx::migrate::Migrator, present: i64) -> Schema {
-    let known = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
-    match present.cmp(&known) {
-        Ordering::Equal => Schema::Fits,
-        Ordering::Less => Schema::Older(format!(
-            "the store's schema is version {present}, this binary needs {known}: run `idempotency-ledger migrate`"
-        )),
-        Ordering::Greater => Schema::Newer(format!(
-            "the store's schema is version {present}, newer than this binary's {known}: run the newer binary"
-        )),
-    }
 }

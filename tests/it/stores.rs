@@ -431,9 +431,9 @@ async fn every_kind_of_text_survives(kind: Kind) {
 async fn every_statement_of_postgres_can_be_prepared_and_has_a_name() {
     let at = TestStore::new(Kind::Postgres).await;
     let mut connection = pg::shared().connect(at.database.as_ref().unwrap()).await;
-    for statement in idempotency_ledger::store::POSTGRES_STATEMENTS {
+    for statement in idempotency_ledger::store::POSTGRES_STATEMENTS.iter().copied() {
         assert!(statement.starts_with("-- ledger."), "{statement}");
-        connection.prepare(sqlx::AssertSqlSafe(*statement).into_sql_str()).await.unwrap();
+        connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
     }
 }
 
@@ -441,9 +441,9 @@ async fn every_statement_of_postgres_can_be_prepared_and_has_a_name() {
 async fn every_statement_of_sqlite_can_be_prepared_and_has_a_name() {
     let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
     sqlx::migrate!("migrations/sqlite").run_direct(None, &mut connection, false).await.unwrap();
-    for statement in idempotency_ledger::store::SQLITE_STATEMENTS {
+    for statement in idempotency_ledger::store::SQLITE_STATEMENTS.iter().copied() {
         assert!(statement.starts_with("-- ledger."), "{statement}");
-        connection.prepare(sqlx::AssertSqlSafe(*statement).into_sql_str()).await.unwrap();
+        connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
     }
 }
 

@@ -197,7 +197,7 @@ async fn what_grows_is_read_by_its_indexes_on_postgres() {
     let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off";
     connection.execute(settings).await.unwrap();
     for (number, (name, values, index)) in BY_INDEX.into_iter().enumerate() {
-        let statement = named(POSTGRES_STATEMENTS, name);
+        let statement = named(&POSTGRES_STATEMENTS, name);
         let prepare = format!("PREPARE s{number} AS {statement}");
         connection.execute(sqlx::AssertSqlSafe(prepare)).await.unwrap();
         let explain = format!("EXPLAIN EXECUTE s{number} ({values})");

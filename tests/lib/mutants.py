@@ -36,8 +36,8 @@ LOCKSTEP = "proof::lockstep"
 
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
-        (PG_ENTRIES, "  AND e.token = r.token AND e.state = 2", "  AND e.state = 2"),
-        (LITE_ENTRIES, "WHERE key = ?1 AND token = ?2 AND state = 2", "WHERE key = ?1 AND ?2 > 0 AND state = 2"),
+        (PG_ENTRIES, "  AND e.token = r.token AND e.state = ", "  AND e.state = "),
+        (LITE_ENTRIES, "WHERE key = ?1 AND token = ?2 AND state = ", "WHERE key = ?1 AND ?2 > 0 AND state = "),
         (SETTLE, "if token < entry.token {", "if false {"),
     ]),
     Mutant("2", "Claim is idempotent on the owner alone", DIFFERENTIAL, [
@@ -354,7 +354,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_UPKEEP, "DELETE FROM purges WHERE last_run_at < ?1", "DELETE FROM purges WHERE ?1 < 0"),
     ]),
     Mutant("S20", "a claim that is completed meanwhile is marked as open", "only_grows::", [
-        (PG_UPKEEP, " AND e.state = 2 AND e.attention IS NULL\";", " AND e.attention IS NULL\";"),
+        (PG_UPKEEP, "[0 * r.place]) AND e.state = \",", "[0 * r.place]) AND 2 = \","),
     ]),
     Mutant("S21", "a slow replica lowers the mark of open claims", "only_grows::", [
         (PG_UPKEEP, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),

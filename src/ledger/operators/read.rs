@@ -55,8 +55,8 @@ pub(super) async fn count(
         CountScope::One(consumer) => vec![consumer.clone()],
         CountScope::ConsumerPage(after, limit) => session.operators().consumers(after, *limit).await?,
     };
-    let asked: Vec<(String, i32)> =
-        names.iter().map(|name| (name.clone(), policies.of(name).max_attempts)).collect();
+    let asked: Vec<(String, Option<i32>)> =
+        names.iter().map(|name| (name.clone(), policies.of(name).near_exhaustion_from())).collect();
     let summary = session.operators().summary(&asked).await?;
     Ok(Ok((names, summary)))
 }

@@ -12,7 +12,7 @@ use super::errors::{of_connect, of_sqlx};
 use super::left_behind::Backend;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
-use crate::store::row::{self, Schema};
+use crate::store::schema::Schema;
 use crate::store::{Fault, Purpose, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
@@ -159,7 +159,7 @@ async fn check(
     }
     let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(connection).await.map_err(of_sqlx)?;
     let present: i64 = found.try_get("version").map_err(of_sqlx)?;
-    match row::schema(&MIGRATIONS, present) {
+    match Schema::of(&MIGRATIONS, present) {
         Schema::Fits => {}
         // Migrations keep the version that is running working: whoever serves goes on.
         Schema::Newer(_) if serving => {}

@@ -1,6 +1,7 @@
 //! Entries by their keys.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use sqlx::Row as _;
@@ -9,8 +10,10 @@ use uuid::Uuid;
 use super::errors::of_sqlx;
 use super::statements::names;
 use super::{PgSession, column, no_meta, pairs};
-use crate::domain::{Entry, Key, KeyHash, StoreTime};
-use crate::store::row::{Row, columns, read};
+use crate::domain::{Entry, Key, KeyHash, SETTLED, StoreTime};
+use crate::store::columns::{REPLACED, Row, columns, entry_columns, select_list};
+use crate::store::numbers::number;
+use crate::store::row::read;
 use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
 
 pub(super) const LOAD: &str = concat!(
@@ -27,8 +30,8 @@ LEFT JOIN (unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
     ") ON true"
 );
 
-pub(super) const INSERT: &str = "\
--- ledger.insert
+pub(super) const INSERT: &str = concat!(
+    "-- ledger.insert
 WITH clock AS MATERIALIZED (
     SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark
     FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
@@ -43,7 +46,13 @@ WITH clock AS MATERIALIZED (
            c.clock_now + r.at, c.clock_now + r.sweep_at,
            c.clock_now + r.at - (c.clock_now + r.at) % 1000, c.clock_now + r.at,
            c.clock_now + r.retain_until, r.claim_id, r.consumer, r.source,
-           r.policy_version, 1, 2, 0, 0, r.on_expiry, false, false, false, false,
+           r.policy_version, 1, ",
+    number!(IN_PROGRESS),
+    ", ",
+    number!(NO_CAUSE),
+    ", ",
+    number!(OPEN),
+    ", r.on_expiry, false, false, false, false,
            r.id, r.principal, r.owner, r.traceparent, r.fingerprint
     FROM clock c
     CROSS JOIN unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
@@ -58,49 +67,52 @@ WITH clock AS MATERIALIZED (
     RETURNING e.key, e.token
 )
 SELECT c.clock_now, c.token_offset, c.clock_mark, f.key, f.token
-FROM clock c LEFT JOIN fresh f ON true";
+FROM clock c LEFT JOIN fresh f ON true"
+);
 
-pub(super) const COMPLETE: &str = "\
--- ledger.complete
+pub(super) const COMPLETE: &str = concat!(
+    "-- ledger.complete
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
 UPDATE ledger.entries e
-SET version = e.version + 1, state = 4, closed_by = 1, attention = NULL, closed_at = c.now, updated_at = c.now,
+SET version = e.version + 1, state = ",
+    number!(COMPLETED),
+    ", closed_by = ",
+    number!(BY_COMPLETE),
+    ", attention = NULL, closed_at = c.now, updated_at = c.now,
     retain_until = c.now + greatest(e.retention, r.retention), effect_unknown = false, result = r.result
 FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[])
      AS r(key, token, retention, result)
 WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])
-  AND e.token = r.token AND e.state = 2
-RETURNING e.key, e.lease_until <= c.now AS late";
+  AND e.token = r.token AND e.state = ",
+    number!(IN_PROGRESS),
+    "
+RETURNING e.key, e.lease_until <= c.now AS late"
+);
 
 /// What may be written only until an instant is not written after it: a grant, by policies that may have changed.
-pub(super) const REPLACE: &str = "\
+/// Made from the table of columns; its parameters stand in the order of `r`.
+pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
+    let own = [("key", "uuid"), ("version", "bigint"), ("attention", "smallint"), ("until", "bigint")];
+    let all: Vec<(&str, &str)> = own.into_iter().chain(REPLACED.iter().copied()).collect();
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    let parameters: Vec<String> =
+        all.iter().zip(1..).map(|((_, of), number)| format!("${number}::{of}[]")).collect();
+    let set: Vec<String> = REPLACED.iter().map(|(name, _)| format!("{name} = r.{name}")).collect();
+    format!(
+        "\
 -- ledger.replace
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
 UPDATE ledger.entries e
-SET version = e.version + 1, token = r.token, granted_at = r.granted_at, lease_until = r.lease_until,
-    grace = r.grace, hold_until = r.hold_until, retention = r.retention, not_before = r.not_before,
-    sweep_at = r.sweep_at, updated_at = r.updated_at, closed_at = r.closed_at, parked_at = r.parked_at,
-    retain_until = r.retain_until, claim_id = r.claim_id, policy_version = r.policy_version,
-    attempts = r.attempts, state = r.state, cause = r.cause, closed_by = r.closed_by,
-    on_expiry = r.on_expiry, attention = r.attention, rearmed = r.rearmed,
-    effect_started = r.effect_started, prior_effect_started = r.prior_effect_started,
-    effect_unknown = r.effect_unknown, principal = r.principal, owner = r.owner,
-    last_error = r.last_error, history = r.history, fingerprint = r.fingerprint, result = r.result,
-    checkpoint = r.checkpoint
-FROM clock c CROSS JOIN
-     unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-            $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-            $14::bigint[], $15::uuid[], $16::int[], $17::int[], $18::smallint[], $19::smallint[],
-            $20::smallint[], $21::smallint[], $22::smallint[], $23::boolean[], $24::boolean[],
-            $25::boolean[], $26::boolean[], $27::text[], $28::text[], $29::text[], $30::text[],
-            $31::bytea[], $32::bytea[], $33::bytea[], $34::bigint[])
-     AS r(key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
-          updated_at, closed_at, parked_at, retain_until, claim_id, policy_version, attempts, state, cause,
-          closed_by, on_expiry, attention, rearmed, effect_started, prior_effect_started, effect_unknown,
-          principal, owner, last_error, history, fingerprint, result, checkpoint, until)
+SET version = e.version + 1, attention = r.attention, {}
+FROM clock c CROSS JOIN unnest({}) AS r({})
 WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version]) AND e.version = r.version - 1
   AND c.now <= r.until
-RETURNING e.key";
+RETURNING e.key",
+        set.join(", "),
+        parameters.join(", "),
+        names.join(", ")
+    )
+});
 
 /// It changes no row: it only takes the free locks for a moment. The version is asked for since no index holds
 /// it: the key alone would be read from all of an index that holds it behind other columns.
@@ -121,8 +133,14 @@ WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock,
 DELETE FROM ledger.entries e
 USING clock c
 WHERE e.key = ANY (ARRAY[$1::uuid]) AND e.created_at >= ANY (ARRAY[0::bigint])
-  AND e.version = $2 AND greatest(e.version, e.token) + 60000000 < c.token_clock
+  AND e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
+
+macro_rules! bind_replaced {
+    ([$query:ident, $rows:ident] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
+        $query$(.bind(column(&$rows, |row| row.$name.clone())))*
+    };
+}
 
 #[async_trait]
 impl Entries for PgSession {
@@ -216,41 +234,12 @@ impl Entries for PgSession {
     ) -> Result<Vec<bool>, StoreError> {
         let raw: Vec<Row> = entries.iter().map(Row::from).collect();
         let query = self
-            .query(REPLACE)
+            .query(REPLACE.as_str())
             .bind(column(&raw, |row| row.key))
             .bind(column(&raw, |row| row.version))
-            .bind(column(&raw, |row| row.token))
-            .bind(column(&raw, |row| row.granted_at))
-            .bind(column(&raw, |row| row.lease_until))
-            .bind(column(&raw, |row| row.grace))
-            .bind(column(&raw, |row| row.hold_until))
-            .bind(column(&raw, |row| row.retention))
-            .bind(column(&raw, |row| row.not_before))
-            .bind(column(&raw, |row| row.sweep_at))
-            .bind(column(&raw, |row| row.updated_at))
-            .bind(column(&raw, |row| row.closed_at))
-            .bind(column(&raw, |row| row.parked_at))
-            .bind(column(&raw, |row| row.retain_until))
-            .bind(column(&raw, |row| row.claim_id))
-            .bind(column(&raw, |row| row.policy_version))
-            .bind(column(&raw, |row| row.attempts))
-            .bind(column(&raw, |row| row.state))
-            .bind(column(&raw, |row| row.cause))
-            .bind(column(&raw, |row| row.closed_by))
-            .bind(column(&raw, |row| row.on_expiry))
             .bind(column(&raw, Row::attention))
-            .bind(column(&raw, |row| row.rearmed))
-            .bind(column(&raw, |row| row.effect_started))
-            .bind(column(&raw, |row| row.prior_effect_started))
-            .bind(column(&raw, |row| row.effect_unknown))
-            .bind(column(&raw, |row| row.principal.clone()))
-            .bind(column(&raw, |row| row.owner.clone()))
-            .bind(column(&raw, |row| row.last_error.clone()))
-            .bind(column(&raw, |row| row.history.clone()))
-            .bind(column(&raw, |row| row.fingerprint.clone()))
-            .bind(column(&raw, |row| row.result.clone()))
-            .bind(column(&raw, |row| row.checkpoint.clone()))
             .bind(column(until, |until| until.micros()));
+        let query = entry_columns!(bind_replaced, query, raw);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let mut done = std::collections::HashSet::with_capacity(rows.len());
         for row in &rows {
@@ -268,7 +257,7 @@ impl Entries for PgSession {
 
 impl PgSession {
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {
-        let query = self.query(DELETE).bind(key).bind(version).bind(self.mark.get());
+        let query = self.query(DELETE).bind(key).bind(version).bind(self.mark.get()).bind(SETTLED.micros());
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(done.rows_affected() == 1)
     }

@@ -9,17 +9,23 @@ use super::errors::of_sqlx;
 use super::statements::names;
 use super::{PgSession, place};
 use crate::domain::{Count, Expired, Listed, Listing, StoreTime, Summary};
-use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
-use crate::store::row::{columns, readable, state_of};
+use crate::store::columns::{columns, select_list};
+use crate::store::numbers::{self, number};
+use crate::store::query::{SAMPLE, scaled};
+use crate::store::row::readable;
 use crate::store::{Entries as _, StoreError};
 
 /// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones.
 macro_rules! fits {
     () => {
-        "($6::text IS NULL OR e.source = (SELECT s.no FROM ledger.sources s WHERE s.name = $6))
+        concat!(
+            "($6::text IS NULL OR e.source = (SELECT s.no FROM ledger.sources s WHERE s.name = $6))
            AND starts_with(e.id, $7) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8))
            AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9))
-           AND (NOT $10::boolean OR (e.state = 2 AND e.lease_until + e.grace <= k.clock_now)) AS fits"
+           AND (NOT $10::boolean OR (e.state = ",
+            number!(IN_PROGRESS),
+            " AND e.lease_until + e.grace <= k.clock_now)) AS fits"
+        )
     };
 }
 macro_rules! page {
@@ -120,7 +126,7 @@ consumer AS MATERIALIZED (
         UNION ALL
         SELECT f.key, f.created_at, f.fits
         FROM clock k CROSS JOIN consumer c CROSS JOIN LATERAL (
-            SELECT e.key, e.created_at, e.attention IS NULL AND e.state = 2 AND ",
+            SELECT e.key, e.created_at, e.attention IS NULL AND e.state = ", number!(IN_PROGRESS), " AND ",
             fits!(),
             "
             FROM ledger.entries e
@@ -177,50 +183,75 @@ ORDER BY n.name LIMIT $2";
 
 /// What is not COMPLETED: by its index, and the claims beyond the mark. Counted for one consumer and state after
 /// the other, so that each is a range of the index and nothing is sorted.
-pub(super) const SUMMARY: &str = "\
--- ledger.summary
+pub(super) const SUMMARY: &str = concat!(
+    "-- ledger.summary
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now),
 asked AS MATERIALIZED (
-    SELECT n.no, n.name, n.marked_at, n.marked_key, r.max_attempts
-    FROM unnest($1::text[], $2::int[]) AS r(name, max_attempts) JOIN ledger.consumers n ON n.name = r.name
+    SELECT n.no, n.name, n.marked_at, n.marked_key, r.near
+    FROM unnest($1::text[], $2::int[]) AS r(name, near) JOIN ledger.consumers n ON n.name = r.name
 )
 SELECT a.name, o.state, o.cause, sum(o.count)::bigint AS count, min(o.oldest) AS oldest,
        sum(o.near)::bigint AS near, sum(o.expired)::bigint AS expired, min(o.expired_since) AS expired_since
 FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
     SELECT w.state, g.cause, g.count, g.oldest, g.near, 0::bigint AS expired, NULL::bigint AS expired_since
-    FROM unnest('{1,3,5,6}'::smallint[]) AS w(state) CROSS JOIN LATERAL (
+    FROM unnest('{",
+    number!(RECEIVED),
+    ",",
+    number!(FAILED_RETRYABLE),
+    ",",
+    number!(FAILED_TERMINAL),
+    ",",
+    number!(PARKED),
+    "}'::smallint[]) AS w(state) CROSS JOIN LATERAL (
         SELECT e.cause, count(*) AS count, min(e.created_at) AS oldest,
-               count(*) FILTER (WHERE w.state <= 3 AND a.max_attempts > 0
-                                  AND e.attempts >= a.max_attempts - 1) AS near
+               count(*) FILTER (WHERE w.state <= ",
+    number!(FAILED_RETRYABLE),
+    " AND e.attempts >= a.near) AS near
         FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = w.state GROUP BY e.cause
     ) AS g
     UNION ALL
-    SELECT 2::smallint, 0::smallint, count(*), min(e.created_at),
-           count(*) FILTER (WHERE a.max_attempts > 0 AND e.attempts >= a.max_attempts - 1),
+    SELECT ",
+    number!(IN_PROGRESS),
+    "::smallint, ",
+    number!(NO_CAUSE),
+    "::smallint, count(*), min(e.created_at),
+           count(*) FILTER (WHERE e.attempts >= a.near),
            count(*) FILTER (WHERE e.lease_until + e.grace <= c.now),
            min(e.lease_until + e.grace) FILTER (WHERE e.lease_until + e.grace <= c.now)
-    FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = 2::smallint
+    FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = ",
+    number!(IN_PROGRESS),
+    "::smallint
     UNION ALL
-    SELECT 2::smallint, 0::smallint, count(*), min(e.created_at),
-           count(*) FILTER (WHERE a.max_attempts > 0 AND e.attempts >= a.max_attempts - 1),
+    SELECT ",
+    number!(IN_PROGRESS),
+    "::smallint, ",
+    number!(NO_CAUSE),
+    "::smallint, count(*), min(e.created_at),
+           count(*) FILTER (WHERE e.attempts >= a.near),
            count(*) FILTER (WHERE e.lease_until + e.grace <= c.now),
            min(e.lease_until + e.grace) FILTER (WHERE e.lease_until + e.grace <= c.now)
     FROM ledger.entries e
     WHERE e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
-      AND e.attention IS NULL AND e.state = 2
+      AND e.attention IS NULL AND e.state = ",
+    number!(IN_PROGRESS),
+    "
 ) AS o
 WHERE o.count > 0
 GROUP BY a.name, o.state, o.cause
-ORDER BY a.name, o.state, o.cause";
+ORDER BY a.name, o.state, o.cause"
+);
 
 /// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
-pub(super) const SAMPLED: &str = "\
--- ledger.sampled
+pub(super) const SAMPLED: &str = concat!(
+    "-- ledger.sampled
 WITH sample AS MATERIALIZED (SELECT key, consumer, state FROM ledger.entries ORDER BY key LIMIT $1)
 SELECT n.name, (SELECT count(*) FROM sample) AS sampled, l.key AS last_key,
-       (SELECT count(*) FROM sample s WHERE s.consumer = n.no AND s.state = 4) AS completed
+       (SELECT count(*) FROM sample s WHERE s.consumer = n.no AND s.state = ",
+    number!(COMPLETED),
+    ") AS completed
 FROM (SELECT key FROM sample ORDER BY key DESC LIMIT 1) AS l
-CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])";
+CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])"
+);
 
 impl PgSession {
     pub(super) async fn list_entries(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
@@ -271,10 +302,10 @@ impl PgSession {
         rows.iter().map(|row| row.try_get("name").map_err(of_sqlx)).collect()
     }
 
-    pub(super) async fn count(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+    pub(super) async fn count(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
         let reading = self.load(&[]).await?.reading;
-        let (names, attempts): (Vec<String>, Vec<i32>) = consumers.iter().cloned().unzip();
-        let query = planned_anew(SUMMARY).bind(names.clone()).bind(attempts);
+        let (names, near): (Vec<String>, Vec<Option<i32>>) = consumers.iter().cloned().unzip();
+        let query = planned_anew(SUMMARY).bind(names.clone()).bind(near);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let (mut counts, mut expired) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in &rows {
@@ -286,7 +317,7 @@ impl PgSession {
             }
             let state: (i16, i16) =
                 (row.try_get("state").map_err(of_sqlx)?, row.try_get("cause").map_err(of_sqlx)?);
-            let Some(state) = state_of(state.0, state.1) else {
+            let Some(state) = numbers::state(state.0, state.1) else {
                 tracing::error!(?state, "entries are in a state that can not be read");
                 continue;
             };
@@ -316,6 +347,3 @@ impl PgSession {
 fn planned_anew(statement: &'static str) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(statement).persistent(false)
 }
-
-const _: () =
-    assert!(COMPLETED == 4 && IN_PROGRESS == 2, "the statements name these states by their numbers");

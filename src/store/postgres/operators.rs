@@ -9,7 +9,7 @@ use crate::domain::{
     AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, Listed, Listing, PurgeStatus, PurgeWorker,
     Reading, StoreTime, Summary,
 };
-use crate::store::row::{AuditRow, WorkerRow};
+use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{Entries as _, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
@@ -47,7 +47,7 @@ impl Operators for PgSession {
         self.names_of_consumers(after, limit).await
     }
 
-    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
         self.count(consumers).await
     }
 

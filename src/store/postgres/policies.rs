@@ -6,7 +6,7 @@ use sqlx::Row as _;
 use super::errors::of_sqlx;
 use super::{PgSession, column};
 use crate::domain::{AuditEvent, PolicyVersion, Reading, Span, StoreTime};
-use crate::store::row::PolicyRow;
+use crate::store::records::PolicyRow;
 use crate::store::{EffectiveRetention, Entries as _, PolicyBook, Replica, StoreError, WriteResult};
 
 pub(super) const POLICY_EPOCH: &str = "\

@@ -7,8 +7,10 @@ use uuid::Uuid;
 use super::errors::of_sqlx;
 use super::statements::names;
 use super::{PgSession, column, place};
-use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, StoreTime};
-use crate::store::row::{columns, readable, unreadable};
+use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, SETTLED, StoreTime};
+use crate::store::columns::{columns, select_list};
+use crate::store::numbers::number;
+use crate::store::row::{readable, unreadable};
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
 use crate::store::{Entries as _, Replica, StoreError, Upkeep};
 
@@ -75,7 +77,7 @@ WITH clock AS MATERIALIZED (
 DELETE FROM ledger.entries e
 USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
 WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])
-  AND e.version = r.version AND greatest(e.version, e.token) + 60000000 < c.token_clock
+  AND e.version = r.version AND greatest(e.version, e.token) + $5 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 pub(super) const PURGES_REPORT: &str = "\
@@ -115,11 +117,13 @@ WHERE n.no > $3 AND EXISTS (
     OFFSET 0)
 ORDER BY n.no LIMIT $2";
 
-pub(super) const UNMARKED_OPEN: &str = "\
--- ledger.unmarked_open
+pub(super) const UNMARKED_OPEN: &str = concat!(
+    "-- ledger.unmarked_open
 WITH passed AS MATERIALIZED (
     SELECT f.key, f.created_at, f.open FROM ledger.consumers n CROSS JOIN LATERAL (
-        SELECT e.key, e.created_at, e.state = 2 AND e.attention IS NULL AS open
+        SELECT e.key, e.created_at, e.state = ",
+    number!(IN_PROGRESS),
+    " AND e.attention IS NULL AS open
         FROM ledger.entries e
         WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key) AND e.created_at <= $2
         ORDER BY e.created_at, e.key LIMIT $3
@@ -128,14 +132,20 @@ WITH passed AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM passed) AS looked_at, l.created_at AS last_at, l.key AS last_key, o.key
 FROM (SELECT created_at, key FROM passed ORDER BY created_at DESC, key DESC LIMIT 1) AS l
-LEFT JOIN passed o ON o.open";
+LEFT JOIN passed o ON o.open"
+);
 
 /// The version stays: nothing that anybody is told changes.
-pub(super) const MARK: &str = "\
--- ledger.mark
-UPDATE ledger.entries e SET attention = 2
+pub(super) const MARK: &str = concat!(
+    "-- ledger.mark
+UPDATE ledger.entries e SET attention = ",
+    number!(IN_PROGRESS),
+    "
 FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place]) AND e.state = 2 AND e.attention IS NULL";
+WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place]) AND e.state = ",
+    number!(IN_PROGRESS),
+    " AND e.attention IS NULL"
+);
 
 pub(super) const MARKED: &str = "\
 -- ledger.marked
@@ -229,7 +239,8 @@ impl Upkeep for PgSession {
             .bind(column(entries, |one| one.0))
             .bind(column(entries, |one| one.1))
             .bind(self.mark.get())
-            .bind(policy_epoch);
+            .bind(policy_epoch)
+            .bind(SETTLED.micros());
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
     }

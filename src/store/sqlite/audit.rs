@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::errors::of_sqlx;
 use crate::domain::AuditEvent;
 use crate::store::StoreError;
-use crate::store::row::AuditRow;
+use crate::store::records::AuditRow;
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add

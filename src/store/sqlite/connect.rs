@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::errors::of_sqlx;
 use super::statements as sql;
-use crate::store::row::{Schema, schema};
+use crate::store::schema::Schema;
 use crate::store::{Fault, StoreError};
 
 /// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
@@ -55,7 +55,7 @@ async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
 pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
     let mut connection = connect(path).await?;
     let present = version(&mut connection).await?;
-    match schema(&MIGRATIONS, present) {
+    match Schema::of(&MIGRATIONS, present) {
         Schema::Fits => {}
         Schema::Older(problem) | Schema::Newer(problem) => {
             return Err(StoreError::NotApplied(Fault::Schema(problem)));

@@ -8,8 +8,10 @@ use super::SqliteSession;
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::names::{CONSUMER_ADD, CONSUMER_FIND, SOURCE_ADD, SOURCE_FIND, number};
-use crate::domain::{Entry, Key, KeyHash, Reading, StoreTime};
-use crate::store::row::{Row, columns, read};
+use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
+use crate::store::columns::{Row, columns, entry_columns, select_list};
+use crate::store::numbers::number;
+use crate::store::row::read;
 use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError};
 
 pub(super) const LOAD: &str = concat!(
@@ -21,40 +23,60 @@ FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.
 WHERE e.key = ?1"
 );
 
-pub(super) const INSERT: &str = "\
--- ledger.insert
+pub(super) const INSERT: &str = concat!(
+    "-- ledger.insert
 INSERT INTO entries (
     key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
     created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
     state, attention, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started,
     effect_unknown, id, principal, owner, traceparent, fingerprint)
-VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3 - ?3 % 1000, ?3, ?9, ?10, ?11, ?12, ?13, 1, 2, 2, 0, 0, ?14,
+VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3 - ?3 % 1000, ?3, ?9, ?10, ?11, ?12, ?13, 1, ",
+    number!(IN_PROGRESS),
+    ", ",
+    number!(IN_PROGRESS),
+    ", ",
+    number!(NO_CAUSE),
+    ", ",
+    number!(OPEN),
+    ", ?14,
         0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
-ON CONFLICT (key) DO NOTHING";
+ON CONFLICT (key) DO NOTHING"
+);
 
-pub(super) const COMPLETE: &str = "\
--- ledger.complete
+pub(super) const COMPLETE: &str = concat!(
+    "-- ledger.complete
 UPDATE entries
-SET version = version + 1, state = 4, closed_by = 1, attention = NULL, closed_at = ?3, updated_at = ?3,
+SET version = version + 1, state = ",
+    number!(COMPLETED),
+    ", closed_by = ",
+    number!(BY_COMPLETE),
+    ", attention = NULL, closed_at = ?3, updated_at = ?3,
     retain_until = ?3 + max(retention, ?4), effect_unknown = 0, result = ?5
-WHERE key = ?1 AND token = ?2 AND state = 2
-RETURNING lease_until <= ?3 AS late";
+WHERE key = ?1 AND token = ?2 AND state = ",
+    number!(IN_PROGRESS),
+    "
+RETURNING lease_until <= ?3 AS late"
+);
 
-pub(super) const REPLACE: &str = "\
--- ledger.replace
+macro_rules! replace {
+    ([] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
+        concat!(
+            "-- ledger.replace
 UPDATE entries
-SET version = version + 1, token = ?3, granted_at = ?4, lease_until = ?5, grace = ?6, hold_until = ?7,
-    retention = ?8, not_before = ?9, sweep_at = ?10, updated_at = ?11, closed_at = ?12, parked_at = ?13,
-    retain_until = ?14, claim_id = ?15, policy_version = ?16, attempts = ?17, state = ?18, cause = ?19,
-    closed_by = ?20, on_expiry = ?21, attention = ?22, rearmed = ?23, effect_started = ?24,
-    prior_effect_started = ?25, effect_unknown = ?26, principal = ?27, owner = ?28, last_error = ?29,
-    history = ?30, fingerprint = ?31, result = ?32, checkpoint = ?33
-WHERE key = ?1 AND version = ?2 - 1";
+SET version = version + 1, ",
+            $(stringify!($name), " = ?, ",)*
+            "attention = ?
+WHERE key = ? AND version = ? - 1"
+        )
+    };
+}
+/// Its parameters stand in the order of their names in the text.
+pub(super) const REPLACE: &str = entry_columns!(replace);
 
 /// The purge's and operators' own.
 pub(super) const DELETE: &str = "\
 -- ledger.delete
-DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + 60000000 < ?3";
+DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + ?4 < ?3";
 
 #[async_trait]
 impl Entries for SqliteSession {
@@ -178,41 +200,16 @@ pub(super) async fn insert(connection: &mut SqliteConnection, row: &Row) -> Resu
     Ok(done.rows_affected() == 1)
 }
 
+macro_rules! bind_replaced {
+    ([$query:ident, $row:ident] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
+        $query$(.bind($row.$name.clone()))*
+    };
+}
+
 pub(super) async fn replace(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
-    let query = sqlx::query(REPLACE)
-        .bind(row.key)
-        .bind(row.version)
-        .bind(row.token)
-        .bind(row.granted_at)
-        .bind(row.lease_until)
-        .bind(row.grace)
-        .bind(row.hold_until)
-        .bind(row.retention)
-        .bind(row.not_before)
-        .bind(row.sweep_at)
-        .bind(row.updated_at)
-        .bind(row.closed_at)
-        .bind(row.parked_at)
-        .bind(row.retain_until)
-        .bind(row.claim_id)
-        .bind(row.policy_version)
-        .bind(row.attempts)
-        .bind(row.state)
-        .bind(row.cause)
-        .bind(row.closed_by)
-        .bind(row.on_expiry)
-        .bind(row.attention())
-        .bind(row.rearmed)
-        .bind(row.effect_started)
-        .bind(row.prior_effect_started)
-        .bind(row.effect_unknown)
-        .bind(row.principal.clone())
-        .bind(row.owner.clone())
-        .bind(row.last_error.clone())
-        .bind(row.history.clone())
-        .bind(row.fingerprint.clone())
-        .bind(row.result.clone())
-        .bind(row.checkpoint.clone());
+    let query = sqlx::query(REPLACE);
+    let query = entry_columns!(bind_replaced, query, row);
+    let query = query.bind(row.attention()).bind(row.key).bind(row.version);
     let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(done.rows_affected() == 1)
 }
@@ -223,7 +220,8 @@ pub(super) async fn delete(
     key: KeyHash,
     version: i64,
 ) -> Result<bool, StoreError> {
-    let query = sqlx::query(DELETE).bind(key).bind(version).bind(reading.token_clock());
+    let query =
+        sqlx::query(DELETE).bind(key).bind(version).bind(reading.token_clock()).bind(SETTLED.micros());
     let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(done.rows_affected() == 1)
 }

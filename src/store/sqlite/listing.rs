@@ -8,8 +8,9 @@ use super::entries::LOAD;
 use super::errors::of_sqlx;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
 use crate::store::StoreError;
-use crate::store::query::{COMPLETED, IN_PROGRESS, SAMPLE, scaled};
-use crate::store::row::{readable, state_of};
+use crate::store::numbers::{self, number};
+use crate::store::query::{SAMPLE, scaled};
+use crate::store::row::readable;
 
 macro_rules! scan {
     ($name:literal, $state:literal, $beyond:literal, $order:literal) => {
@@ -22,7 +23,9 @@ SELECT e.key, e.created_at,
        AND substr(e.id, 1, length(?6)) = ?6
        AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0)
        AND (?8 = '' OR instr(?8, ',' || e.cause || ',') > 0)
-       AND (NOT ?9 OR (e.state = 2 AND e.lease_until + e.grace <= ?10)) AS fits
+       AND (NOT ?9 OR (e.state = ",
+            number!(IN_PROGRESS),
+            " AND e.lease_until + e.grace <= ?10)) AS fits
 FROM consumers c CROSS JOIN entries e
 WHERE c.name = ?1 AND e.consumer = c.no",
             $state,
@@ -49,26 +52,46 @@ SELECT n.name FROM consumers n
 WHERE n.name > ?1 AND EXISTS (SELECT 1 FROM entries e WHERE e.consumer = n.no)
 ORDER BY n.name LIMIT ?2";
 
-pub(super) const SUMMARY: &str = "\
--- ledger.summary
+pub(super) const SUMMARY: &str = concat!(
+    "-- ledger.summary
 SELECT e.attention AS state, e.cause, count(*) AS count, min(e.created_at) AS oldest,
-       count(*) FILTER (WHERE e.attention <= 3 AND ?2 > 0 AND e.attempts >= ?2 - 1) AS near,
-       count(*) FILTER (WHERE e.attention = 2 AND e.lease_until + e.grace <= ?3) AS expired,
-       min(e.lease_until + e.grace) FILTER (WHERE e.attention = 2 AND e.lease_until + e.grace <= ?3)
+       count(*) FILTER (WHERE e.attention <= ",
+    number!(FAILED_RETRYABLE),
+    " AND e.attempts >= ?2) AS near,
+       count(*) FILTER (WHERE e.attention = ",
+    number!(IN_PROGRESS),
+    " AND e.lease_until + e.grace <= ?3) AS expired,
+       min(e.lease_until + e.grace) FILTER (WHERE e.attention = ",
+    number!(IN_PROGRESS),
+    " AND e.lease_until + e.grace <= ?3)
            AS expired_since
 FROM consumers n CROSS JOIN entries e
-WHERE n.name = ?1 AND e.consumer = n.no AND e.attention IN (1, 2, 3, 5, 6)
+WHERE n.name = ?1 AND e.consumer = n.no AND e.attention IN (",
+    number!(RECEIVED),
+    ", ",
+    number!(IN_PROGRESS),
+    ", ",
+    number!(FAILED_RETRYABLE),
+    ", ",
+    number!(FAILED_TERMINAL),
+    ", ",
+    number!(PARKED),
+    ")
 GROUP BY e.attention, e.cause
-ORDER BY e.attention, e.cause";
+ORDER BY e.attention, e.cause"
+);
 
 /// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
-pub(super) const SAMPLED: &str = "\
--- ledger.sampled
+pub(super) const SAMPLED: &str = concat!(
+    "-- ledger.sampled
 WITH sample AS MATERIALIZED (SELECT key, consumer, state FROM entries ORDER BY key LIMIT ?1)
 SELECT n.name, (SELECT count(*) FROM sample) AS sampled, (SELECT max(key) FROM sample) AS last_key,
-       count(*) FILTER (WHERE s.state = 4) AS completed
+       count(*) FILTER (WHERE s.state = ",
+    number!(COMPLETED),
+    ") AS completed
 FROM sample s JOIN consumers n ON n.no = s.consumer
-GROUP BY n.name";
+GROUP BY n.name"
+);
 
 pub(super) async fn list(
     connection: &mut SqliteConnection,
@@ -164,12 +187,11 @@ pub(super) async fn names_of_consumers(
 pub(super) async fn count(
     connection: &mut SqliteConnection,
     reading: Reading,
-    consumers: Vec<(String, i32)>,
+    consumers: Vec<(String, Option<i32>)>,
 ) -> Result<Summary, StoreError> {
     let (mut counts, mut expired) = (Vec::new(), Vec::new());
-    for (consumer, max_attempts) in &consumers {
-        let query =
-            sqlx::query(SUMMARY).bind(consumer.clone()).bind(*max_attempts).bind(reading.now.micros());
+    for (consumer, near) in &consumers {
+        let query = sqlx::query(SUMMARY).bind(consumer.clone()).bind(*near).bind(reading.now.micros());
         let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
         for row in &rows {
             let number: i64 = row.get("expired");
@@ -177,7 +199,7 @@ pub(super) async fn count(
                 let since = StoreTime(row.get("expired_since"));
                 expired.push(Expired { consumer: consumer.clone(), count: number, since });
             }
-            let Some(state) = state_of(row.get("state"), row.get("cause")) else {
+            let Some(state) = numbers::state(row.get("state"), row.get("cause")) else {
                 tracing::error!("entries are in a state that can not be read");
                 continue;
             };
@@ -202,6 +224,3 @@ pub(super) async fn count(
     }
     Ok(Summary { reading, counts, expired, completed, estimated })
 }
-
-const _: () =
-    assert!(COMPLETED == 4 && IN_PROGRESS == 2, "the statements name these states by their numbers");

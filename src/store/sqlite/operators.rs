@@ -14,7 +14,8 @@ use crate::domain::{
     AuditEvent, AuditListing, AuditOf, ImportedEntry, Listed, Listing, PurgeStatus, PurgeWorker, Reading,
     StoreTime, Summary,
 };
-use crate::store::row::{AuditRow, Row, WorkerRow};
+use crate::store::columns::Row;
+use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{Fault, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
@@ -49,7 +50,7 @@ impl Operators for SqliteSession {
         Ok(self.file.look(work).await?.1)
     }
 
-    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
         let consumers = consumers.to_vec();
         let work: Work<Summary> =
             Box::new(move |connection, reading| Box::pin(listing::count(connection, reading, consumers)));

@@ -10,7 +10,7 @@ use super::errors::of_sqlx;
 use super::file::Work;
 use super::names::{CONSUMER_ADD, CONSUMER_FIND, number};
 use crate::domain::{AuditEvent, PolicyVersion, Reading, Span, StoreTime};
-use crate::store::row::PolicyRow;
+use crate::store::records::PolicyRow;
 use crate::store::{EffectiveRetention, PolicyBook, Replica, StoreError, WriteResult};
 
 pub(super) const POLICY_EPOCH: &str = "\

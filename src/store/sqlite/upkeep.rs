@@ -10,7 +10,8 @@ use super::errors::of_sqlx;
 use super::file::Work;
 use super::policies::policy_epoch;
 use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, StoreTime};
-use crate::store::row::{columns, readable, unreadable};
+use crate::store::columns::{columns, select_list};
+use crate::store::row::{readable, unreadable};
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
 use crate::store::{Replica, StoreError, Upkeep};
 

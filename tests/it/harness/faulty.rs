@@ -297,7 +297,7 @@ impl Operators for FaultySession {
         self.inner.operators().consumers(after, limit).await
     }
 
-    async fn summary(&mut self, consumers: &[(String, i32)]) -> Result<Summary, StoreError> {
+    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
         self.inner.operators().summary(consumers).await
     }
 

@@ -115,7 +115,12 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
         case("unmarked", "unmarked", "0, 100, 0".to_owned(), 1_000),
         case("due", "due", "9223372036854775807, 500".to_owned(), 5_000),
-        case("purge", "purge", format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {policy_epoch}"), 5_000),
+        case(
+            "purge",
+            "purge",
+            format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {policy_epoch}, 60000000"),
+            5_000,
+        ),
         case("delete", "delete", format!("'{one_key}', {one_version}, 0"), 20),
     ]
 }

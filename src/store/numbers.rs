@@ -1,0 +1,135 @@
+//! The numbers under which states and their like are stored: those of the enums in the protobuf files. SQL
+//! takes them from here too.
+
+use crate::domain::{ClosedBy, OnExpiry, ParkCause, State};
+
+/// A number as a text, for `concat!`.
+macro_rules! number {
+    (RECEIVED) => {
+        "1"
+    };
+    (IN_PROGRESS) => {
+        "2"
+    };
+    (FAILED_RETRYABLE) => {
+        "3"
+    };
+    (COMPLETED) => {
+        "4"
+    };
+    (FAILED_TERMINAL) => {
+        "5"
+    };
+    (PARKED) => {
+        "6"
+    };
+    (NO_CAUSE) => {
+        "0"
+    };
+    (OPEN) => {
+        "0"
+    };
+    (BY_COMPLETE) => {
+        "1"
+    };
+}
+pub(super) use number;
+
+/// The number that a text of one digit stands for.
+const fn digit(text: &str) -> i16 {
+    assert!(text.len() == 1);
+    (text.as_bytes()[0] - b'0') as i16
+}
+
+const RECEIVED: i16 = digit(number!(RECEIVED));
+pub(super) const IN_PROGRESS: i16 = digit(number!(IN_PROGRESS));
+const FAILED_RETRYABLE: i16 = digit(number!(FAILED_RETRYABLE));
+pub(super) const COMPLETED: i16 = digit(number!(COMPLETED));
+const FAILED_TERMINAL: i16 = digit(number!(FAILED_TERMINAL));
+pub(super) const PARKED: i16 = digit(number!(PARKED));
+const NO_CAUSE: i16 = digit(number!(NO_CAUSE));
+const OPEN: i16 = digit(number!(OPEN));
+const BY_COMPLETE: i16 = digit(number!(BY_COMPLETE));
+
+/// The numbers of `EntryState` and `ParkCause`.
+pub(super) fn of_state(state: State) -> (i16, i16) {
+    match state {
+        State::Received => (RECEIVED, NO_CAUSE),
+        State::InProgress => (IN_PROGRESS, NO_CAUSE),
+        State::FailedRetryable => (FAILED_RETRYABLE, NO_CAUSE),
+        State::Completed => (COMPLETED, NO_CAUSE),
+        State::FailedTerminal => (FAILED_TERMINAL, NO_CAUSE),
+        State::Parked(ParkCause::AttemptsExhausted) => (PARKED, 1),
+        State::Parked(ParkCause::LeaseExpired) => (PARKED, 2),
+        State::Parked(ParkCause::EffectUnknown) => (PARKED, 3),
+        State::Parked(ParkCause::Consumer) => (PARKED, 4),
+        State::Parked(ParkCause::Operator) => (PARKED, 5),
+    }
+}
+
+/// The state with these numbers.
+pub(super) fn state(state: i16, cause: i16) -> Option<State> {
+    Some(match (state, cause) {
+        (RECEIVED, NO_CAUSE) => State::Received,
+        (IN_PROGRESS, NO_CAUSE) => State::InProgress,
+        (FAILED_RETRYABLE, NO_CAUSE) => State::FailedRetryable,
+        (COMPLETED, NO_CAUSE) => State::Completed,
+        (FAILED_TERMINAL, NO_CAUSE) => State::FailedTerminal,
+        (PARKED, 1) => State::Parked(ParkCause::AttemptsExhausted),
+        (PARKED, 2) => State::Parked(ParkCause::LeaseExpired),
+        (PARKED, 3) => State::Parked(ParkCause::EffectUnknown),
+        (PARKED, 4) => State::Parked(ParkCause::Consumer),
+        (PARKED, 5) => State::Parked(ParkCause::Operator),
+        _ => return None,
+    })
+}
+
+/// The number of `ClosedBy`.
+pub(super) fn of_closed_by(closed_by: ClosedBy) -> i16 {
+    match closed_by {
+        ClosedBy::Open => OPEN,
+        ClosedBy::Complete => BY_COMPLETE,
+        ClosedBy::FailRetryable => 2,
+        ClosedBy::FailTerminal => 3,
+        ClosedBy::FailPark => 4,
+        ClosedBy::Release => 5,
+        ClosedBy::Expiry => 6,
+        ClosedBy::OperatorPark => 7,
+        ClosedBy::Operator => 8,
+    }
+}
+
+/// The end of a claim with this number.
+pub(super) fn closed_by(number: i16) -> Option<ClosedBy> {
+    Some(match number {
+        OPEN => ClosedBy::Open,
+        BY_COMPLETE => ClosedBy::Complete,
+        2 => ClosedBy::FailRetryable,
+        3 => ClosedBy::FailTerminal,
+        4 => ClosedBy::FailPark,
+        5 => ClosedBy::Release,
+        6 => ClosedBy::Expiry,
+        7 => ClosedBy::OperatorPark,
+        8 => ClosedBy::Operator,
+        _ => return None,
+    })
+}
+
+/// The number of `OnExpiry`.
+pub(super) fn of_on_expiry(on_expiry: OnExpiry) -> i16 {
+    match on_expiry {
+        OnExpiry::Reclaim => 1,
+        OnExpiry::Park => 2,
+        OnExpiry::ParkIfStarted => 3,
+    }
+}
+
+/// The `OnExpiry` with this number.
+pub(super) fn on_expiry(number: i16) -> Option<OnExpiry> {
+    Some(match number {
+        1 => OnExpiry::Reclaim,
+        2 => OnExpiry::Park,
+        3 => OnExpiry::ParkIfStarted,
+        _ => return None,
+    })
+}

@@ -1,0 +1,84 @@
+//! The rows beside entries, of either database: audit events, versions of policies, what purges did.
+
+use uuid::Uuid;
+
+use crate::domain::{AuditEvent, PolicyVersion, PurgeWorker, StoreTime};
+
+/// The columns of `purges`.
+#[derive(sqlx::FromRow)]
+pub(super) struct WorkerRow {
+    replica: Uuid,
+    last_run_at: i64,
+    purged_total: i64,
+    purged_per_second: f64,
+    last_error: Option<String>,
+    last_error_at: Option<i64>,
+}
+
+impl From<WorkerRow> for PurgeWorker {
+    fn from(row: WorkerRow) -> PurgeWorker {
+        PurgeWorker {
+            replica: row.replica,
+            last_run_at: StoreTime(row.last_run_at),
+            purged_total: row.purged_total,
+            purged_per_second: row.purged_per_second,
+            last_error: row.last_error,
+            last_error_at: row.last_error_at.map(StoreTime),
+        }
+    }
+}
+
+/// An audit event in a row of either database.
+#[derive(sqlx::FromRow)]
+pub(super) struct AuditRow {
+    request_id: String,
+    at: i64,
+    actor: String,
+    action: String,
+    consumer: Option<String>,
+    key: Option<Uuid>,
+    reason: String,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl From<AuditRow> for AuditEvent {
+    fn from(row: AuditRow) -> AuditEvent {
+        AuditEvent {
+            request_id: row.request_id,
+            at: StoreTime(row.at),
+            actor: row.actor,
+            action: row.action,
+            consumer: row.consumer.unwrap_or_default(),
+            key: row.key,
+            reason: row.reason,
+            before: row.before,
+            after: row.after,
+        }
+    }
+}
+
+/// A version of a policy in a row of either database.
+#[derive(sqlx::FromRow)]
+pub(super) struct PolicyRow {
+    consumer: String,
+    version: i32,
+    policy: Option<String>,
+    deleted: bool,
+    created_at: i64,
+    actor: String,
+    reason: String,
+}
+
+impl From<PolicyRow> for PolicyVersion {
+    fn from(row: PolicyRow) -> PolicyVersion {
+        PolicyVersion {
+            consumer: row.consumer,
+            version: row.version,
+            policy: row.policy.filter(|_| !row.deleted),
+            created_at: StoreTime(row.created_at),
+            actor: row.actor,
+            reason: row.reason,
+        }
+    }
+}
