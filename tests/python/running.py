@@ -37,6 +37,21 @@ def wait_for(what, check, seconds=20.0, every=0.05):
     raise AssertionError(f"after {seconds} s still not so: {what}")
 
 
+def checked(checks):
+    """Runs (name, check) one after the other and tells how each went; returns how many failed."""
+    failed = 0
+    for name, check in checks:
+        began = time.monotonic()
+        try:
+            check()
+            print(f"ok      {name} ({time.monotonic() - began:.2f} s)", flush=True)
+        except Exception as error:  # the others are still worth running
+            failed += 1
+            print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)
+    print(f"{len(checks) - failed} passed, {failed} failed", flush=True)
+    return failed
+
+
 class Running:
     """Processes that end with the `with` block, however it ends."""
 

@@ -7,10 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 
-from running import Running, free_port, options, wait_for
+from running import Running, checked, free_port, options
 
 import grpc
 from google.protobuf import descriptor_pool, message_factory
@@ -230,7 +229,6 @@ def grpcurl_like_tools(running, binary, address):
 
 def main():
     chosen = options(__doc__)
-    passed = failed = 0
     with Running() as running:
         server, address = running.serve(chosen.binary, chosen.database_url)
         client = Client(server, address)
@@ -245,18 +243,9 @@ def main():
             drain(running, chosen.binary, chosen.database_url)
 
         checks.append(("drain", drained))
-        for name, check in checks:
-            began = time.monotonic()
-            try:
-                check()
-                passed += 1
-                print(f"ok      {name} ({time.monotonic() - began:.2f} s)", flush=True)
-            except Exception as error:  # the others are still worth running
-                failed += 1
-                print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)
+        failed = checked(checks)
         if failed:
             print(running.log("server")[-4000:])
-    print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 
