@@ -25,4 +25,6 @@ wait "$server" || die "the server did not stop in good order"
 trap - EXIT
 
 say "== all checks =="
-exec tests/run
+installed=$(.venv/bin/pip freeze)
+tests/run
+[[ $(.venv/bin/pip freeze) == "$installed" ]] || die "the checks have changed the newcomer's .venv"

@@ -3,7 +3,9 @@
 # when the thing is there; as root it installs what is missing; else it says what would.
 
 CARGO_DENY_VERSION=0.20.2
-PATH=$PWD/.venv/bin:$PATH:/usr/sbin:/sbin
+# The checks' own Python environment. README's quick start makes .venv, and that one stays as it is.
+VENV=target/venv
+PATH=$PWD/$VENV/bin:$PATH:/usr/sbin:/sbin
 
 # present THING: is it usable on this machine?
 present() {
@@ -52,19 +54,19 @@ need_rust() {
     done
 }
 
-# The project's own Python environment, .venv: made anew when what it should hold changes.
+# The Python environment of the checks: made again when what it should hold changes.
 need_venv() {
     need python3 git
     local wanted=(tests/lib/tools.txt tests/python/requirements.txt) stamp
     stamp=$(python3 --version && cat "${wanted[@]}") || die "the lists of Python packages are incomplete"
-    [[ -f .venv/stamp && $(<.venv/stamp) == "$stamp" ]] && return 0
+    [[ -f $VENV/stamp && $(<"$VENV/stamp") == "$stamp" ]] && return 0
     need venv
-    say "installing the Python packages into .venv"
-    rm -rf .venv && hash -r
-    quietly python3 -m venv .venv
-    quietly .venv/bin/python -m pip install --require-hashes -r tests/lib/tools.txt
-    quietly .venv/bin/python -m pip install -r tests/python/requirements.txt
-    printf '%s\n' "$stamp" >.venv/stamp
+    say "installing the Python packages into $VENV"
+    rm -rf "$VENV" && hash -r
+    quietly python3 -m venv "$VENV"
+    quietly "$VENV/bin/python" -m pip install --require-hashes -r tests/lib/tools.txt
+    quietly "$VENV/bin/python" -m pip install -r tests/python/requirements.txt
+    printf '%s\n' "$stamp" >"$VENV/stamp"
 }
 
 # The path of cargo-deny: on the PATH in our version, or built once into the user's cache.
