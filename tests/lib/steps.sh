@@ -82,7 +82,10 @@ step_mutants() {
     tests/prove mutants --rotate 3
 }
 
-step_wire() { on_both_stores tests/python/wire.py; }
+step_wire() {
+    on_both_stores tests/python/wire.py
+    on_sqlite tests/python/first_minute.py
+}
 
 step_operators() {
     need jq

@@ -1,0 +1,101 @@
+"""The first minute of a newcomer: the quick start, as it is and beside modules of the newcomer's own."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from running import ROOT, Running, checked, options
+
+PRINTED = """\
+Claim     -> acquired, advice ADVICE_PROCESS
+Complete  -> OK, advice ADVICE_ACK
+Claim     -> completed, advice ADVICE_ACK
+             its result: paid
+"""
+# What a service may well have: the compiler's name for the stubs is `idempotency` too.
+OWN_MODULE = "def key(order):\n    return f'own-{order}'\n"
+OWN_PROGRAM = """\
+import sys
+import idempotency
+import grpc
+from ledger_stubs import admin_pb2, ledger_pb2 as pb, ledger_pb2_grpc as rpc
+key = pb.EntryKey(consumer="shop", source="shop", id=idempotency.key(1))
+answer = rpc.LedgerServiceStub(grpc.insecure_channel(sys.argv[1])).Claim(pb.ClaimRequest(key=key), timeout=5)
+print(answer.acquired.attempt, admin_pb2.GetEntryRequest(key=key).key.id)
+"""
+
+
+def run(program, *arguments, **environment):
+    """What a Python program prints; its errors are those of this test."""
+    environment = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, str(program), *map(str, arguments)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def beside(folder):
+    """A folder with a copy of the quick start and a module of the newcomer's own."""
+    for part in ["examples", "proto"]:
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "examples" / "idempotency.py").write_text(OWN_MODULE)
+    return folder / "examples"
+
+
+def quick_start(_, address):
+    assert run(ROOT / "examples" / "quickstart.py", address) == PRINTED
+
+
+def beside_a_module_of_that_name(folder, address):
+    assert run(beside(folder) / "quickstart.py", address) == PRINTED
+
+
+def with_a_module_of_that_name_on_the_path(folder, address):
+    assert run(ROOT / "examples" / "quickstart.py", address, PYTHONPATH=str(beside(folder))) == PRINTED
+
+
+def a_module_of_that_name_is_not_hidden(folder, _):
+    program = beside(folder) / "both.py"
+    program.write_text("from stubs import pb\nimport idempotency\nprint(idempotency.key(pb.ADVICE_ACK))\n")
+    assert run(program) == "own-2\n"
+
+
+def a_service_makes_its_stubs(folder, address):
+    home = beside(folder)
+    for _ in range(2):  # a build is repeated
+        assert run(ROOT / "examples" / "stubs.py", home) == ""
+    (home / "service.py").write_text(OWN_PROGRAM)
+    assert run(home / "service.py", address) == "1 own-1\n"
+    for module in (home / "ledger_stubs").glob("*.py"):
+        assert not re.search(r"^\s*(from|import) idempotency\b", module.read_text(), re.MULTILINE), module
+
+
+def the_checks_leave_the_newcomers_environment_alone(_, __):
+    assert pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve(), "the checks would make .venv again"
+
+
+CHECKS = [quick_start, beside_a_module_of_that_name, with_a_module_of_that_name_on_the_path,
+          a_module_of_that_name_is_not_hidden, a_service_makes_its_stubs,
+          the_checks_leave_the_newcomers_environment_alone]
+
+
+def main():
+    chosen = options(__doc__)
+    with Running() as running:
+        _, address = running.serve(chosen.binary, chosen.database_url)
+
+        def in_its_own_folder(check):
+            folder = running.path / check.__name__
+            folder.mkdir()
+            check(folder, address)
+
+        failed = checked([(check.__name__, lambda check=check: in_its_own_folder(check)) for check in CHECKS])
+        if failed:
+            print(running.log("server")[-4000:])
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
