@@ -1,9 +1,11 @@
-"""Where a test makes the consumer die or stand still. Without FAULTS it does nothing.
+"""Where a test makes the consumer die, stop or stand still. Without FAULTS it does nothing.
 
-FAULTS is a JSON object from a message's id to [point, signal]; FAULTS_DONE is a folder that
-remembers what has happened, so that each happens once, whichever process it hits.
+FAULTS is a JSON object from a message's id to [point, signal, seconds that the effect then takes];
+FAULTS_DONE is a folder that remembers what has happened, so that each happens once, whichever
+process it hits.
 """
 
+import asyncio
 import json
 import os
 import pathlib
@@ -12,9 +14,9 @@ import signal
 _PLAN = json.loads(os.environ.get("FAULTS", "{}"))
 
 
-def point(name, message_id):
-    planned = _PLAN.get(message_id)
-    if not planned or planned[0] != name:
+async def point(name, message_id):
+    planned, signal_name, takes = _PLAN.get(message_id, (None, None, 0))
+    if planned != name:
         return
     done = pathlib.Path(os.environ["FAULTS_DONE"]) / message_id
     try:
@@ -22,4 +24,5 @@ def point(name, message_id):
             file.write(str(os.getpid()))
     except FileExistsError:
         return
-    os.kill(os.getpid(), signal.Signals[planned[1]])
+    os.kill(os.getpid(), signal.Signals[signal_name])
+    await asyncio.sleep(takes)

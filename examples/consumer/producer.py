@@ -17,13 +17,14 @@ def cloud_event(message_id, kind="payment"):
     }
 
 
-async def publish(url, events):
+async def publish(url, events, consumer="payments"):
+    """Sends the events. Copies of one event have the same body, byte for byte."""
     broker = await nats.connect(url)
     stream = broker.jetstream()
     await stream.add_stream(StreamConfig(name="EVENTS", subjects=["events.>"]))
     await stream.add_stream(StreamConfig(name="DEAD", subjects=["dead.>"]))
     for event in events:
-        await stream.publish("events.payments", json.dumps(event).encode())
+        await stream.publish(f"events.{consumer}", json.dumps(event).encode())
     await broker.close()
 
 
@@ -33,6 +34,6 @@ if __name__ == "__main__":
     arguments.add_argument("--nats", default="nats://127.0.0.1:4222")
     arguments.add_argument("--copies", type=int, default=2)
     options = arguments.parse_args()
-    wanted = [cloud_event(message_id) for message_id in options.ids for _ in range(options.copies)]
+    wanted = [event for message_id in options.ids for event in [cloud_event(message_id)] * options.copies]
     asyncio.run(publish(options.nats, wanted))
     print(f"{len(wanted)} messages published")

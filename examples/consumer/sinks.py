@@ -3,7 +3,7 @@
 plain          does what it is told, as often as it is told: it counts every effect.
 fenced         keeps one effect per message, with the token of the claim that wrote it. A write with
                an older token is refused; a newer one overwrites. So it must be a downstream whose
-               effect is a state that can be set anew, not a payment.
+               effect is a state that can be set again, not a payment.
 deduplicating  drops an idempotency_key that it has seen, as payment and mail providers do.
 """
 
@@ -24,15 +24,18 @@ class Sinks:
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
         self.database.executescript(SCHEMA)
 
-    def effect(self, message_id, token, idempotency_key):
-        run = self.database.execute
-        run("INSERT INTO plain VALUES (?)", (message_id,))
-        written = run(
+    def plain(self, message_id):
+        self.database.execute("INSERT INTO plain VALUES (?)", (message_id,))
+
+    def fenced(self, message_id, token):
+        written = self.database.execute(
             "INSERT INTO fenced VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET token = excluded.token"
             " WHERE excluded.token >= token", (message_id, token))
         if written.rowcount == 0:
-            run("INSERT INTO refused VALUES (?, ?)", (message_id, token))
-        run("INSERT OR IGNORE INTO deduplicating VALUES (?, ?)", (idempotency_key, message_id))
+            self.database.execute("INSERT INTO refused VALUES (?, ?)", (message_id, token))
+
+    def deduplicating(self, message_id, idempotency_key):
+        self.database.execute("INSERT OR IGNORE INTO deduplicating VALUES (?, ?)", (idempotency_key, message_id))
 
     def count(self, sink, message_id):
         assert sink in (*self.NAMES, "refused")
