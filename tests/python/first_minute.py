@@ -30,8 +30,8 @@ print(answer.acquired.attempt, admin_pb2.GetEntryRequest(key=key).key.id)
 
 def run(program, *arguments, **environment):
     """What a Python program prints; its errors are those of this test."""
-    environment = {**os.environ, **environment}
-    done = subprocess.run([sys.executable, str(program), *map(str, arguments)], env=environment, capture_output=True, text=True)
+    command = [sys.executable, str(program), *map(str, arguments)]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -63,9 +63,14 @@ def a_module_of_that_name_is_not_hidden(folder, _):
 
 
 def a_service_makes_its_stubs(folder, address):
-    home = beside(folder)
+    """By the command of docs/clients.md, beside a module of its own with the compiler's name."""
+    (command,) = re.findall(r"<!-- run: stubs -->\n```sh\n(.*?)```", (ROOT / "docs" / "clients.md").read_text(), re.S)
+    home = folder / "src"
+    beside(folder)
+    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     for _ in range(2):  # a build is repeated
-        assert run(ROOT / "examples" / "stubs.py", home) == ""
+        subprocess.run(["bash", "-euc", command], cwd=folder, env={**os.environ, "PATH": path}, check=True)
+    (home / "idempotency.py").write_text(OWN_MODULE)
     (home / "service.py").write_text(OWN_PROGRAM)
     assert run(home / "service.py", address) == "1 own-1\n"
     for module in (home / "ledger_stubs").glob("*.py"):
