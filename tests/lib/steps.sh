@@ -12,7 +12,7 @@ STEPS=(
     "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
     "soak all harms at once for a minute: every history is linearizable"
     "interleavings the batcher answers everybody once, under any schedule"
-    "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres"
+    "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"

@@ -153,7 +153,7 @@ def main():
         for ours, theirs in itertools.zip_longest(comparable(printed), comparable(shown)):
             if ours != theirs:
                 sys.exit(f"the README does not show what is printed:\n  printed: {ours}\n  README:  {theirs}\n"
-                         "print it anew: python tests/python/first_day.py --print")
+                         "print it again: python tests/python/first_day.py --print")
     print(f"{MESSAGES} messages, {MESSAGES // POISON_EVERY} of them poisoned: found, understood and redriven; "
           "the README shows it as printed")
 
