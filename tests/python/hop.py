@@ -1,5 +1,5 @@
-"""A hop between consumers and the ledger, as a mesh puts one there: it passes calls on, loses some, and
-sees what consumers do."""
+"""A hop between consumers and the ledger, as a mesh puts one there: it passes calls on, loses some, answers
+some as a newer ledger might, and sees what consumers do."""
 
 import concurrent.futures
 import threading
@@ -13,11 +13,19 @@ CLAIM, COMPLETE, FAIL = (f"/idempotency.ledger.v1.LedgerService/{name}" for name
 TOLERANCE = 0.02
 
 
+# The field 15 of a ClaimResponse, which no version knows yet: an empty message.
+NEW_FIELD = bytes([15 << 3 | 2, 0])
+# What a newer ledger might answer to a Claim.
+NEW_ADVICE = pb.ClaimResponse(advice=99).SerializeToString()
+NEW_VERDICT = pb.ClaimResponse(advice=pb.ADVICE_PROCESS).SerializeToString() + NEW_FIELD
+
+
 class Hop(grpc.GenericRpcHandler):
-    def __init__(self, ledger, loses):
-        """`loses`: of each of these messages the first Complete is not passed on."""
-        self.loses = set(loses)
-        self.lost = set()
+    def __init__(self, ledger, loses, answers):
+        """`loses`: of each of these messages the first Complete is not passed on. `answers`: what the first Claim of
+        each of these messages is answered, without asking the ledger."""
+        self.loses, self.answers = set(loses), dict(answers)
+        self.lost, self.answered = set(), set()
         self.waits = []  # ids of which a consumer was told to wait
         self.early = []  # ids that were claimed before that wait was over
         self._due = {}
@@ -33,8 +41,11 @@ class Hop(grpc.GenericRpcHandler):
 
     def _pass_on(self, method, body, context):
         if method == CLAIM:
-            self._claimed(pb.ClaimRequest.FromString(body).key.id)
-        if method == COMPLETE and self._loses(pb.CompleteRequest.FromString(body).key.id):
+            message_id = pb.ClaimRequest.FromString(body).key.id
+            self._claimed(message_id)
+            if self._first(message_id, self.answers, self.answered):
+                return self.answers[message_id]
+        if method == COMPLETE and self._first(pb.CompleteRequest.FromString(body).key.id, self.loses, self.lost):
             # As a reset by a hop looks to the caller: a status, and no word from the ledger.
             context.abort(grpc.StatusCode.INTERNAL, "the stream was reset")
         try:
@@ -48,11 +59,11 @@ class Hop(grpc.GenericRpcHandler):
             self._told(pb.FailRequest.FromString(body), pb.FailResponse.FromString(answer))
         return answer
 
-    def _loses(self, message_id):
+    def _first(self, message_id, planned, done):
         with self._lock:
-            first = message_id in self.loses and message_id not in self.lost
+            first = message_id in planned and message_id not in done
             if first:
-                self.lost.add(message_id)
+                done.add(message_id)
             return first
 
     def _told(self, request, answer):

@@ -18,7 +18,7 @@ import nats
 from running import ROOT, Running, free_port, options, wait_for
 
 import grpc
-from hop import Hop
+from hop import NEW_ADVICE, NEW_VERDICT, Hop
 from producer import cloud_event, publish
 from sinks import Sinks
 from stubs import admin_pb, admin_rpc, pb
@@ -74,6 +74,8 @@ SCENARIOS = {
     "twice": Scenario("SIGTERM twice", (2, 1, 1), ("amid effect", TERM, AGES), exits=-signal.SIGTERM),
     "zombie": Scenario("paused beyond its lease, then resumed", (2, 1, 1), ("before effect", STOP, 0), exits=None),
     "hop": Scenario("a hop loses Complete, and says INTERNAL", (1, 1, 1)),
+    "advice": Scenario("a newer ledger, an unknown advice", (1, 1, 1)),
+    "verdict": Scenario("a newer ledger, an unknown verdict", (1, 1, 1)),
     "flaky": Scenario("fails once", (1, 1, 1), kind="flaky"),
     "poison": Scenario("fails until it is parked", (0, 0, 0), kind="poison", copies=2, state="PARKED", dead=2),
     "changed": Scenario("the same id comes with another body", (1, 1, 1), dead=1),
@@ -194,7 +196,8 @@ def main():
         for name, scenario in SCENARIOS.items():
             asyncio.run(publish(url, [events[name]] * scenario.copies, scenario.consumer))
         asyncio.run(publish(url, [{"no": "CloudEvent"}]))
-        world = World(running, url, address, Hop(address, loses=["hop"]))
+        hop = Hop(address, loses=["hop"], answers={"advice": NEW_ADVICE, "verdict": NEW_VERDICT})
+        world = World(running, url, address, hop)
         play(world, url, events)
         sys.exit(report(world))
 
@@ -249,6 +252,7 @@ def report(world):
         "redriven, the consumer parks it again, without the effect":
             (redriven.cause, redriven.prior_effect_started) == (pb.PARK_CAUSE_CONSUMER, True),
         "the hop has lost a Complete": hop.lost == {"hop"},
+        "the hop has answered as a newer ledger": hop.answered == {"advice", "verdict"},
         f"no message is claimed before it is due (told to wait: {', '.join(waits)})": "flaky" in waits and not early,
     }.items():
         passed, failed = passed + right, failed + (not right)
