@@ -161,15 +161,17 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     let (flag, text, bytes) = ("false", "'x'::text", "'x'::bytea");
     let replace = [
         // The version that is expected is the one before: that of the row.
-        format!("{keys}, (SELECT 1), {numbers}"),
+        format!("{keys}, (SELECT 1)"),
+        many(1, small),
+        many(1, "9223372036854775807::bigint"),
+        numbers.clone(),
         many(11, big),
         keys.clone(),
         many(2, int),
-        many(5, small),
+        many(4, small),
         many(4, flag),
         many(4, text),
         many(3, bytes),
-        many(1, "9223372036854775807::bigint"),
     ]
     .join(", ")
     .replace("(SELECT 1)", &next(&row.get::<String, _>(1)));
@@ -199,8 +201,8 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("look_again", By::Key, 40, format!("{keys}, {numbers}, {}", many(1, big))),
         case("locked", By::Key, 20, keys.clone()),
         case("mark", By::Key, 40, keys.clone()),
-        case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0")),
-        case("delete", By::Key, 1, format!("{one_key}, {one_number}, 0")),
+        case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0, 60000000")),
+        case("delete", By::Key, 1, format!("{one_key}, {one_number}, 0, 60000000")),
         case("due", By::Condition, 10, format!("9223372036854775807, {BATCH}")),
         case("backlog", By::Condition, 2, format!("9223372036854775807, {BATCH}")),
         case("consumers", By::Condition, 1, format!("'', {BATCH}")),

@@ -121,7 +121,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
             format!("'{{{due_keys}}}', '{{{due_versions}}}', 0, {policy_epoch}, 60000000"),
             5_000,
         ),
-        case("delete", "delete", format!("'{one_key}', {one_version}, 0"), 20),
+        case("delete", "delete", format!("'{one_key}', {one_version}, 0, 60000000"), 20),
     ]
 }
 
