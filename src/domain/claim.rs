@@ -271,7 +271,7 @@ fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
 
 /// The last instant at which a claim that finds no entry is still inside the window.
 #[must_use]
-pub(crate) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
+pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
     let last = |occurred_at: StoreTime| occurred_at + policy.retention - Span(1);
     claim.occurred_at.map_or(StoreTime::MAX, last)
 }

@@ -1,8 +1,8 @@
 //! The verbs: one pure function from an entry and a command to an answer and the next entry.
 
-use super::command::Command;
+use super::command::{Claim, Command};
 use super::context::{Context, Decision};
-use super::{Entry, Key, claim, settle};
+use super::{Entry, Key, Policy, StoreTime, claim, settle};
 
 /// Decides one command: contract, sections 4 and 5.
 #[must_use]
@@ -19,4 +19,24 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         next.retain_until = super::retention::retain_until(next, context.policy);
     }
     decision
+}
+
+/// Decides for an absent key with the clock at zero: the insert adds the real clock. Says also until which
+/// instant the decision on a claim is valid: then its message leaves the window.
+#[must_use]
+pub(crate) fn decide_absent(
+    key: &Key,
+    command: &Command,
+    policy: &Policy,
+    position: i64,
+) -> (Decision, StoreTime) {
+    let context = Context { policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
+    match command {
+        Command::Claim(claim) => {
+            // At instant zero no message has an age.
+            let ageless = Command::Claim(Claim { occurred_at: None, ..claim.clone() });
+            (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))
+        }
+        Command::Settle(..) => (decide(key, None, command, &context), StoreTime::MAX),
+    }
 }

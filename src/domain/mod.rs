@@ -24,10 +24,11 @@ mod time;
 mod token_offset;
 
 pub use advice::Advice;
-pub(crate) use claim::{guessable, inside_until};
+pub(crate) use claim::guessable;
 pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
+pub(crate) use decide::decide_absent;
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};

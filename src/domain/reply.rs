@@ -93,6 +93,17 @@ pub enum Verdict {
     OutsideWindow { window: Span, occurred_at: StoreTime },
 }
 
+impl Reply {
+    /// The same with the token that the insert made of the store's clock; only a grant has one.
+    #[must_use]
+    pub(crate) fn with_token(mut self, granted: i64) -> Reply {
+        if let Reply::Verdict(Verdict::Acquired { token, .. }) = &mut self {
+            *token = granted;
+        }
+        self
+    }
+}
+
 impl Verdict {
     /// What to do with the broker's message: contract, section 4.
     #[must_use]

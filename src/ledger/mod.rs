@@ -128,8 +128,10 @@ impl Ledger {
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
     pub async fn submit(&self, key: Key, command: Command) -> Answer {
-        let mut answers = self.submit_all(vec![(key, command)]).await?;
-        answers.pop().unwrap_or_else(|| Err(lost()))
+        self.admit(&key, &command)?;
+        let (reply, answer) = oneshot::channel();
+        self.inner.queue.push(Chain::alone(key, Request { command, reply }))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
     /// Carries out commands, and answers each in the same order. Commands for the same key are
@@ -158,7 +160,7 @@ impl Ledger {
         if let ([chain], [_]) = (chains.as_mut_slice(), waiting.as_slice()) {
             chain.alone = true;
         }
-        self.inner.queue.push(chains)?;
+        self.inner.queue.push_all(chains)?;
         let mut answers = Vec::with_capacity(waiting.len());
         for one in waiting {
             answers.push(match one {

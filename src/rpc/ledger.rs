@@ -22,10 +22,7 @@ pub(super) struct LedgerRpc {
 impl LedgerRpc {
     async fn submit(&self, asked: Asked) -> Answer {
         let (key, command) = asked?;
-        let answer = self.ledger.submit(key.clone(), command).await;
-        if let Err(rejection) = &answer {
-            errors::note(rejection, &key);
-        }
+        let answer = self.ledger.submit(key, command).await;
         crash::point("before_answer");
         answer
     }
@@ -41,27 +38,20 @@ impl LedgerRpc {
 
     /// Submits what is well-formed as one batch; answers everything in order.
     async fn submit_all(&self, asked: Vec<Asked>) -> Result<Vec<Answer>, Rejection> {
-        let (mut commands, mut keys) = (Vec::new(), Vec::new());
+        let mut commands = Vec::new();
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(asked.len());
         for one in asked {
             match one {
-                Ok((key, command)) => {
-                    keys.push(key.clone());
-                    commands.push((key, command));
+                Ok(command) => {
+                    commands.push(command);
                     answers.push(None);
                 }
                 Err(rejection) => answers.push(Some(Err(rejection))),
             }
         }
-        let mut submitted = self.ledger.submit_all(commands).await?.into_iter().zip(keys);
-        let mut take = || match submitted.next() {
-            Some((answer, key)) => {
-                if let Err(rejection) = &answer {
-                    errors::note(rejection, &key);
-                }
-                answer
-            }
-            None => Err(errors::internal("a batch has fewer answers than items")),
+        let mut submitted = self.ledger.submit_all(commands).await?.into_iter();
+        let mut take = || {
+            submitted.next().unwrap_or_else(|| Err(errors::internal("a batch has fewer answers than items")))
         };
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(&mut take)).collect())
     }

@@ -80,7 +80,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
-        (BATCH, "                    chain.unknown += 1;\n", "                    chain.rounds += 1;\n"),
+        ("src/ledger/claims/failures.rs", "                    chain.unknown += 1;\n", "                    chain.rounds += 1;\n"),
     ]),
     Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
         (PG_ENTRIES, "AND e.version = r.version - 1", "AND r.version > 0"),
@@ -188,7 +188,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/domain/token_offset.rs", "if expected != present {", "if false {"),
     ]),
     Mutant("P1", "a first grant is not bound to the policies that decided it", "policies::", [
-        (BATCH, "inside_until(claim, &policy).min(self.policies.trusted_until)", "inside_until(claim, &policy)"),
+        (BATCH, "let until = until.min(self.policies.trusted_until);", "let until = until.min(StoreTime::MAX);"),
     ]),
     Mutant("P2", "a later grant is not bound to the policies that decided it", "policies::", [
         (BATCH, "if granting { self.policies.trusted_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX } else { StoreTime::MAX }"),

@@ -3,52 +3,43 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::locked::row_held;
 use super::queue::Chain;
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{
-    Answer, Claim, Command, Context, Decision, Doubt, Entry, Key, Policy, Reading, Reason, Rejection, Reply,
-    Settle, StoreTime, Verdict, decide, guessable, inside_until,
+    Answer, Command, Context, Decision, Doubt, Entry, Key, Policy, Reading, Rejection, Reply, Settle,
+    StoreTime, decide, decide_absent, guessable,
 };
 use crate::ledger::policies::in_force::Snapshot;
-use crate::ledger::refusals::{lost, store_unavailable};
+use crate::ledger::refusals::lost;
 use crate::ledger::runtime::timeout;
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{Completion, Fault, Found, Session, StoreError};
 
-/// How often a command may lose against others before it is refused.
-const ROUNDS_MAX: u32 = 32;
-/// How often a command whose outcome is unknown is tried again, on a new connection.
-const UNKNOWN_MAX: u32 = 1;
 /// How long a statement may take before its connection is given up. Longer than the server's own
 /// statement timeout, which is certain.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often one round may wait in vain for rows that somebody holds: enough to find one among a thousand by
-/// halving, where it cannot be seen.
-const LOCK_WAITS_MAX: u32 = 12;
 
 /// What is left of a batch.
 pub(super) struct Leftover {
-    /// Units that need another round.
+    /// Chains that need another round.
     pub(super) again: Vec<Chain>,
     /// The session can not be used any more.
     pub(super) broken: bool,
 }
 
 pub(super) struct Round<'a> {
-    shared: &'a Shared,
-    session: &'a mut dyn Session,
+    pub(super) shared: &'a Shared,
+    pub(super) session: &'a mut dyn Session,
     /// What this batch decides by.
     policies: Arc<Snapshot>,
-    leftover: Leftover,
+    pub(super) leftover: Leftover,
     /// How often a statement has waited in vain for a row.
-    lock_waits: u32,
+    pub(super) lock_waits: u32,
 }
 
 /// A chain with a guess, or with a decision, that waits for its statement.
-struct Pending<T> {
-    chain: Chain,
+pub(super) struct Pending<T> {
+    pub(super) chain: Chain,
     answer: Answer,
     row: T,
 }
@@ -119,7 +110,8 @@ impl<'a> Round<'a> {
                     self.shared.clock.note(&inserted.reading);
                     for (pending, token) in part.into_iter().zip(inserted.tokens) {
                         match token {
-                            Some(token) => self.deliver(pending.chain, with_token(pending.answer, token)),
+                            Some(token) => self
+                                .deliver(pending.chain, pending.answer.map(|reply| reply.with_token(token))),
                             None => losers.push(pending.chain),
                         }
                     }
@@ -226,21 +218,12 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// What the core decides, as of instant zero, on a claim that finds no entry; and the last instant at
-    /// which it does.
+    /// Decides for an absent key with the clock at zero, and says until when the grant may be inserted.
     fn first_grant(&mut self, chain: Chain, position: i64) -> (Option<Pending<Entry>>, StoreTime) {
         let policy = self.policies.of(chain.key.consumer());
-        let context =
-            Context { policy: &policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
-        let (command, until) = match &chain.head.command {
-            Command::Claim(claim) => {
-                // Zero is no instant at which a message's age could be told.
-                let timeless = Claim { occurred_at: None, ..claim.clone() };
-                (Command::Claim(timeless), inside_until(claim, &policy).min(self.policies.trusted_until))
-            }
-            settlement @ Command::Settle(..) => (settlement.clone(), StoreTime::MAX),
-        };
-        let Decision { answer, write, .. } = decide(&chain.key, None, &command, &context);
+        let (Decision { answer, write, .. }, until) =
+            decide_absent(&chain.key, &chain.head.command, &policy, position);
+        let until = until.min(self.policies.trusted_until);
         let Some(row) = write else {
             self.deliver(chain, answer);
             return (None, until);
@@ -286,173 +269,16 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The session broke earlier in this round: these chains were not sent, and come again.
-    fn set_aside<T>(&mut self, part: &mut Vec<Pending<T>>) -> bool {
-        if self.leftover.broken {
-            self.leftover.again.extend(part.drain(..).map(|pending| pending.chain));
-        }
-        self.leftover.broken
-    }
-
-    /// A statement failed with all these chains in it.
-    async fn failed<T: Send>(
-        &mut self,
-        mut part: Vec<Pending<T>>,
-        error: StoreError,
-        work: &mut Vec<Vec<Pending<T>>>,
-    ) {
-        match error {
-            StoreError::Unknown(text) => {
-                warn_once_a_second!(
-                    error = text,
-                    commands = part.len(),
-                    "the outcome of a statement is unknown"
-                );
-                self.leftover.broken = true;
-                for Pending { mut chain, .. } in part {
-                    chain.unknown += 1;
-                    chain.must_load = true;
-                    if chain.unknown > UNKNOWN_MAX {
-                        self.deliver(chain, Err(lost()));
-                    } else {
-                        self.leftover.again.push(chain);
-                    }
-                }
+    /// Answers, and logs what a person should look into. Where it is unknown whether an earlier try was applied,
+    /// no answer may say that the call was certainly not applied.
+    pub(super) fn deliver(&mut self, chain: Chain, answer: Answer) {
+        let answer = answer.map_err(|rejection| {
+            if let Some(alert) = rejection.alert {
+                let (consumer, key) = (chain.key.consumer(), chain.key.hash());
+                tracing::error!(reason = ?rejection.reason, consumer, %key, "{alert}");
             }
-            // One row spoils the statement for all: halve it until that one stands alone.
-            StoreError::NotApplied(Fault::Permanent(_)) if part.len() > 1 => {
-                let half = part.split_off(part.len() / 2);
-                work.push(half);
-                work.push(part);
-            }
-            StoreError::NotApplied(Fault::Permanent(text)) => {
-                tracing::error!(error = text, "the store refuses a command for good");
-                let rejection = Rejection::new(
-                    Reason::Internal,
-                    "the store refuses this command for good; nothing was changed",
-                );
-                for pending in part {
-                    self.deliver(pending.chain, Err(rejection.clone()));
-                }
-            }
-            StoreError::NotApplied(Fault::Locked(text)) => {
-                warn_once_a_second!(error = text, "somebody holds the row of an entry");
-                self.part_locked(part, work).await;
-            }
-            StoreError::NotApplied(Fault::Conflict(text)) => {
-                tracing::debug!(error = text, "a statement lost against another one");
-                for pending in part {
-                    self.lost_race(pending.chain);
-                }
-            }
-            StoreError::NotApplied(Fault::ClockBehind) => {
-                for pending in part {
-                    self.lost_race(pending.chain);
-                }
-            }
-            // Certainly not applied: they come again, on a new session.
-            StoreError::NotApplied(Fault::Stale(text)) => self.unsent(part, &text),
-            StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_))) => {
-                self.refused(part, &fault);
-            }
-        }
-    }
-
-    /// The store refuses a statement, and whatever comes after it on this session.
-    fn refused<T>(&mut self, part: Vec<Pending<T>>, fault: &Fault) {
-        warn_once_a_second!(%fault, commands = part.len(), "the store refuses a statement");
-        self.leftover.broken = true;
-        for pending in part {
-            self.deliver(pending.chain, Err(store_unavailable()));
-        }
-    }
-
-    /// Somebody holds one of these rows, or several. Those are left out; the others go on in one statement.
-    async fn part_locked<T: Send>(&mut self, mut part: Vec<Pending<T>>, work: &mut Vec<Vec<Pending<T>>>) {
-        self.lock_waits += 1;
-        let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
-        let held = match within(self.shared, self.session.entries().locked(&keys)).await {
-            Ok(held) => held,
-            Err(StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_)))) => {
-                return self.refused(part, &fault);
-            }
-            Err(StoreError::NotApplied(Fault::Stale(text)) | StoreError::Unknown(text)) => {
-                return self.unsent(part, &text);
-            }
-            Err(StoreError::NotApplied(fault)) => {
-                tracing::debug!(%fault, "held rows cannot be looked for");
-                Vec::new()
-            }
-        };
-        if !held.is_empty() && self.lock_waits < LOCK_WAITS_MAX {
-            let is_held = |key: &Key| held.contains(&key.hash());
-            self.shared.locked.remember(keys.iter().filter(|key| is_held(key)), false);
-            let (held, free): (Vec<_>, Vec<_>) =
-                part.into_iter().partition(|pending| is_held(&pending.chain.key));
-            work.push(free);
-            for pending in held {
-                self.hold_out(pending.chain);
-            }
-        } else if part.len() > 1 && self.lock_waits < LOCK_WAITS_MAX {
-            // What somebody is about to insert cannot be seen: halve until it stands alone.
-            work.push(part.split_off(part.len() / 2));
-            work.push(part);
-        } else {
-            self.shared.locked.remember(keys.iter(), true);
-            for pending in part {
-                self.hold_out(pending.chain);
-            }
-        }
-    }
-
-    /// Somebody holds its row: what ends a claim waits until it is free, the others are refused.
-    fn hold_out(&mut self, chain: Chain) {
-        if let Some(chain) = self.shared.locked.take(chain) {
-            self.deliver(chain, Err(row_held()));
-        }
-    }
-
-    /// The session is of no use any more, and nothing of these chains was applied.
-    fn unsent<T>(&mut self, part: Vec<Pending<T>>, text: &str) {
-        warn_once_a_second!(
-            error = text,
-            commands = part.len(),
-            "a session is given up; nothing of its statement was applied"
-        );
-        self.leftover.broken = true;
-        for Pending { mut chain, .. } in part {
-            chain.rounds += 1;
-            chain.must_load = true;
-            if chain.rounds > ROUNDS_MAX {
-                self.deliver(chain, Err(store_unavailable()));
-            } else {
-                self.leftover.again.push(chain);
-            }
-        }
-    }
-
-    /// Somebody else changed the entry in between: once more, within bounds.
-    fn lost_race(&mut self, mut chain: Chain) {
-        chain.rounds += 1;
-        chain.must_load = true;
-        if chain.rounds > ROUNDS_MAX {
-            let rejection = Rejection::new(
-                Reason::Overloaded,
-                "too many callers fight over this key; nothing was changed: try again later",
-            );
-            self.deliver(chain, Err(rejection));
-        } else {
-            self.leftover.again.push(chain);
-        }
-    }
-
-    /// Answers. Where it is unknown whether an earlier try was applied, no answer may say that the
-    /// call was certainly not applied.
-    fn deliver(&mut self, chain: Chain, answer: Answer) {
-        let answer = match answer {
-            Err(rejection) if chain.unknown > 0 => Err(lost().alerting(rejection.alert)),
-            answer => answer,
-        };
+            if chain.unknown > 0 { lost() } else { rejection }
+        });
         self.leftover.again.extend(chain.answer(answer));
     }
 }
@@ -472,13 +298,6 @@ fn must_load(mut chain: Chain) -> Chain {
 
 fn refused(rejection: Rejection) -> Decision {
     Decision { answer: Err(rejection), write: None, grants: false }
-}
-
-fn with_token(mut answer: Answer, granted: i64) -> Answer {
-    if let Ok(Reply::Verdict(Verdict::Acquired { token, .. })) = &mut answer {
-        *token = granted;
-    }
-    answer
 }
 
 /// A statement that does not answer is given up with its connection; whether it was applied is

@@ -3,6 +3,7 @@
 pub(super) mod admission;
 pub(super) mod batch;
 pub(super) mod crew;
+mod failures;
 pub(super) mod locked;
 pub(super) mod pulse;
 pub(super) mod queue;

@@ -68,6 +68,11 @@ impl Chain {
         }
     }
 
+    /// The one command of a call: no other answer waits for it.
+    pub(crate) fn alone(key: Key, head: Request) -> Chain {
+        Chain { alone: true, ..Chain::new(key, head) }
+    }
+
     /// The caller has gone away before anything was sent to the store.
     pub(super) fn abandoned(&self) -> bool {
         self.unknown == 0 && self.head.reply.is_closed()
@@ -149,14 +154,34 @@ impl Queue {
         Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes: Arc::default(), bytes_max }
     }
 
+    /// Takes one chain.
+    pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
+        let mut waiting = self.admit(Lane::of(&chain.head.command), chain.len(), chain.bytes())?;
+        self.enter(&mut waiting, chain);
+        drop(waiting);
+        self.ready.notify_one();
+        Ok(())
+    }
+
     /// Takes all chains, or none.
-    pub(crate) fn push(&self, chains: Vec<Chain>) -> Result<(), Rejection> {
+    pub(crate) fn push_all(&self, chains: Vec<Chain>) -> Result<(), Rejection> {
         let Some(lane) = chains.iter().map(|chain| Lane::of(&chain.head.command)).min() else {
             return Ok(());
         };
-        let commands: usize = chains.iter().map(Chain::len).sum();
-        let bytes: usize = chains.iter().map(Chain::bytes).sum();
-        let mut waiting = self.waiting();
+        let commands = chains.iter().map(Chain::len).sum();
+        let bytes = chains.iter().map(Chain::bytes).sum();
+        let mut waiting = self.admit(lane, commands, bytes)?;
+        for chain in chains {
+            self.enter(&mut waiting, chain);
+        }
+        drop(waiting);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Whether there is room for so much, of which `lane` is the most important.
+    fn admit(&self, lane: Lane, commands: usize, bytes: usize) -> Result<MutexGuard<'_, Waiting>, Rejection> {
+        let waiting = self.waiting();
         if waiting.closed {
             return Err(Rejection::new(
                 Reason::Draining,
@@ -171,17 +196,16 @@ impl Queue {
                 "too many calls wait already; nothing was changed: try again later, with fewer at once",
             ));
         }
-        waiting.commands += commands;
-        for mut chain in chains {
-            chain.held = Some(Held::new(chain.bytes(), &self.bytes));
-            let lane = Lane::of(&chain.head.command);
-            if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
-                lane.push_back(chain);
-            }
+        Ok(waiting)
+    }
+
+    fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
+        waiting.commands += chain.len();
+        chain.held = Some(Held::new(chain.bytes(), &self.bytes));
+        let lane = Lane::of(&chain.head.command);
+        if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
+            lane.push_back(chain);
         }
-        drop(waiting);
-        self.ready.notify_one();
-        Ok(())
     }
 
     /// Takes back chains that were accepted before: they come first, whatever the bounds say.
@@ -294,7 +318,7 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             waiting.push(answer);
             let key = Key::new("c", "s", &number.to_string());
-            assert!(queue.push(vec![Chain::new(key, Request { command, reply })]).is_ok());
+            assert!(queue.push(Chain::new(key, Request { command, reply })).is_ok());
         }
         let mut served = Vec::new();
         while let Some(chain) = queue.try_pull(1).pop() {

@@ -261,14 +261,6 @@ pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
     }
 }
 
-/// Says once, where operators look, what a person should look into.
-pub(crate) fn note(rejection: &Rejection, key: &crate::domain::Key) {
-    if let Some(alert) = rejection.alert {
-        let reason = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_");
-        tracing::error!(reason, consumer = key.consumer(), key = %key.hash(), "{alert}");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
