@@ -15,13 +15,14 @@ STEPS=(
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
+    "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
 )
 
 step_tools() {
     need_rust
-    need cc make git python3 venv postgres nats-server jq
+    need cc make git python3 venv postgres nats-server jq systemd-analyze
     need_venv
     need_cargo_deny
     cargo --version
@@ -104,6 +105,13 @@ on_both_stores() {
     cargo build --locked
     on_sqlite "$1"
     on_postgres "$1"
+}
+
+step_deploy() {
+    need systemd-analyze postgres
+    need_venv
+    cargo build --locked
+    on_postgres tests/deploy/check.py
 }
 
 step_deny() {

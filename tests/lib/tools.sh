@@ -22,6 +22,7 @@ packages_of() {
         postgres | psql) say postgresql ;;
         venv) say python3-venv ;;
         cc) say gcc libc6-dev ;;
+        systemd-analyze) say systemd ;;
         *) say "$1" ;;
     esac
 }

@@ -1,0 +1,92 @@
+"""Mistakes that somebody might make, each in a copy of deploy/: the checks must see every one of them."""
+
+import pathlib
+import shutil
+import tempfile
+
+import yaml
+
+from facts import ROOT
+
+# The check; the file; what stands there; what somebody made of it; a word of what the check must say.
+BREAKS = [
+    ("hadolint", "Containerfile", "cc-debian12:nonroot", "cc-debian12", "DL3006"),
+    ("container", "Containerfile", "cc-debian12:nonroot", "cc-debian13:nonroot", "not one Debian"),
+    ("container", "Containerfile", "rust:1.94-", "rust:1.80-", "rust-version"),
+    ("hadolint", "Containerfile", "FROM gcr.io/", "FROM quay.io/", "DL3026"),
+    ("container", "Containerfile", "USER 65532:65532", "USER nonroot", "not root"),
+    ("container", "Containerfile", "USER 65532:65532", "USER 0:0", "not root"),
+    ("container", "Containerfile", "--release --locked", "--release", "cargo's command line"),
+    ("container", "Containerfile", 'CMD ["serve"]', "CMD serve", "exec form"),
+    ("container", "Containerfile", 'CMD ["serve"]', 'CMD ["server"]', "no command"),
+    ("container", "Containerfile", '"--service", "accepting"', '"--name", "accepting"', "no flag"),
+    ("container", "Containerfile", "EXPOSE 50051", "EXPOSE 50052", "EXPOSE"),
+    ("container", "Containerfile", "STOPSIGNAL SIGTERM", "STOPSIGNAL SIGKILL", "STOPSIGNAL"),
+    ("container", "../.dockerignore", "!proto\n", "", "leaves out what cargo reads"),
+    ("container", "../.dockerignore", "!proto\n", "!proto\n!tests\n", "does not read"),
+    ("compose-schema", "compose.yaml", "cap_drop: [ALL]\n    security_opt: [\"no-new-privileges:true\"]\n    ulimits",
+     "cap_dorp: [ALL]\n    security_opt: [\"no-new-privileges:true\"]\n    ulimits", "cap_dorp"),
+    ("compose", "compose.yaml", "IDEMPOTENCY_LEDGER_LOG_FORMAT", "IDEMPOTENCY_LEDGER_LOGFORMAT", "reads no variable"),
+    ("compose", "compose.yaml", "127.0.0.1:50051:50051", "0.0.0.0:50051:50051", "loopback"),
+    ("compose", "compose.yaml", "127.0.0.1:50051:50051", "127.0.0.1:50051:50052", "published port"),
+    ("compose", "compose.yaml", "service_completed_successfully", "service_started", "server.depends_on"),
+    ("compose", "compose.yaml", "stop_grace_period: 30s", "stop_grace_period: 20s", "stop_grace_period"),
+    ("compose", "compose.yaml", "nofile: 65536", "nofile: 10000", "nofile"),
+    ("compose", "compose.yaml", "idempotency-ledger:0.1.0", "idempotency-ledger:0.0.9", "image"),
+    ("compose", "compose.yaml", "synchronous_commit=on", "synchronous_commit=off", "synchronous_commit"),
+    ("compose", "compose.yaml", "internal: true", "internal: false", "not internal"),
+    ("compose", "compose.yaml", "command: [migrate]", "command: [migrat]", "no command"),
+    ("kubernetes-schema", "kubernetes/deployment.yaml", "maxSurge: 1", "maxSurges: 1", "maxSurges"),
+    ("kubernetes", "kubernetes/deployment.yaml", "maxUnavailable: 0", "maxUnavailable: 1", "maxUnavailable"),
+    ("kubernetes", "kubernetes/deployment.yaml", "service: accepting", "service: ready", "readinessProbe"),
+    ("kubernetes", "kubernetes/deployment.yaml", "service: accepting", 'service: ""', "readinessProbe"),
+    ("kubernetes", "kubernetes/deployment.yaml", "containerPort: 50051", "containerPort: 50052", "ports"),
+    ("kubernetes", "kubernetes/deployment.yaml", "0.0.0.0:50051", "127.0.0.1:50051", "address"),
+    ("kubernetes", "kubernetes/deployment.yaml", "IDEMPOTENCY_LEDGER_DATABASE_URL", "IDEMPOTENCY_LEDGER_DATABASE", "reads no variable"),
+    ("kubernetes", "kubernetes/deployment.yaml", "GracePeriodSeconds: 30", "GracePeriodSeconds: 20", "terminationGracePeriodSeconds"),
+    ("kubernetes", "kubernetes/ledger.toml", "startup_wait = \"60s\"", "startup_wait = \"60s\"\ndrain_max = \"25s\"", "terminationGracePeriodSeconds"),
+    ("kubernetes", "kubernetes/ledger.toml", "60s", "90s", "startup probe"),
+    ("kubernetes", "kubernetes/deployment.yaml", "enableServiceLinks: false", "enableServiceLinks: true", "enableServiceLinks"),
+    ("kubernetes", "kubernetes/deployment.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "securityContext"),
+    ("kubernetes", "kubernetes/deployment.yaml", "runAsUser: 65532", "runAsUser: 1000", "securityContext"),
+    ("kubernetes", "kubernetes/deployment.yaml", "name: idempotency-ledger-database", "name: idempotency-ledger-url", "README.md"),
+    ("kubernetes-schema", "kubernetes/deployment.yaml", "replicas: 3", "replicas: 3\n  replicas: 1", "given twice"),
+    ("kubernetes", "kubernetes/migrate/job.yaml", "args: [migrate]", "args: [upgrade]", "no command"),
+    ("kubernetes-schema", "kubernetes/migrate/job.yaml", "backoffLimit", "backOffLimit", "backOffLimit"),
+    ("kubernetes", "kubernetes/networkpolicy.yaml", "component: server", "component: servers", "selector"),
+    ("kubernetes", "kubernetes/poddisruptionbudget.yaml", "component: server", "component: servers", "selector"),
+    ("kubernetes", "kubernetes/service.yaml", "clusterIP: None", "type: LoadBalancer", "type"),
+    ("kubernetes", "kubernetes/kustomization.yaml", "  - networkpolicy.yaml\n", "", "resources"),
+    ("kubernetes", "kubernetes/kustomization.yaml", "newTag: 0.1.0", "newTag: 0.2.0", "images"),
+    ("systemd-analyze", "systemd/idempotency-ledger.service", "ProtectHome=yes", "ProtectHomes=yes", "ProtectHomes"),
+    ("systemd-analyze", "systemd/idempotency-ledger.service", "NoNewPrivileges=yes\nCapabilityBoundingSet=\n", "", "systemd-analyze security"),
+    ("systemd", "systemd/idempotency-ledger.service", "ProtectSystem=strict", "ProtectSystem=full", "ProtectSystem"),
+    ("systemd", "systemd/idempotency-ledger.service", "Type=exec", "Type=notify", "Type"),
+    ("systemd", "systemd/idempotency-ledger.service", "TimeoutStopSec=30s", "TimeoutStopSec=15s", "TimeoutStopSec"),
+    ("systemd", "systemd/idempotency-ledger.service", "LimitNOFILE=65536", "LimitNOFILE=8192", "LimitNOFILE"),
+    ("systemd", "systemd/idempotency-ledger.service", "idempotency-ledger serve", "idempotency-ledger run", "no command"),
+    ("systemd", "systemd/environment.example", "IDEMPOTENCY_LEDGER_CONFIG", "IDEMPOTENCY_LEDGER_CONF", "reads no variable"),
+]
+
+
+def unseen(checks, program):
+    """The mistakes that their check does not see, or sees as something else."""
+    problems = []
+    for check, name, old, new, word in BREAKS:
+        with tempfile.TemporaryDirectory(prefix="ledger-deploy-") as folder:
+            deploy = pathlib.Path(folder) / "deploy"
+            shutil.copytree(ROOT / "deploy", deploy, ignore=shutil.ignore_patterns("secrets"))
+            shutil.copyfile(ROOT / ".dockerignore", deploy.parent / ".dockerignore")
+            file = deploy / name
+            text = file.read_text()
+            if old not in text:
+                problems.append(f"deploy/{name} has no {old!r} for the mistake {new!r}")
+                continue
+            file.write_text(text.replace(old, new, 1))
+            try:
+                said = checks[check](deploy, program)
+            except yaml.YAMLError as error:
+                said = [str(error)]
+            if not any(word in problem for problem in said):
+                problems.append(f"deploy/{name}: {new!r} instead of {old!r} is not seen as {word!r}, but as {said}")
+    return problems

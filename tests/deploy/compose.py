@@ -1,0 +1,100 @@
+"""deploy/compose.yaml."""
+
+import ipaddress
+
+import jsonschema
+from check_jsonschema.builtin_schemas import get_builtin_schema
+
+import yamls
+from container import Image
+from facts import FILES_KEPT, Problems, seconds
+
+FILE = "compose.yaml"
+SECRETS = "/run/secrets/"
+
+
+def services(deploy):
+    return yamls.read(deploy / FILE)[0]["services"]
+
+
+def schema(deploy, _):
+    """The Compose specification's own."""
+    problems = Problems(f"deploy/{FILE}")
+    specification = get_builtin_schema("vendor.compose-spec")
+    validator = jsonschema.validators.validator_for(specification)(specification)
+    for error in validator.iter_errors(yamls.read(deploy / FILE)[0]):
+        problems.add(f"{error.json_path}: {error.message}")
+    return problems
+
+
+def check(deploy, program):
+    problems = Problems(f"deploy/{FILE}")
+    whole, image = yamls.read(deploy / FILE)[0], Image(deploy)
+    ours = {name: service for name, service in whole["services"].items() if "build" in service}
+    problems.equal("the services that are built here", set(ours), {"migrate", "server"})
+    for name, service in ours.items():
+        own = Problems(f"deploy/{FILE}: {name}")
+        own.equal("image", service["image"], f"idempotency-ledger:{program.version}")
+        own.expect((deploy / service["build"]["context"]).resolve() == deploy.parent.resolve(), "build.context must be `..`")
+        own.expect((deploy.parent / service["build"]["dockerfile"]).is_file(), "build.dockerfile names no file")
+        own.call(program, service["command"], {**image.environment, **service["environment"]})
+        own.equal("read_only", service.get("read_only"), True)
+        own.equal("cap_drop", service.get("cap_drop"), ["ALL"])
+        own.equal("security_opt", service.get("security_opt"), ["no-new-privileges:true"])
+        problems += own
+    secrets(problems, whole)
+    order(problems, whole["services"])
+    server(problems, whole["services"]["server"], program)
+    database(problems, whole)
+    return problems
+
+
+def secrets(problems, whole):
+    for name, service in whole["services"].items():
+        for secret in service.get("secrets", []):
+            problems.expect(secret in whole["secrets"], f"{name}: the secret {secret} is nowhere defined")
+        for variable, value in service.get("environment", {}).items():
+            secret = value.removeprefix(SECRETS)
+            problems.expect(secret == value or secret in service.get("secrets", []), f"{name}: {variable} names no secret of it")
+    for name, secret in whole["secrets"].items():
+        problems.expect(secret["file"].startswith("secrets/"), f"the secret {name} lies outside secrets/, which git ignores")
+
+
+def order(problems, services):
+    """Postgres, then the schema, then the server."""
+    migrate, server = services["migrate"], services["server"]
+    problems.equal("migrate.command", migrate["command"], ["migrate"])
+    problems.equal("migrate.depends_on", migrate["depends_on"], {"postgres": {"condition": "service_healthy"}})
+    problems.equal("migrate.restart", migrate.get("restart"), "no")
+    problems.equal("server.depends_on", server["depends_on"], {"migrate": {"condition": "service_completed_successfully"}})
+
+
+def server(problems, server, program):
+    environment = server["environment"]
+    settings = program.settings(environment)
+    port = str(program.port())
+    problems.equal("server: the address", settings["listen"], f"0.0.0.0:{port}")
+    for published in server["ports"]:
+        host, _, inside = published.rsplit(":", 2)
+        problems.expect(ipaddress.ip_address(host).is_loopback, f"server: {published} is published beyond this machine's loopback")
+        problems.equal("server: the published port of the container", inside, port)
+    problems.at_least("server: stop_grace_period in seconds", seconds(server["stop_grace_period"]),
+                      program.drain(environment) + 5, "drain_wait, drain_max and 5 s to end")
+    problems.at_least("server: ulimits.nofile", server["ulimits"]["nofile"],
+                      settings["connections_max"] + FILES_KEPT, "connections_max and what the server keeps")
+
+
+def database(problems, whole):
+    postgres, networks = whole["services"]["postgres"], whole["networks"]
+    problems.expect("POSTGRES_PASSWORD" not in postgres["environment"], "postgres: the password comes from a file")
+    problems.expect("ports" not in postgres, "postgres: its port is published; only the ledger needs it")
+    for network in postgres["networks"]:
+        problems.expect((networks[network] or {}).get("internal"), f"postgres: its network {network} is not internal")
+    test = postgres["healthcheck"]["test"]
+    for variable, flag in (("POSTGRES_USER", "username"), ("POSTGRES_DB", "dbname")):
+        problems.expect(f"--{flag}={postgres['environment'][variable]}" in test, f"postgres: the health check asks not as {variable}")
+    problems.expect("--host=127.0.0.1" in test, "postgres: the health check must ask over TCP: the first start's own server does not listen there")
+    for setting in ("fsync=on", "full_page_writes=on", "synchronous_commit=on"):
+        problems.expect(setting in postgres["command"], f"postgres: the command must say {setting}")
+    volumes = [volume.split(":")[0] for volume in postgres["volumes"]]
+    problems.expect(all(volume in whole["volumes"] for volume in volumes), "postgres: its data must be in a named volume")

@@ -1,0 +1,165 @@
+"""deploy/kubernetes: the schemas of Kubernetes, and what must hold between the manifests and the program."""
+
+import tomllib
+
+import kubernetes_validate
+
+import yamls
+from container import Image
+from facts import PREFIX, Problems
+
+# The oldest that has all that the manifests use, and the newest.
+VERSIONS = ("1.30", "1.37")
+KUSTOMIZATION = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "images"}
+# The startup probe asks what the liveness probe asks, only more patiently.
+PROBES = {"startupProbe": "liveness", "livenessProbe": "liveness", "readinessProbe": "accepting"}
+CONFIGURATION = "ledger.toml"
+
+
+class Manifests:
+    """A folder's manifests."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.files = sorted(path for path in folder.glob("*.yaml") if path.name != "kustomization.yaml")
+        self.all = [document for path in self.files for document in yamls.read(path)]
+        self.kustomization = yamls.read(folder / "kustomization.yaml")[0]
+
+    def of(self, kind):
+        return [document for document in self.all if document["kind"] == kind]
+
+    def one(self, kind):
+        (found,) = self.of(kind)
+        return found
+
+
+def container_of(workload):
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def environment_of(container):
+    """The variables; what comes from a Secret has no value here."""
+    return {variable["name"]: variable.get("value") for variable in container.get("env", [])}
+
+
+def configuration(deploy):
+    return tomllib.loads((deploy / "kubernetes" / CONFIGURATION).read_text())
+
+
+def folders(deploy):
+    """The servers' manifests, and the migration's."""
+    return Manifests(deploy / "kubernetes"), Manifests(deploy / "kubernetes/migrate")
+
+
+def schema(deploy, _):
+    """Kubernetes' own; a field that it does not know is an error."""
+    problems = Problems("deploy/kubernetes")
+    for manifests in folders(deploy):
+        for document in manifests.all:
+            for version in VERSIONS:
+                try:
+                    kubernetes_validate.validate(document, version, strict=True)
+                except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
+                    path = ".".join(map(str, getattr(error, "path", [])))
+                    problems.add(f"{document['kind']}, Kubernetes {version}: {path}: {error.message}")
+    return problems
+
+
+def check(deploy, program):
+    problems = Problems("deploy/kubernetes")
+    servers, migration = folders(deploy)
+    for manifests in (servers, migration):
+        kustomization(problems, manifests, program)
+    deployment, job = servers.one("Deployment"), migration.one("Job")
+    for workload in (deployment, job):
+        pod(problems, workload, program, deploy)
+    problems.equal("Job: the command", container_of(job)["args"], ["migrate"])
+    problems.equal("Deployment: the command", container_of(deployment)["args"], ["serve"])
+    server(problems, deployment, program, configuration(deploy))
+    around(problems, servers, deployment, program)
+    return problems
+
+
+def kustomization(problems, manifests, program):
+    own = manifests.kustomization
+    name = f"{manifests.folder.name}/kustomization.yaml"
+    unknown = set(own) - KUSTOMIZATION
+    problems.expect(not unknown, f"{name}: {sorted(unknown)} is nothing that is known here")
+    problems.equal(f"{name}: resources", sorted(own["resources"]), [path.name for path in manifests.files])
+    for generator in own.get("configMapGenerator", []):
+        problems.expect(set(generator) == {"name", "files"} and all((manifests.folder / file).is_file() for file in generator["files"]),
+                        f"{name}: configMapGenerator must have a name and files that exist")
+    problems.equal(f"{name}: images", own["images"], [{"name": "idempotency-ledger", "newTag": program.version}])
+    problems.equal(f"{name}: namespace", own["namespace"], "idempotency-ledger")
+    for namespace in manifests.of("Namespace"):
+        problems.equal("Namespace: its name", namespace["metadata"]["name"], own["namespace"])
+
+
+def pod(problems, workload, program, deploy):
+    kind, spec, container = workload["kind"], workload["spec"]["template"]["spec"], container_of(workload)
+    image = Image(deploy)
+    problems.call(program, container["args"], {**image.environment, **environment_of(container)})
+    problems.equal(f"{kind}: image", container["image"], "idempotency-ledger")
+    problems.expect("command" not in container, f"{kind}: command would replace the image's program")
+    user, group = map(int, image.user.split(":"))
+    problems.equal(f"{kind}: securityContext of the pod", spec.get("securityContext"), {
+        "runAsNonRoot": True, "runAsUser": user, "runAsGroup": group, "seccompProfile": {"type": "RuntimeDefault"}})
+    problems.equal(f"{kind}: securityContext of the container", container.get("securityContext"), {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}})
+    problems.equal(f"{kind}: automountServiceAccountToken", spec.get("automountServiceAccountToken"), False)
+    problems.expect(spec.get("enableServiceLinks") is False,
+                    f"{kind}: enableServiceLinks must be false: Kubernetes' variables would begin with {PREFIX}")
+    problems.expect("memory" in container["resources"]["limits"], f"{kind}: resources.limits must name the memory")
+    url = [variable for variable in container["env"] if variable["name"] == f"{PREFIX}DATABASE_URL"]
+    problems.expect(url and "secretKeyRef" in url[0].get("valueFrom", {}), f"{kind}: the database's URL must come from a Secret")
+    readme = (deploy / "README.md").read_text()
+    for secret in (variable["valueFrom"]["secretKeyRef"] for variable in url if "valueFrom" in variable):
+        problems.expect(f"create secret generic {secret['name']} --from-file={secret['key']}=" in readme,
+                        f"{kind}: the Secret {secret['name']} with the key {secret['key']} is not the one that deploy/README.md makes")
+
+
+def server(problems, deployment, program, file):
+    spec, container = deployment["spec"]["template"]["spec"], container_of(deployment)
+    environment = environment_of(container)
+    settings = program.settings(environment, file)
+    port = program.port()
+    problems.equal("Deployment: the address", settings["listen"], f"0.0.0.0:{port}")
+    problems.equal("Deployment: ports", container["ports"], [{"name": "grpc", "containerPort": port}])
+    for probe, service in PROBES.items():
+        problems.equal(f"Deployment: {probe}", container.get(probe, {}).get("grpc"), {"port": port, "service": service})
+    startup = container["startupProbe"]
+    problems.at_least("Deployment: the seconds of the startup probe", startup["periodSeconds"] * startup["failureThreshold"],
+                      settings["startup_wait"] + 10, "startup_wait and 10 s")
+    problems.at_least("Deployment: terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds", 30),
+                      program.drain(environment, file) + 5, "drain_wait, drain_max and 5 s to end")
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    paths = [f"{mounts[volume['name']]}/{CONFIGURATION}" for volume in spec["volumes"] if "configMap" in volume]
+    problems.equal("Deployment: IDEMPOTENCY_LEDGER_CONFIG", [environment.get(f"{PREFIX}CONFIG")], paths)
+
+
+def around(problems, servers, deployment, program):
+    """What belongs to the servers finds them."""
+    spec, labels = deployment["spec"], deployment["spec"]["template"]["metadata"]["labels"]
+    problems.at_least("Deployment: replicas", spec["replicas"], 3, "one may be away for work, and one lost")
+    problems.equal("Deployment: maxUnavailable", spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0)
+    volumes = [volume["configMap"]["name"] for volume in spec["template"]["spec"]["volumes"]]
+    problems.equal("Deployment: its ConfigMaps", volumes, [generator["name"] for generator in servers.kustomization["configMapGenerator"]])
+    problems.equal("Deployment: its account", spec["template"]["spec"]["serviceAccountName"], servers.one("ServiceAccount")["metadata"]["name"])
+    policy, budget = servers.one("NetworkPolicy")["spec"], servers.one("PodDisruptionBudget")["spec"]
+    selectors = {"Deployment": spec["selector"], "NetworkPolicy": policy["podSelector"], "PodDisruptionBudget": budget["selector"]}
+    for constraint in spec["template"]["spec"]["topologySpreadConstraints"]:
+        selectors[f"spread over {constraint['topologyKey']}"] = constraint["labelSelector"]
+    for service in servers.of("Service"):
+        name = f"Service {service['metadata']['name']}"
+        selectors[name] = {"matchLabels": service["spec"]["selector"]}
+        problems.equal(f"{name}: ports", service["spec"]["ports"], [
+            {"name": "grpc", "port": program.port(), "targetPort": "grpc", "appProtocol": "kubernetes.io/h2c"}])
+        problems.equal(f"{name}: type", service["spec"].get("type", "ClusterIP"), "ClusterIP")
+    problems.equal("Services: which have no address", [service["spec"].get("clusterIP") for service in servers.of("Service")], [None, "None"])
+    for name, selector in selectors.items():
+        problems.equal(f"{name}: its selector", selector, {"matchLabels": labels})
+    problems.equal("NetworkPolicy: ports", [rule["ports"] for rule in policy["ingress"]], [[{"protocol": "TCP", "port": "grpc"}]])
+    for rule in policy["ingress"]:
+        problems.expect(rule.get("from") and all("podSelector" in peer and "namespaceSelector" in peer for peer in rule["from"]),
+                        "NetworkPolicy: every rule must name pods and their namespaces: there is no authentication")

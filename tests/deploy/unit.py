@@ -1,0 +1,69 @@
+"""deploy/systemd: the unit, and the example of its environment."""
+
+import pathlib
+import re
+import shlex
+import subprocess
+import tempfile
+
+from facts import FILES_KEPT, Problems, seconds
+
+UNIT = "idempotency-ledger.service"
+# systemd's own measure of what a service may still do, in tenths: 0 is nothing, 100 all.
+EXPOSURE_MAX = 13
+
+
+def options(deploy):
+    """Option to its values, in the unit's order."""
+    found = {}
+    for line in (deploy / "systemd" / UNIT).read_text().splitlines():
+        if "=" in line and not line.startswith(("#", ";")):
+            name, value = line.split("=", 1)
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def command(deploy):
+    (line,) = options(deploy)["ExecStart"]
+    return shlex.split(line)
+
+
+def examples(deploy):
+    """The variables of the example, which are all commented out."""
+    text = (deploy / "systemd" / "environment.example").read_text()
+    return dict(re.findall(r"^#?([A-Z][A-Z_]+)=(.*)$", text, re.MULTILINE))
+
+
+def analyze(deploy, program):
+    """What systemd says."""
+    problems = Problems(f"deploy/systemd/{UNIT}")
+    with tempfile.TemporaryDirectory() as folder:
+        unit = pathlib.Path(folder) / UNIT
+        # systemd looks whether the program is there.
+        unit.write_text((deploy / "systemd" / UNIT).read_text().replace(command(deploy)[0], str(program.binary)))
+        for arguments in (["verify", "--man=no", "--recursive-errors=no"],
+                          ["security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE_MAX}"]):
+            asked = subprocess.run(["systemd-analyze", *arguments, unit], capture_output=True, text=True)
+            # `verify` warns of an option that it does not know, and is content.
+            complaints = asked.stderr if arguments[0] == "verify" else ""
+            problems.expect(asked.returncode == 0 and not complaints,
+                            f"systemd-analyze {arguments[0]}: {asked.stderr}{asked.stdout[-200:]}")
+    return problems
+
+
+def check(deploy, program):
+    problems = Problems(f"deploy/systemd/{UNIT}")
+    found = {name: values[-1] for name, values in options(deploy).items()}
+    problems.call(program, command(deploy)[1:], examples(deploy))
+    problems.equal("Type", found["Type"], "exec")
+    problems.equal("KillSignal", found["KillSignal"], "SIGTERM")
+    problems.equal("Restart", found["Restart"], "on-failure")
+    problems.equal("ProtectSystem", found["ProtectSystem"], "strict")
+    problems.equal("WorkingDirectory", found["WorkingDirectory"], f"%S/{found['StateDirectory']}")
+    problems.at_least("TimeoutStopSec in seconds", seconds(found["TimeoutStopSec"]), program.drain({}) + 5,
+                      "drain_wait, drain_max and 5 s to end")
+    problems.at_least("LimitNOFILE", int(found["LimitNOFILE"]), int(program.default("connections_max")) + FILES_KEPT,
+                      "connections_max and what the server keeps")
+    problems.equal("the example's address", examples(deploy)["IDEMPOTENCY_LEDGER_LISTEN"], program.default("listen"))
+    problems.expect("ProcSubset" not in found, "ProcSubset hides /proc/sys, which the allocator reads")
+    return problems
