@@ -99,10 +99,13 @@ step_redelivery() {
     on_both_stores tests/python/redelivery.py
 }
 
+# The very program of the tests: built once, with the points at which a test may crash it.
+build_as_tested() { cargo build --locked --features crash-points; }
+
 on_both_stores() {
     need postgres
     need_venv
-    cargo build --locked
+    build_as_tested
     on_sqlite "$1"
     on_postgres "$1"
 }
@@ -110,7 +113,7 @@ on_both_stores() {
 step_deploy() {
     need systemd-analyze postgres
     need_venv
-    cargo build --locked
+    build_as_tested
     on_postgres tests/deploy/check.py
 }
 
