@@ -1,4 +1,4 @@
-//! Claim: the table of the contract's section 4, row by row.
+//! Claim: the table of docs/contract.md, section 4, row by row.
 
 use bytes::Bytes;
 

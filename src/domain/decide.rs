@@ -4,7 +4,7 @@ use super::command::{Claim, Command};
 use super::context::{Context, Decision};
 use super::{Entry, Key, Policy, StoreTime, claim, settle};
 
-/// Decides one command: contract, sections 4 and 5.
+/// Decides one command: docs/contract.md, sections 4 and 5.
 #[must_use]
 pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Context<'_>) -> Decision {
     let mut decision = match command {

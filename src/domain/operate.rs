@@ -1,4 +1,4 @@
-//! Operators' changes: the table of the contract's section 6.
+//! Operators' changes: the table of docs/contract.md, section 6.
 
 use bytes::Bytes;
 

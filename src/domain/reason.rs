@@ -123,7 +123,7 @@ impl Rejection {
         self
     }
 
-    /// What to do with the broker's message: contract, section 7.
+    /// What to do with the broker's message: docs/contract.md, section 7.
     #[must_use]
     pub fn advice(&self) -> Advice {
         match self.reason {

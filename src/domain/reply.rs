@@ -105,7 +105,7 @@ impl Reply {
 }
 
 impl Verdict {
-    /// What to do with the broker's message: contract, section 4.
+    /// What to do with the broker's message: docs/contract.md, section 4.
     #[must_use]
     pub fn advice(&self) -> Advice {
         match self {

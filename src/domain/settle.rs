@@ -1,4 +1,4 @@
-//! Complete, Fail, Release, Renew: the table of the contract's section 5.
+//! Complete, Fail, Release, Renew: the table of docs/contract.md, section 5.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};

@@ -156,7 +156,8 @@ async fn a_full_queue_refuses_claims_before_completions(kind: Kind) {
     server.stop().await;
 }
 
-/// Contract, invariant 13: each kind has its share of the queue, Complete and Fail before Renew before Release.
+/// Invariant 13 of docs/contract.md, section 9: each kind has its share of the queue, Complete and Fail before
+/// Renew before Release.
 async fn what_ends_something_outlives_what_begins_it(kind: Kind) {
     let setup = Setup { queue_max: 16, ..Setup::default() };
     let mut server = TestServer::start_with(kind, setup).await;

@@ -1,5 +1,5 @@
-//! Claim, as the table of the contract's section 4 has it: every combination of state, asker, time,
-//! policy and fingerprint is enumerated; the rows stand here in the contract's order, the first
+//! Claim, by the table of docs/contract.md, section 4: every combination of state, asker, time, policy
+//! and fingerprint is enumerated; the rows stand here in the contract's order, the first
 //! that matches answers, and a combination that no row matches fails. Asked of the core, and
 //! through the wire of a server on each store.
 
@@ -158,7 +158,7 @@ fn park(case: &Case) -> Want {
     Want::Parked(if case.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired })
 }
 
-/// Section 4, in its order.
+/// The table of docs/contract.md, section 4, in its order.
 const ROWS: &[Row] = &[
     (
         "REQUIRE without a fingerprint",
@@ -570,7 +570,7 @@ async fn the_wire_answers_every_row(kind: Kind) {
     server.stop().await;
 }
 
-/// Section 4's last column.
+/// The advice of each verdict: docs/contract.md, section 4.
 fn advice_of(want: &Want) -> &'static str {
     match want {
         Want::Granted { .. } | Want::Replayed { .. } => "PROCESS",

@@ -1,5 +1,5 @@
-//! A claim's life through the wire: the edge cases of the contract's section 13, the window, the
-//! lease, the invariants that one server can show.
+//! A claim's life through the wire: the edge cases of docs/contract.md, section 13, the window,
+//! the lease, the invariants that one server can show.
 
 use std::time::Duration;
 

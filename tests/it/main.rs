@@ -24,6 +24,7 @@ mod claim_table;
 mod claims;
 mod cli;
 mod cursors;
+mod docs;
 mod edge;
 mod faults;
 mod garbage;

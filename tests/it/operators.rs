@@ -1,6 +1,6 @@
 //! Operators' changes through the wire: what they do, what they refuse, how they repeat, and that each
-//! leaves its audit event and a refusal none. The whole table of section 6 is compared with the
-//! specification by `proof::differential` and `proof::lockstep`.
+//! leaves its audit event and a refusal none. The whole table of docs/contract.md, section 6, is compared
+//! with the specification by `proof::differential` and `proof::lockstep`.
 
 use std::sync::Arc;
 

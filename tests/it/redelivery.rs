@@ -1,7 +1,7 @@
 //! A message that comes again after its entry was purged, whatever became of the retention meanwhile:
 //! changed or not, by an operator or by a restart with another configuration, before the entry was closed,
-//! between its close and its purge, or after that. What is expected is computed here, from sections 4 and 8
-//! of the contract, and from nothing of the ledger's.
+//! between its close and its purge, or after that. What is expected is computed here, from
+//! docs/contract.md, sections 4 and 8, and from nothing of the ledger's.
 
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ async fn check(kind: Kind, way: Way, when: When, new: i64) {
             other => panic!("{other}"),
         }
     };
-    // Section 8: a change that lengthens the retention sets the floor.
+    // As in docs/contract.md, section 8: a change that lengthens the retention sets the floor.
     let mut floor = i64::MIN;
     if let Some(changed_at) = changed_at
         && new > OLD
@@ -193,7 +193,7 @@ async fn check(kind: Kind, way: Way, when: When, new: i64) {
     let requests = ids().iter().map(|id| redelivered(id, made(id).map(at))).collect();
     let answered = server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
     for (id, answer) in ids().iter().zip(answered.into_inner().responses) {
-        // Section 4: absent.
+        // As in docs/contract.md, section 4: absent.
         let mut expected = "acquired";
         if let Some(made) = made(id) {
             if made <= now - new {

@@ -1,4 +1,4 @@
-//! Complete, Fail, Release, Renew, as the tables of the contract's section 5 have it: every
+//! Complete, Fail, Release, Renew, by the tables of docs/contract.md, section 5: every
 //! combination of closed_by, operation, token relation, time and flags. Asked of the core, and
 //! through the wire of a server on each store.
 
@@ -83,7 +83,7 @@ const GRACE: Span = Span::from_secs(5);
 const HOLD: Span = Span::from_secs(3_600);
 const CLOSED: Want = Want::Refused("CLAIM_CLOSED");
 
-/// Section 5's two tables.
+/// The two tables of docs/contract.md, section 5.
 fn want(case: &Case) -> Want {
     match (case.was, case.token) {
         (Was::Absent, _) => return Want::Refused("ENTRY_NOT_FOUND"),

@@ -1,4 +1,4 @@
-//! One round of one batch: two guesses, a load, decisions, writes. Contract, section 12.
+//! One round of one batch: two guesses, a load, decisions, writes. See docs/contract.md, section 12.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -83,7 +83,7 @@ impl InForce {
 
 /// Puts policies in force against a store that may have seen others before: where a consumer's
 /// effective retention got longer, its window floor rises, so that nothing that was purged under
-/// the old one comes back as new. Contract, section 8.
+/// the old one comes back as new. See docs/contract.md, section 8.
 ///
 /// # Errors
 /// Those of the store.

@@ -90,7 +90,7 @@ impl PolicyFile {
         }
     }
 
-    /// With the defaults of the contract's section 8.
+    /// With the defaults of docs/contract.md, section 8.
     fn resolve(self) -> Policy {
         let usual = Policy::default();
         let span = |human: Option<DurationArg>, default: Span| {

@@ -1,5 +1,5 @@
-//! The contract's sections 4, 5 and 8 once more, written from its text and not from the core: the
-//! two check each other. Plain data, plain `if`s, one row for one key, microseconds everywhere.
+//! The rules of docs/contract.md, sections 4, 5 and 8, once more, written from the text and not from
+//! the core: the two check each other. Plain data, plain `if`s, one row for one key, microseconds everywhere.
 //! Only the nouns (states, policies) are shared.
 
 use idempotency_ledger::domain::{
@@ -279,7 +279,7 @@ fn park(row: &Row, cause: ParkCause, now: i64) -> (Said, Option<Row>) {
     (Said::Parked { cause, error: row.error.clone(), at: now }, Some(after))
 }
 
-/// Section 5, for the latest token.
+/// The table of docs/contract.md, section 5, for the latest token.
 fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     let (policy, now) = (world.policy, world.now);
     let closed = (error("CLAIM_CLOSED", Some(row.state)), None);
@@ -401,7 +401,7 @@ fn keep(row: &Row, policy: &Policy) -> (i64, Option<i64>) {
     }
 }
 
-/// Whether the purge may forget a row: section 8.
+/// Whether the purge may forget a row: docs/contract.md, section 8.
 pub(crate) fn forgettable(row: &Row, world: &World<'_>) -> bool {
     let (from, keep) = keep(row, world.policy);
     let (Some(keep), Some(promised)) = (keep, row.keep_until) else { return false };
@@ -437,7 +437,7 @@ pub(crate) fn advice(said: &Said, after: Option<&Row>) -> Option<&'static str> {
     })
 }
 
-/// An operator's change: section 6. The expected version is taken for granted.
+/// An operator's change: docs/contract.md, section 6. The expected version is taken for granted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Order {
     Redrive { force: bool, drop_fingerprint: bool, admit: bool },

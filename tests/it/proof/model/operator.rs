@@ -1,4 +1,4 @@
-//! What an operator does: section 6 of the contract. Each change is one transaction.
+//! What an operator does: docs/contract.md, section 6. Each change is one transaction.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the ledger promises, checked at each step: contract, section 9.
+//! What the ledger promises, checked at each step: docs/contract.md, section 9.
 
 use idempotency_ledger::domain::{ClosedBy, Decision, Entry, State, StoreTime};
 

@@ -122,7 +122,7 @@ impl Said {
     }
 }
 
-/// An operator's change: contract, section 6.
+/// An operator's change: docs/contract.md, section 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// The message is to be processed again.
