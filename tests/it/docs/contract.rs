@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read;
+use super::{block, read};
 
 const LEDGER: &str = "proto/idempotency/ledger/v1/ledger.proto";
 const ADMIN: &str = "proto/idempotency/ledger/v1/admin.proto";
@@ -13,14 +13,6 @@ fn section(number: u32) -> String {
     let start = format!("\n## {number}. ");
     let text = contract.split_once(&start).unwrap_or_else(|| panic!("there is no section {number}")).1;
     text.split("\n## ").next().unwrap().to_owned()
-}
-
-/// The lines between `kind NAME {` and its end, at the outermost level of a protobuf file.
-fn block<'p>(proto: &'p str, kind: &str, name: &str) -> Vec<&'p str> {
-    let lines = proto.lines().skip_while(|line| *line != format!("{kind} {name} {{")).skip(1);
-    let lines: Vec<&str> = lines.take_while(|line| *line != "}").collect();
-    assert!(!lines.is_empty(), "there is no {kind} {name}");
-    lines
 }
 
 /// The values of an enum, without prefix, but the unspecified one, each with its comment.

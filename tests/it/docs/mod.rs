@@ -1,6 +1,7 @@
 //! What the documents say, compared with the source.
 
 mod citations;
+mod configuration;
 mod contract;
 
 use std::fs;
@@ -10,6 +11,34 @@ use std::path::{Path, PathBuf};
 fn read(path: &str) -> String {
     let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&whole).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A part of a page that is printed from the source: between its marks stands exactly this text. With
+/// `LEDGER_PRINT_DOCS` set, the page is rewritten instead.
+fn printed(page: &str, name: &str, text: &str) {
+    let whole = read(page);
+    let begin = format!("<!-- printed: {name} -->\n");
+    let (before, rest) = whole.split_once(&begin).unwrap_or_else(|| panic!("{page} has no `{begin}`"));
+    let (stands, after) =
+        rest.split_once("<!-- end -->").unwrap_or_else(|| panic!("{page}: {name} has no end"));
+    if stands == text {
+        return;
+    }
+    assert!(
+        std::env::var_os("LEDGER_PRINT_DOCS").is_some(),
+        "{page} does not show what the program says of {name}; this prints it: LEDGER_PRINT_DOCS=1 cargo test --locked \
+         --features crash-points --test it docs::configuration -- --test-threads 1\n\n{text}\nbut it shows\n{stands}"
+    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    fs::write(path, format!("{before}{begin}{text}<!-- end -->{after}")).unwrap();
+}
+
+/// The lines between `kind NAME {` and its end, at the outermost level of a protobuf file.
+fn block<'p>(proto: &'p str, kind: &str, name: &str) -> Vec<&'p str> {
+    let lines = proto.lines().skip_while(|line| *line != format!("{kind} {name} {{")).skip(1);
+    let lines: Vec<&str> = lines.take_while(|line| *line != "}").collect();
+    assert!(!lines.is_empty(), "there is no {kind} {name}");
+    lines
 }
 
 /// All text files below these folders, with their paths in the repository.
