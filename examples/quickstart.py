@@ -4,13 +4,15 @@
     .venv/bin/python examples/quickstart.py [ADDRESS]
 """
 
+import os
 import sys
 import uuid
 
 import grpc
 from stubs import pb, rpc
 
-address = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:50051"
+default = os.environ.get("IDEMPOTENCY_LEDGER_ENDPOINT", "127.0.0.1:50051")
+address = sys.argv[1] if len(sys.argv) > 1 else default
 ledger = rpc.LedgerServiceStub(grpc.insecure_channel(address))
 key = pb.EntryKey(consumer="quickstart", source="shop", id=f"order-{uuid.uuid4()}")
 

@@ -4,12 +4,18 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/say.sh
 
+# of_readme NAME: the commands of the README that have this name.
+of_readme() {
+    sed -n "/^<!-- run: $1 -->\$/,/^\`\`\`\$/p" README.md | sed '1,2d; $d' | grep .
+}
+
 say "== the quick start =="
 export DEBIAN_FRONTEND=noninteractive
 quietly apt-get -q update
 quietly apt-get -q -y install --no-install-recommends make python3-venv
-say "building: cargo run --release -- serve"
-cargo run --release --locked -- serve &
+serve=$(of_readme serve) claim=$(of_readme claim) look=$(of_readme look)
+say "building: $serve"
+bash -c "exec $serve" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true' EXIT
 until (: <>/dev/tcp/127.0.0.1/50051) 2>/dev/null; do
@@ -17,9 +23,8 @@ until (: <>/dev/tcp/127.0.0.1/50051) 2>/dev/null; do
     sleep 0.2
 done
 say "listening, after $SECONDS s"
-quietly python3 -m venv .venv
-quietly .venv/bin/pip install grpcio-tools
-.venv/bin/python examples/quickstart.py
+bash -euc "$claim"
+bash -euc "$look"
 kill "$server"
 wait "$server" || die "the server did not stop in good order"
 trap - EXIT

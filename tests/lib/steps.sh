@@ -13,6 +13,7 @@ STEPS=(
     "soak all harms at once for a minute: every history is linearizable"
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
+    "readme the commands of the README work as they stand there"
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
@@ -86,6 +87,12 @@ step_mutants() {
 step_wire() {
     on_both_stores tests/python/wire.py
     on_sqlite tests/python/first_minute.py
+}
+
+step_readme() {
+    need_venv
+    cargo build --locked
+    python tests/python/readme.py
 }
 
 step_operators() {

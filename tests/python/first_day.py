@@ -1,8 +1,8 @@
 """A new operator finds, understands and mends what is stuck, by the command line alone.
 
 A consumer poisons 1,000 messages among 100,000. Who looks at it knows nothing but the commands of
-the README's section `An operator's first day`, and that section must show what they print: times
-and versions may differ, all else is compared.
+the section `An operator's first day` of docs/operations.md, and that section must show what they
+print: times and versions may differ, all else is compared.
 """
 
 import concurrent.futures
@@ -26,7 +26,7 @@ POLICY = """
 max_attempts = 3
 backoff = { initial = "0s", max = "0s" }
 """
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "operations.md"
 BEGIN, END = "<!-- tests/python/first_day.py prints this: begin -->\n", "<!-- end -->"
 
 
@@ -146,16 +146,16 @@ def main():
         return
     chosen = options(__doc__)
     printed = walk(pathlib.Path(chosen.binary), chosen.database_url)
-    section = README.read_text().partition(BEGIN)[2].partition(END)[0]
+    section = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
     shown = section.strip().removeprefix("```text\n").removesuffix("```")
     if comparable(printed) != comparable(shown):
         print(printed)
         for ours, theirs in itertools.zip_longest(comparable(printed), comparable(shown)):
             if ours != theirs:
-                sys.exit(f"the README does not show what is printed:\n  printed: {ours}\n  README:  {theirs}\n"
+                sys.exit(f"docs/operations.md does not show what is printed:\n  printed: {ours}\n  page:    {theirs}\n"
                          "print it again: python tests/python/first_day.py --print")
     print(f"{MESSAGES} messages, {MESSAGES // POISON_EVERY} of them poisoned: found, understood and redriven; "
-          "the README shows it as printed")
+          "docs/operations.md shows it as printed")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 mod citations;
 mod configuration;
 mod contract;
+mod pages;
 
 use std::fs;
 use std::path::{Path, PathBuf};
