@@ -45,6 +45,7 @@ WORKERS = {
     "gifts": [["--announce"]],
 }
 KILL, STOP, TERM, NONE = "SIGKILL", "SIGSTOP", "SIGTERM", "SIGCONT"
+SHOWN = "<!-- tests/python/redelivery.py prints these rows: begin -->\n```text\n"
 AGES = 60  # seconds: an effect that does not end by itself
 
 
@@ -224,9 +225,16 @@ def play(world, url, events):
     wait_for("every message is acknowledged", all_acknowledged, seconds=30, every=0.3)
 
 
+def shown_rows():
+    """The rows of this test's table that docs/consumers.md shows."""
+    page = (ROOT / "docs" / "consumers.md").read_text()
+    return page.partition(SHOWN)[2].partition("```\n<!-- end -->")[0].splitlines()
+
+
 def report(world):
     passed = failed = 0
-    print(f"\n{'scenario':<40}" + "".join(f"{name:>15}" for name in Sinks.NAMES))
+    rows = [f"{'scenario':<40}" + "".join(f"{name:>15}" for name in Sinks.NAMES)]
+    print(f"\n{rows[0]}")
     for name, scenario in SCENARIOS.items():
         counts = tuple(world.sinks.count(sink, name) for sink in Sinks.NAMES)
         exited = world.exits.get(world.hit(name))
@@ -234,7 +242,8 @@ def report(world):
         right = counts == scenario.effects and as_planned
         passed, failed = passed + bool(right), failed + (not right)
         note = "" if right else f"   WRONG: expected {scenario.effects}, exit {scenario.exits}; it was {exited}"
-        print(f"{scenario.what:<40}" + "".join(f"{count:>15}" for count in counts) + note)
+        rows.append(f"{scenario.what:<40}" + "".join(f"{count:>15}" for count in counts))
+        print(rows[-1] + note)
     dead = asyncio.run(world.dead_letters())
     redriven, hop = world.entry("redriven"), world.hop
     # Of the messages that the broker has only once.
@@ -251,6 +260,7 @@ def report(world):
             world.entry("announced").cause == pb.PARK_CAUSE_EFFECT_UNKNOWN,
         "redriven, the consumer parks it again, without the effect":
             (redriven.cause, redriven.prior_effect_started) == (pb.PARK_CAUSE_CONSUMER, True),
+        "docs/consumers.md shows rows of this table": len(shown_rows()) > 1 and set(shown_rows()) <= set(rows),
         "the hop has lost a Complete": hop.lost == {"hop"},
         "the hop has answered as a newer ledger": hop.answered == {"advice", "verdict"},
         f"no message is claimed before it is due (told to wait: {', '.join(waits)})": "flaky" in waits and not early,
