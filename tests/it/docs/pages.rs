@@ -83,6 +83,25 @@ fn links_and_headings_are_read() {
     assert_eq!(normal(Path::new("docs/../proto/x")), Path::new("proto/x"));
 }
 
+/// Files of the source that a page names.
+#[test]
+fn every_named_file_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut named = 0;
+    for (page, text) in pages() {
+        for path in prose(&text).split('`').skip(1).step_by(2) {
+            let ours = ["src/", "tests/", "migrations/", "proto/", "examples/"]
+                .iter()
+                .any(|room| path.starts_with(room));
+            if ours && !path.contains(' ') {
+                named += 1;
+                assert!(root.join(path).exists(), "{} names {path}, which is not there", page.display());
+            }
+        }
+    }
+    assert!(named > 20, "the pages name {named} files");
+}
+
 #[test]
 fn the_readme_is_short() {
     let lines = read("README.md").lines().count();
