@@ -5,9 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{files, read};
 
-/// The README, and all pages of docs/.
+/// The README, the changelog, and all pages of docs/ and deploy/.
 fn pages() -> Vec<(PathBuf, String)> {
-    let mut pages = files(&["docs"]);
+    let mut pages = files(&["docs", "deploy"]);
     pages.extend([("README.md".into(), read("README.md")), ("CHANGELOG.md".into(), read("CHANGELOG.md"))]);
     pages.retain(|(path, _)| path.extension().is_some_and(|extension| extension == "md"));
     pages
