@@ -280,8 +280,15 @@ impl Entry {
 
     /// Whether an effect was announced, or a lease ran out, and nobody said what became of it.
     #[must_use]
-    pub fn effect_doubtful(&self) -> bool {
+    pub fn effect_marked(&self) -> bool {
         self.effect_started || self.prior_effect_started || self.effect_unknown
+    }
+
+    /// Whether the effect may have happened and the ledger does not know: it is marked so, or a claim is
+    /// unsettled. Of a completed entry it is known.
+    #[must_use]
+    pub fn effect_doubtful(&self) -> bool {
+        self.state != State::Completed && (self.effect_marked() || self.unsettled())
     }
 
     /// Whether what the holder has done, or may still do, is not known to the ledger.

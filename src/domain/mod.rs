@@ -32,7 +32,7 @@ pub(crate) use decide::decide_absent;
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
-pub use operate::{Action, Change, Changed, Resolution, operate};
+pub use operate::{Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, operate};
 pub use patch::PolicyPatch;
 pub use policy::{Backoff, Doubt, FingerprintMode, OnExpiry, Policy, PolicyError};
 pub use read::{

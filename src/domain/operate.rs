@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::context::Context;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::reason::{Reason, Rejection};
-use super::{Key, StoreTime, retention};
+use super::{Key, Reading, StoreTime, retention};
 
 /// What an operator asks for. Each names the version that was looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,88 @@ pub enum Resolution {
     Received,
 }
 
+/// A kind of change, whatever it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// [`Action::Redrive`].
+    Redrive,
+    /// [`Action::Resolve`]: the rule is the same for each resolution.
+    Resolve,
+    /// [`Action::Park`].
+    Park,
+    /// [`Action::Delete`].
+    Delete,
+}
+
+impl ChangeKind {
+    /// All kinds.
+    pub const ALL: [ChangeKind; 4] =
+        [ChangeKind::Redrive, ChangeKind::Resolve, ChangeKind::Park, ChangeKind::Delete];
+}
+
+impl Action {
+    /// The kind of this action.
+    #[must_use]
+    pub fn kind(&self) -> ChangeKind {
+        match self {
+            Action::Redrive { .. } => ChangeKind::Redrive,
+            Action::Park => ChangeKind::Park,
+            Action::Resolve(_) => ChangeKind::Resolve,
+            Action::Delete => ChangeKind::Delete,
+        }
+    }
+}
+
+/// A change that an entry allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AllowedChange {
+    /// Which change.
+    pub kind: ChangeKind,
+    /// It is only allowed with `force`.
+    pub needs_force: bool,
+}
+
+/// The changes that an entry allows at this reading of the store's clock, each once.
+#[must_use]
+pub fn allowed_changes(entry: &Entry, reading: &Reading) -> Vec<AllowedChange> {
+    let clock = Clock { now: reading.now, for_tokens: reading.token_clock(), behind: reading.behind() };
+    let allowed = ChangeKind::ALL.into_iter().map(|kind| (kind, obstacles(entry, kind, clock)));
+    let allowed = allowed.filter(|(_, obstacles)| obstacles.refusal.is_none());
+    allowed.map(|(kind, obstacles)| AllowedChange { kind, needs_force: obstacles.danger.is_some() }).collect()
+}
+
+/// What of the store's clock the rules look at.
+#[derive(Clone, Copy)]
+struct Clock {
+    now: StoreTime,
+    /// Clock + offset.
+    for_tokens: i64,
+    /// The clock runs behind what it showed before.
+    behind: bool,
+}
+
+/// What stands in the way of a change.
+#[derive(Default)]
+struct Obstacles {
+    /// Why it needs `force`; none: it does not.
+    danger: Option<&'static str>,
+    /// Why it is refused, with `force` too; none: it is not.
+    refusal: Option<Rejection>,
+}
+
+/// The table of who allows what.
+fn obstacles(entry: &Entry, kind: ChangeKind, clock: Clock) -> Obstacles {
+    match kind {
+        ChangeKind::Redrive | ChangeKind::Resolve => {
+            Obstacles { danger: second_effect_near(entry, clock.now), refusal: None }
+        }
+        ChangeKind::Park => Obstacles { danger: None, refusal: not_parkable(entry) },
+        ChangeKind::Delete => {
+            Obstacles { danger: effect_possible(entry), refusal: not_forgettable(entry, clock) }
+        }
+    }
+}
+
 /// What an allowed change makes of the entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
@@ -65,7 +147,7 @@ pub enum Changed {
 /// Decides an operator's change.
 ///
 /// # Errors
-/// `ENTRY_NOT_FOUND`, `VERSION_MISMATCH`, `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`.
+/// `ENTRY_NOT_FOUND`, `VERSION_MISMATCH`, `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`, `TOO_RECENT`.
 pub fn operate(
     key: &Key,
     entry: Option<&Entry>,
@@ -85,17 +167,12 @@ pub fn operate(
             ),
         ));
     }
+    permitted(entry, change, context)?;
     let mut next = match &change.action {
-        Action::Park => park(entry, context)?,
-        Action::Redrive { drop_fingerprint, .. } => {
-            permitted(entry, change, context)?;
-            redrive(entry, *drop_fingerprint, context)
-        }
-        Action::Resolve(resolution) => {
-            permitted(entry, change, context)?;
-            resolve(entry, resolution, context)
-        }
-        Action::Delete => return delete(entry, change, context),
+        Action::Park => park(entry, context),
+        Action::Redrive { drop_fingerprint, .. } => redrive(entry, *drop_fingerprint, context),
+        Action::Resolve(resolution) => resolve(entry, resolution, context),
+        Action::Delete => return Ok(Changed::Gone),
     };
     next.version = entry.version + 1;
     next.updated_at = context.now;
@@ -135,25 +212,58 @@ fn at_work(entry: &Entry, now: StoreTime) -> bool {
     entry.unsettled() && now < entry.lease_until + entry.grace
 }
 
-/// Redrive and Resolve need force where a second effect is near.
+/// Whether the entry allows the change at this moment.
 fn permitted(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<(), Rejection> {
-    if change.force {
-        return Ok(());
+    let clock = Clock { now: context.now, for_tokens: context.token_clock(), behind: context.clock_behind };
+    let Obstacles { danger, refusal } = obstacles(entry, change.action.kind(), clock);
+    match danger {
+        Some(danger) if !change.force => Err(not_allowed(entry, danger)),
+        Some(_) | None => refusal.map_or(Ok(()), Err),
     }
+}
+
+/// Why Redrive and Resolve need force: a second effect is near.
+fn second_effect_near(entry: &Entry, now: StoreTime) -> Option<&'static str> {
     if entry.state == State::Completed {
-        return Err(not_allowed(
-            entry,
-            "it is COMPLETED: with `force` the message could have its effect twice",
-        ));
+        return Some("it is COMPLETED: with `force` the message could have its effect twice");
     }
-    if at_work(entry, context.now) {
-        return Err(not_allowed(
-            entry,
-            "its last claim is unsettled and its lease is not over, so that its holder may be at work: wait, or use \
-             `force`",
-        ));
+    at_work(entry, now).then_some(
+        "its last claim is unsettled and its lease is not over, so that its holder may be at work: wait, or use \
+         `force`",
+    )
+}
+
+/// Why Delete needs force: the effect happened, or may have happened.
+fn effect_possible(entry: &Entry) -> Option<&'static str> {
+    (entry.state == State::Completed || entry.effect_doubtful()).then_some(
+        "its effect happened, or may have happened: once it is deleted a later delivery is new and has its effect \
+         again; `force` deletes it all the same",
+    )
+}
+
+/// Why the entry cannot be parked.
+fn not_parkable(entry: &Entry) -> Option<Rejection> {
+    match entry.state {
+        State::Received | State::InProgress | State::FailedRetryable => None,
+        State::Completed | State::FailedTerminal | State::Parked(_) => {
+            Some(not_allowed(entry, "only RECEIVED, IN_PROGRESS and FAILED_RETRYABLE can be parked"))
+        }
     }
-    Ok(())
+}
+
+/// Why the entry cannot be deleted now. As with the purge: a later token or version of this key must not be
+/// lower.
+fn not_forgettable(entry: &Entry, clock: Clock) -> Option<Rejection> {
+    if clock.behind {
+        return Some(clock_behind());
+    }
+    (!retention::forgettable(entry, clock.for_tokens)).then(|| {
+        Rejection::new(
+            Reason::TooRecent,
+            "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
+             nothing was changed: try again in a minute",
+        )
+    })
 }
 
 /// The claim is forgotten: no token and no `claim_id` of the past works any more.
@@ -211,13 +321,7 @@ fn resolve(entry: &Entry, resolution: &Resolution, context: &Context<'_>) -> Ent
     }
 }
 
-fn park(entry: &Entry, context: &Context<'_>) -> Result<Entry, Rejection> {
-    match entry.state {
-        State::Received | State::InProgress | State::FailedRetryable => {}
-        State::Completed | State::FailedTerminal | State::Parked(_) => {
-            return Err(not_allowed(entry, "only RECEIVED, IN_PROGRESS and FAILED_RETRYABLE can be parked"));
-        }
-    }
+fn park(entry: &Entry, context: &Context<'_>) -> Entry {
     let mut next = entry.clone();
     next.state = State::Parked(ParkCause::Operator);
     next.parked_at = Some(context.now);
@@ -225,30 +329,7 @@ fn park(entry: &Entry, context: &Context<'_>) -> Result<Entry, Rejection> {
         next.closed_by = ClosedBy::OperatorPark;
         next.closed_at = Some(context.now);
     }
-    Ok(next)
-}
-
-fn delete(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<Changed, Rejection> {
-    let again = entry.state == State::Completed || entry.unsettled() || entry.effect_doubtful();
-    if again && !change.force {
-        return Err(not_allowed(
-            entry,
-            "its effect happened, or may have happened: once it is deleted a later delivery is new and has its \
-             effect again; `force` deletes it all the same",
-        ));
-    }
-    // As with the purge: a later token or version of this key must not be lower.
-    if context.clock_behind {
-        return Err(clock_behind());
-    }
-    if !retention::forgettable(entry, context.token_clock()) {
-        return Err(Rejection::new(
-            Reason::TooRecent,
-            "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
-             nothing was changed: try again in a minute",
-        ));
-    }
-    Ok(Changed::Gone)
+    next
 }
 
 fn not_allowed(entry: &Entry, why: &str) -> Rejection {

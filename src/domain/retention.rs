@@ -36,7 +36,7 @@ pub enum Purge {
 fn basis(entry: &Entry, policy: &Policy) -> Option<(StoreTime, Span)> {
     let abandoned = |from: StoreTime| {
         let latest = from.max(entry.lease_until).max(entry.not_before);
-        (!entry.effect_doubtful()).then_some((latest, policy.abandoned_retention))
+        (!entry.effect_marked()).then_some((latest, policy.abandoned_retention))
     };
     match entry.state {
         State::Completed => Some((entry.closed_at.unwrap_or(entry.updated_at), policy.retention)),

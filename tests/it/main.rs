@@ -14,6 +14,7 @@
 mod harness;
 
 mod admin;
+mod allowed_changes;
 mod answers;
 mod architecture;
 mod availability;

@@ -262,7 +262,7 @@ impl Run {
             key: entry.key.clone(),
             state: entry.state,
             rejected,
-            effect_doubtful: entry.effect_doubtful() || entry.unsettled(),
+            effect_doubtful: entry.effect_doubtful(),
         });
         if self.progress.outcomes.len() >= PAGE || self.told_at.elapsed() >= TELL_EVERY {
             self.tell().await?;

@@ -3,12 +3,14 @@
 use uuid::Uuid;
 
 use super::words::{cause, closed_by, duration, key, shown, state, timestamp};
-use crate::domain::{Attempt, Claimant, Entry, Reading, State};
+use crate::domain::{AllowedChange, Attempt, ChangeKind, Claimant, Entry, Reading, State, allowed_changes};
 use crate::rpc::proto;
 
 /// An entry as operators see it: without token and `claim_id`.
 pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
+    let effect_doubtful = entry.effect_doubtful();
+    let allowed_changes = allowed_changes(&entry, reading).into_iter().map(allowed).collect();
     let waits = matches!(entry.state, State::Received | State::FailedRetryable);
     let claimant = entry.claimant.unwrap_or(Claimant {
         claim_id: Uuid::nil(),
@@ -45,7 +47,19 @@ pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         policy_version: entry.policy_version,
         retention: Some(duration(entry.retention)),
         traceparent: entry.traceparent,
+        effect_doubtful,
+        allowed_changes,
     }
+}
+
+fn allowed(allowed: AllowedChange) -> proto::AllowedChange {
+    let change = match allowed.kind {
+        ChangeKind::Redrive => proto::EntryChange::Redrive,
+        ChangeKind::Resolve => proto::EntryChange::Resolve,
+        ChangeKind::Park => proto::EntryChange::Park,
+        ChangeKind::Delete => proto::EntryChange::Delete,
+    };
+    proto::AllowedChange { change: change.into(), needs_force: allowed.needs_force }
 }
 
 fn attempt(attempt: Attempt) -> proto::Attempt {

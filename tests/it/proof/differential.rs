@@ -1,7 +1,8 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    Changed, Context, Entry, Key, Policy, Purge, Reason, StoreTime, decide, operate, purge,
+    Changed, Context, Entry, Key, Policy, Purge, Reading, Reason, StoreTime, allowed_changes, decide,
+    operate, purge,
 };
 
 use super::run::Run;
@@ -98,6 +99,7 @@ impl Walk {
         let key = Key::new("c", "s", "1");
         let decision = decide(&key, self.entry.as_ref(), &told::command(&op), &context);
         let said = told::by_core(&decision.answer);
+        self.allowed(behind)?;
         let choice = match &said {
             Said::Acquired { token, .. } => *token,
             _ => 0,
@@ -126,6 +128,32 @@ impl Walk {
         }
         self.forget()?;
         Ok(said)
+    }
+
+    /// What the row says to operators: both say the same of its effect, and allow the same changes.
+    fn allowed(&self, behind: bool) -> Result<(), String> {
+        let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
+        let token_clock = self.now + self.offset;
+        let reading = Reading {
+            now: StoreTime(self.now),
+            token_offset: self.offset,
+            mark: token_clock + i64::from(behind),
+        };
+        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice: 0 };
+        let says = allowed_changes(entry, &reading);
+        let says: Vec<_> =
+            says.iter().map(|one| (told::word(&format!("{:?}", one.kind)), one.needs_force)).collect();
+        let mut expected = spec::allowed(&row, &world);
+        // The core wants a minute between, and of the version too; the contract asks for less.
+        if entry.version.max(entry.token) + YOUNG >= token_clock {
+            expected.retain(|(change, _)| *change != "DELETE");
+        }
+        let expected: Vec<_> =
+            expected.into_iter().map(|(change, force)| (change.to_owned(), force)).collect();
+        if (entry.effect_doubtful(), &says) != (spec::doubtful(&row), &expected) {
+            return Err(format!("the core allows {says:?}, the spec {expected:?}, of {row:?}"));
+        }
+        Ok(())
     }
 
     /// An operator's change: both allow it and refuse it alike, and make the same of the row.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotency_ledger::domain::{Key, Policy, Span, State};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::rpc::proto::{self, admin_service_client::AdminServiceClient};
 
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};
@@ -29,6 +29,8 @@ const PURGEABLE: i64 = 3_600_000_000;
 
 /// What was handed out so lately is not deleted.
 const YOUNG: i64 = 60_000_000;
+
+type Admin = AdminServiceClient<tonic::transport::Channel>;
 
 /// One sequence: two keys of one consumer.
 struct Lane {
@@ -181,12 +183,31 @@ impl Lane {
         Ok(count)
     }
 
+    /// What an entry says to operators of its effect, and of the changes that it allows.
+    async fn says(&self, admin: &mut Admin, at: usize, now: i64) -> Result<(), String> {
+        let found = admin.get_entry(proto::GetEntryRequest { key: Some(self.keys[at].clone()) }).await;
+        let (Ok(found), Some(row)) = (found, &self.rows[at]) else { return Ok(()) };
+        let entry = found.into_inner().entry.unwrap();
+        let says = told::says(&entry);
+        let world = World { policy: &self.policy, now, offset: 0, behind: false, choice: 0 };
+        let mut expected = (spec::doubtful(row), spec::allowed(row, &world));
+        // The core wants a minute between, and of the version too; the contract asks for less.
+        if entry.version.max(row.token) + YOUNG >= now {
+            expected.1.retain(|(change, _)| *change != "DELETE");
+        }
+        if says == expected {
+            return Ok(());
+        }
+        Err(format!("the entry says {says:?}, by the spec {expected:?}: {row:?}\n{}", self.log.join("\n")))
+    }
+
     /// Sent twice: the repeat changes nothing.
     async fn order(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
         let order = steps::order(&mut self.random);
         let at = self.random.below(KEYS as u64) as usize;
         let request_id = format!("{:x}", self.random.next());
         let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
+        self.says(&mut admin, at, now).await?;
         let (version, done) = wire::order(&mut admin, &key, &order, &request_id).await;
         let world = World { policy: &self.policy, now, offset: 0, behind: false, choice: 0 };
         let expected = spec::order(self.rows[at].as_ref(), &order, &world);

@@ -538,6 +538,27 @@ pub(crate) fn order(
     Ok(Some(after))
 }
 
+/// Whether the effect may have happened, and nobody knows: what `Entry.effect_doubtful` says.
+pub(crate) fn doubtful(row: &Row) -> bool {
+    let unsettled = matches!(row.by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark);
+    row.state != State::Completed && (unsettled || row.started || row.prior || row.unknown)
+}
+
+/// The changes that a row allows, and whether each needs `force`: section 6, as `Entry.allowed_changes` says it.
+pub(crate) fn allowed(row: &Row, world: &World<'_>) -> Vec<(&'static str, bool)> {
+    let unsettled = matches!(row.by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark);
+    let danger = row.state == State::Completed || (unsettled && world.now < row.lease_until + row.grace);
+    let mut allowed = vec![("REDRIVE", danger), ("RESOLVE", danger)];
+    if matches!(row.state, State::Received | State::InProgress | State::FailedRetryable) {
+        allowed.push(("PARK", false));
+    }
+    if !world.behind && row.token < world.now + world.offset {
+        let effect = row.started || row.prior || row.unknown || unsettled;
+        allowed.push(("DELETE", row.state == State::Completed || effect));
+    }
+    allowed
+}
+
 /// A message that was outside the window, let in all the same.
 fn admitted(world: &World<'_>) -> Row {
     let World { policy, now, offset, .. } = *world;

@@ -54,6 +54,14 @@ pub(crate) fn change(order: &Order, expected_version: i64) -> Change {
     Change { expected_version, action, force }
 }
 
+/// What an entry says of itself to operators: whether its effect is in doubt, and the changes that it allows.
+pub(crate) fn says(entry: &proto::Entry) -> (bool, Vec<(&'static str, bool)>) {
+    let allowed = |one: &proto::AllowedChange| {
+        (one.change().as_str_name().trim_start_matches("ENTRY_CHANGE_"), one.needs_force)
+    };
+    (entry.effect_doubtful, entry.allowed_changes.iter().map(allowed).collect())
+}
+
 /// The row that the spec would know, had it come this far.
 pub(crate) fn row(entry: &Entry) -> Row {
     Row {

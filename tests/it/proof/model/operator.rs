@@ -64,7 +64,7 @@ impl OneKey {
             ..row.clone()
         };
         let abandoned = now.max(next.lease_until) + self.policy.abandoned_retention;
-        next.retain_until = (!next.effect_doubtful()).then_some(abandoned);
+        next.retain_until = (!next.effect_marked()).then_some(abandoned);
         next
     }
 }
