@@ -1,5 +1,6 @@
 //! Durations as people write them, in flags and files.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -20,6 +21,31 @@ impl FromStr for DurationArg {
     }
 }
 
+/// In the largest unit that tells the duration exactly: `90s`, `2m`, `7d`. It reads as the same duration.
+impl fmt::Display for DurationArg {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u128, &str); 7] = [
+            (86_400_000_000_000, "d"),
+            (3_600_000_000_000, "h"),
+            (60_000_000_000, "m"),
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+            (1, "ns"),
+        ];
+        let nanos = self.0.as_nanos();
+        let exact = UNITS.into_iter().find(|(size, _)| nanos > 0 && nanos.is_multiple_of(*size));
+        let (size, unit) = exact.unwrap_or((1, "s"));
+        write!(to, "{}{unit}", nanos / size)
+    }
+}
+
+impl From<Duration> for DurationArg {
+    fn from(duration: Duration) -> DurationArg {
+        DurationArg(duration)
+    }
+}
+
 impl From<DurationArg> for Duration {
     fn from(arg: DurationArg) -> Duration {
         arg.0
@@ -30,5 +56,31 @@ impl TryFrom<String> for DurationArg {
     type Error = String;
     fn try_from(text: String) -> Result<DurationArg, String> {
         text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_told_exactly_and_read_back() {
+        for (nanos, text) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (2_000, "2us"),
+            (1_500_000_000, "1500ms"),
+            (90_000_000_000, "90s"),
+            (120_000_000_000, "2m"),
+            (5_400_000_000_000, "90m"),
+            (7_200_000_000_000, "2h"),
+            (604_800_000_000_000, "7d"),
+            (86_400_000_000_001, "86400000000001ns"),
+        ] {
+            let duration = DurationArg(Duration::from_nanos(nanos));
+            assert_eq!(duration.to_string(), text);
+            let read: Duration = text.parse::<DurationArg>().unwrap().into();
+            assert_eq!(read, Duration::from_nanos(nanos), "{text}");
+        }
     }
 }

@@ -36,7 +36,7 @@ pub use self::operators::read::{Ages, CountScope, Page};
 pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::policies::in_force::{InForce, adopt};
-pub use self::policies::set::PolicyOrder;
+pub use self::policies::set::{PolicyOrder, PolicyResult};
 pub use self::policies::table::Policies;
 pub use self::upkeep::purge::PurgeOptions;
 

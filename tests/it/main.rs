@@ -34,6 +34,7 @@ mod limits;
 mod only_grows;
 mod operators;
 mod policies;
+mod policy_validation;
 mod process;
 mod proof;
 mod queries;

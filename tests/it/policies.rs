@@ -49,6 +49,7 @@ fn set(consumer: &str, expected_version: i32, policy: proto::Policy) -> proto::S
         reason: "tuned".into(),
         policy: Some(policy),
         update_mask: None,
+        validate_only: false,
     }
 }
 
@@ -469,6 +470,7 @@ async fn a_request_id_belongs_to_its_change(kind: Kind) {
         reason: "tuned".into(),
         policy: Some(policy),
         update_mask: None,
+        validate_only: false,
     };
     let disabled = |disabled| proto::Policy { disabled: Some(disabled), ..Default::default() };
     let days = Some(prost_types::Duration { seconds: 30 * 86_400, nanos: 0 });

@@ -92,6 +92,7 @@ async fn an_operator_sets_and_lifts_a_quota(kind: Kind) {
         reason: "a replay".into(),
         policy: Some(proto::Policy { claims_per_second: Some(quota), ..Default::default() }),
         update_mask: Some(prost_types::FieldMask { paths: vec!["claims_per_second".into()] }),
+        validate_only: false,
     };
     for wrong in [-1, 1_000_001] {
         let refused = server.admin.set_policy(set(0, wrong)).await.unwrap_err();

@@ -67,6 +67,7 @@ fn set(consumer: &str, expected_version: i32, policy: proto::Policy) -> proto::S
         reason: "tuned".into(),
         policy: Some(policy),
         update_mask: None,
+        validate_only: false,
     }
 }
 
@@ -250,6 +251,9 @@ async fn what_an_older_replica_can_not_read_is_not_written_while_it_is_at_work(k
     let refused = refusal(&status);
     assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "STATE_NOT_ALLOWED"));
     assert!(status.message().contains(&replica(0).id.to_string()), "{status:?}");
+    let only = proto::SetPolicyRequest { validate_only: true, ..set("c", 1, lease(120)) };
+    let only = server.admin.set_policy(only).await.unwrap_err();
+    assert_eq!((only.code(), only.message()), (status.code(), status.message()), "validation refuses it too");
     assert_eq!(get(&mut server, "c").await.version, 1, "nothing was changed");
     server.advance(Span::from_secs(300)).await;
     server.admin.set_policy(set("c", 1, lease(120))).await.unwrap_err();

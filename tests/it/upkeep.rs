@@ -152,6 +152,7 @@ async fn audit_events_go_after_their_retention(kind: Kind) {
             reason: "tuned".into(),
             policy: Some(proto::Policy { max_attempts: Some(version + 1), ..Default::default() }),
             update_mask: None,
+            validate_only: false,
         };
         server.admin.set_policy(request).await.unwrap();
         server.advance(Span::from_days(10)).await;

@@ -153,6 +153,7 @@ impl Wanted<'_> {
             reason: self.reason.to_owned(),
             policy: Some(fields.message()),
             update_mask: Some(FieldMask { paths: fields.paths() }),
+            validate_only: false,
         };
         let call = || {
             let (mut admin, request) = (admin.clone(), client.request(request.clone()));

@@ -19,7 +19,7 @@ use crate::domain::{
     Span, Summary,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
-use crate::ledger::policies::set::{self, PolicyOrder};
+use crate::ledger::policies::set::{self, PolicyOrder, PolicyResult};
 use crate::ledger::policies::table::Policies;
 use crate::ledger::refusals::draining;
 use crate::ledger::runtime::spawn;
@@ -191,16 +191,28 @@ impl Operators {
         import.await
     }
 
-    /// Sets or deletes a consumer's policy; what is in force then, and whether it was so before.
+    /// Sets or deletes a consumer's policy, or says what would become of it.
     ///
     /// # Errors
     /// `VERSION_MISMATCH`, `POLICY_NOT_FOUND`, every fault of the policy, and those of the store.
-    pub async fn set_policy(&self, order: PolicyOrder) -> Result<(Arc<Policies>, bool), Rejection> {
+    pub async fn set_policy(&self, order: PolicyOrder) -> Result<PolicyResult, Rejection> {
+        let reads = order.validate_only;
         let asked = (Arc::clone(&self.inner.policies), order);
+        if reads {
+            let validate = self
+                .inner
+                .reads
+                .read(asked, |session, (policies, order)| Box::pin(set::set(session, policies, order)));
+            return validate.await;
+        }
         let set = self.inner.changes.change(asked, |session, (policies, order), before| {
             Box::pin(async move {
                 let set = set::set(session, policies, order).await?;
-                Ok(set.map(|(now, replayed)| (now, replayed && before == Before::NotSent)))
+                // What an earlier try of this very call has done is no repeat of a caller's.
+                Ok(set.map(|result| PolicyResult {
+                    replayed: result.replayed && before == Before::NotSent,
+                    ..result
+                }))
             })
         });
         set.await

@@ -13,7 +13,7 @@ use crate::domain::{
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
-use crate::store::{Session, StoreError};
+use crate::store::{EffectiveRetention, Session, StoreError};
 
 /// A replica that was not heard of for so long is not at work any more.
 const AT_WORK: Span = Span::from_secs(300);
@@ -37,6 +37,20 @@ pub struct PolicyOrder {
     pub patch: Option<PolicyPatch>,
     /// The fields that the request's mask names, sorted; none: it has no mask.
     pub mask: Option<Vec<String>>,
+    /// Change nothing: say what would become of the policy. The request id may be empty.
+    pub validate_only: bool,
+}
+
+/// What became of an order; of one that only validates, what would become of it.
+#[derive(Clone, Debug)]
+pub struct PolicyResult {
+    /// The policies in force then.
+    pub policies: Arc<Policies>,
+    /// What the order changed: the consumer's policy before and after it. None: it had been carried out before,
+    /// by an earlier call or by an earlier try of this one.
+    pub changed: Option<(Arc<Policy>, Arc<Policy>)>,
+    /// An earlier call carried the order out.
+    pub replayed: bool,
 }
 
 /// What the audit keeps of a policy beside its fields.
@@ -89,82 +103,145 @@ pub(crate) async fn set(
     session: &mut dyn Session,
     live: &PoliciesInForce,
     order: &PolicyOrder,
-) -> Result<Result<(Arc<Policies>, bool), Rejection>, StoreError> {
+) -> Result<Result<PolicyResult, Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
         let current = live.refresh(session).await.map_err(StoreError::nothing_sent)?.policies();
-        if let Some(event) =
-            session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
-        {
-            let unreadable = event.after.as_deref().is_some_and(|after| came_out(after).is_err());
-            return Ok(match order.made(&event) {
-                true => Ok((current, true)),
-                false if unreadable && event.action == action(order) => Err(Rejection::new(
-                    Reason::PolicyUnreadable,
-                    "a newer version carried a request with this request_id out, and this server cannot read what it \
-                     wrote; nothing was changed by this call: repeat it at a server of that version",
-                )),
-                false => Err(used_before("request_id")),
-            });
+        if let Some(event) = event_of(session, order).await.map_err(StoreError::nothing_sent)? {
+            return Ok(repeated(current, order, &event));
         }
-        let next = match next(&current, order) {
-            Ok(next) => next,
+        let prepared = prepare(session, live, order, &current).await.map_err(StoreError::nothing_sent)?;
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
             Err(rejection) => return Ok(Err(rejection)),
         };
-        let stored = match next.as_ref().map(Policy::to_stored).transpose() {
-            Ok(stored) => stored,
-            Err(error) => return Ok(Err(not_storable(&error))),
-        };
-        let (reading, retentions) =
-            session.policy_book().effective_retentions().await.map_err(StoreError::nothing_sent)?;
-        if let Some(stored) = &stored
-            && let Some(rejection) =
-                not_read_everywhere(session, stored, reading.now).await.map_err(StoreError::nothing_sent)?
-        {
-            return Ok(Err(rejection));
+        if order.validate_only {
+            return Ok(Ok(prepared.would_be(order, &current)));
         }
-        // Without a policy of its own the one of the file, or the default, is in force again.
-        let effective = next.clone().map_or_else(|| live.file.of(&order.consumer), Arc::new);
-        let own = next.is_some() || live.file.registered(&order.consumer);
-        let in_force =
-            in_force(&by_consumer(&retentions), &order.consumer, own, effective.retention, reading.now);
-        let policy = PolicyVersion {
-            consumer: order.consumer.clone(),
-            version: order.expected_version.saturating_add(1),
-            policy: stored.map(|stored| stored.json),
-            created_at: reading.now,
-            actor: order.actor.clone(),
-            reason: order.reason.clone(),
-        };
-        let event = AuditEvent {
-            request_id: order.request_id.clone(),
-            at: reading.now,
-            actor: order.actor.clone(),
-            action: action(order).to_owned(),
-            consumer: order.consumer.clone(),
-            key: None,
-            reason: order.reason.clone(),
-            before: current
-                .stored(&order.consumer)
-                .map(|text| PolicyOrder::kept(&text, order.expected_version, None)),
-            after: policy
-                .policy
-                .as_deref()
-                .map(|text| PolicyOrder::kept(text, policy.version, order.mask.as_deref())),
-        };
-        if done(session.policy_book().add_policy(&policy, &in_force, &event)).await? {
+        let Prepared { version, in_force, event, before, after, .. } = prepared;
+        if done(session.policy_book().add_policy(&version, &in_force, &event)).await? {
             tracing::info!(
                 consumer = order.consumer,
-                version = policy.version,
+                version = version.version,
                 actor = order.actor,
                 "an operator changed a policy"
             );
             // It is done: whatever fails from here on, nobody may be told that it was not.
             let now = live.refresh(session).await;
             let now = now.map_err(|error| StoreError::Unknown(error.to_string()))?;
-            return Ok(Ok((now.policies(), false)));
+            return Ok(Ok(PolicyResult {
+                policies: now.policies(),
+                changed: Some((before, after)),
+                replayed: false,
+            }));
         }
     }
     Ok(Err(contended("operators", "change this policy")))
+}
+
+/// The audit event of a request that was carried out before.
+async fn event_of(session: &mut dyn Session, order: &PolicyOrder) -> Result<Option<AuditEvent>, StoreError> {
+    if order.validate_only && order.request_id.is_empty() {
+        return Ok(None);
+    }
+    session.operators().audited(&order.request_id).await
+}
+
+fn repeated(
+    current: Arc<Policies>,
+    order: &PolicyOrder,
+    event: &AuditEvent,
+) -> Result<PolicyResult, Rejection> {
+    if order.made(event) {
+        return Ok(PolicyResult { policies: current, changed: None, replayed: true });
+    }
+    let unreadable = event.after.as_deref().is_some_and(|after| came_out(after).is_err());
+    if unreadable && event.action == action(order) {
+        return Err(Rejection::new(
+            Reason::PolicyUnreadable,
+            "a newer version carried a request with this request_id out, and this server cannot read what it wrote; \
+             nothing was changed by this call: repeat it at a server of that version",
+        ));
+    }
+    Err(used_before("request_id"))
+}
+
+/// All that an order writes, checked.
+struct Prepared {
+    version: PolicyVersion,
+    in_force: EffectiveRetention,
+    event: AuditEvent,
+    /// The consumer's policy before the order, and after it.
+    before: Arc<Policy>,
+    after: Arc<Policy>,
+    /// The retentions in force before the order.
+    retentions: Vec<EffectiveRetention>,
+}
+
+impl Prepared {
+    /// What is in force once it is written.
+    fn would_be(mut self, order: &PolicyOrder, current: &Policies) -> PolicyResult {
+        self.retentions.retain(|one| one.consumer != order.consumer);
+        self.retentions.push(self.in_force);
+        let policies = current.with(&[self.version], None).with_floors(&self.retentions);
+        PolicyResult {
+            policies: Arc::new(policies),
+            changed: Some((self.before, self.after)),
+            replayed: false,
+        }
+    }
+}
+
+/// Checks an order as a whole, and makes what it writes. Writes nothing.
+async fn prepare(
+    session: &mut dyn Session,
+    live: &PoliciesInForce,
+    order: &PolicyOrder,
+    current: &Policies,
+) -> Result<Result<Prepared, Rejection>, StoreError> {
+    let next = match next(current, order) {
+        Ok(next) => next,
+        Err(rejection) => return Ok(Err(rejection)),
+    };
+    let stored = match next.as_ref().map(Policy::to_stored).transpose() {
+        Ok(stored) => stored,
+        Err(error) => return Ok(Err(not_storable(&error))),
+    };
+    let (reading, retentions) = session.policy_book().effective_retentions().await?;
+    if let Some(stored) = &stored
+        && let Some(rejection) = not_read_everywhere(session, stored, reading.now).await?
+    {
+        return Ok(Err(rejection));
+    }
+    // Without a policy of its own the one of the file, or the default, is in force again.
+    let own = next.is_some() || live.file.registered(&order.consumer);
+    let after = next.map_or_else(|| live.file.of(&order.consumer), Arc::new);
+    let in_force = in_force(&by_consumer(&retentions), &order.consumer, own, after.retention, reading.now);
+    let version = PolicyVersion {
+        consumer: order.consumer.clone(),
+        version: order.expected_version.saturating_add(1),
+        policy: stored.map(|stored| stored.json),
+        created_at: reading.now,
+        actor: order.actor.clone(),
+        reason: order.reason.clone(),
+    };
+    let event = AuditEvent {
+        request_id: order.request_id.clone(),
+        at: reading.now,
+        actor: order.actor.clone(),
+        action: action(order).to_owned(),
+        consumer: order.consumer.clone(),
+        key: None,
+        reason: order.reason.clone(),
+        before: current
+            .stored(&order.consumer)
+            .map(|text| PolicyOrder::kept(&text, order.expected_version, None)),
+        after: version
+            .policy
+            .as_deref()
+            .map(|text| PolicyOrder::kept(text, version.version, order.mask.as_deref())),
+    };
+    let before = current.of(&order.consumer);
+    Ok(Ok(Prepared { version, in_force, event, before, after, retentions }))
 }
 
 /// The policy after the order; none: deleted.

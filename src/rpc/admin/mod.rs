@@ -17,7 +17,7 @@ use super::wire::errors::{self, refuse};
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
 use crate::domain::Rejection;
-use crate::ledger::{ChangeRequest, Operators, PolicyOrder, redrive_all};
+use crate::ledger::{ChangeRequest, Operators, PolicyOrder, PolicyResult, redrive_all};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
@@ -191,8 +191,10 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::SetPolicyResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
         let order = policies::set(request.get_ref(), &actor, &self.limits);
-        let (policy, replayed) = self.put_in_force(order).await?;
-        Ok(Response::new(proto::SetPolicyResponse { policy, replayed }))
+        let (policy, result) = self.put_in_force(order).await?;
+        let changes =
+            result.changed.map_or_else(Vec::new, |(before, after)| policy::changes(&before, &after));
+        Ok(Response::new(proto::SetPolicyResponse { policy, replayed: result.replayed, changes }))
     }
 
     async fn delete_policy(
@@ -201,8 +203,8 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::DeletePolicyResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
         let order = policies::delete(request.get_ref(), &actor, &self.limits);
-        let (policy, replayed) = self.put_in_force(order).await?;
-        Ok(Response::new(proto::DeletePolicyResponse { policy, replayed }))
+        let (policy, result) = self.put_in_force(order).await?;
+        Ok(Response::new(proto::DeletePolicyResponse { policy, replayed: result.replayed }))
     }
 
     async fn list_policy_versions(
@@ -240,16 +242,15 @@ impl AdminService for AdminRpc {
 }
 
 impl AdminRpc {
-    /// The policy after an order, and whether the order had been carried out before.
+    /// The policy after an order, and what became of the order.
     async fn put_in_force(
         &self,
         order: Result<PolicyOrder, Rejection>,
-    ) -> Result<(Option<proto::ConsumerPolicy>, bool), Status> {
+    ) -> Result<(Option<proto::ConsumerPolicy>, PolicyResult), Status> {
         let order = order.map_err(|rejection| refuse(&rejection))?;
         let consumer = order.consumer.clone();
-        let (all, replayed) =
-            self.operators.set_policy(order).await.map_err(|rejection| refuse(&rejection))?;
-        Ok((Some(policies::shown(&all, &consumer)), replayed))
+        let result = self.operators.set_policy(order).await.map_err(|rejection| refuse(&rejection))?;
+        Ok((Some(policies::shown(&result.policies, &consumer)), result))
     }
 
     /// The entry after an order, and whether the order had been carried out before.

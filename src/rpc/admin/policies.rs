@@ -16,7 +16,13 @@ pub(super) fn set(
     limits: &Limits,
 ) -> Result<PolicyOrder, Rejection> {
     let mut fields = Fields::new(limits, "");
-    common(&mut fields, &request.consumer, &request.request_id, &request.reason, limits);
+    if request.validate_only {
+        fields.name("consumer", &request.consumer, limits.consumer);
+        fields.text("request_id", &request.request_id, REQUEST_ID_MAX);
+        fields.text("reason", &request.reason, REASON_MAX);
+    } else {
+        common(&mut fields, &request.consumer, &request.request_id, &request.reason, limits);
+    }
     if request.expected_version < 0 {
         fields.wrong("expected_version", format!("is {}, must be 0 or more", request.expected_version));
     }
@@ -36,6 +42,7 @@ pub(super) fn set(
         expected_version: request.expected_version,
         patch: Some(patch),
         mask: request.update_mask.as_ref().map(named),
+        validate_only: request.validate_only,
     })
 }
 
@@ -60,6 +67,7 @@ pub(super) fn delete(
         expected_version: request.expected_version,
         patch: None,
         mask: None,
+        validate_only: false,
     })
 }
 

@@ -5,32 +5,9 @@ use prost_types::FieldMask;
 use super::fields::Fields;
 use super::words::{duration, on_expiry, timestamp};
 use crate::domain::{FingerprintMode, OnExpiry, Policy, PolicyPatch, PolicyVersion};
-use crate::rpc::proto;
+use crate::rpc::proto::{self, policy_fields};
 
 const ACCEPTED_RISK_MAX: usize = 1_024;
-/// The paths that a mask may name.
-const PATHS: [&str; 19] = [
-    "lease",
-    "max_lease",
-    "max_hold",
-    "reclaim_grace",
-    "on_expiry",
-    "max_attempts",
-    "backoff.initial",
-    "backoff.multiplier",
-    "backoff.max",
-    "backoff.jitter",
-    "retention",
-    "failed_retention",
-    "abandoned_retention",
-    "result_retention",
-    "max_redelivery_window",
-    "accepted_risk",
-    "fingerprint",
-    "disabled",
-    "claims_per_second",
-];
-
 /// What a mask names, sorted, each once.
 pub(crate) fn named(mask: &FieldMask) -> Vec<String> {
     let mut paths = mask.paths.clone();
@@ -90,9 +67,10 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
 
 /// Leaves only what the mask names, all of which must be there.
 pub(crate) fn restrict(fields: &mut Fields<'_>, patch: &mut PolicyPatch, mask: &FieldMask) {
+    let paths = policy_fields(&proto::Policy::default()).map(|(path, _)| path);
     for path in &mask.paths {
-        if !PATHS.contains(&path.as_str()) {
-            fields.wrong_as("update_mask", || format!("{path:?} is none of {}", PATHS.join(", ")));
+        if !paths.contains(&path.as_str()) {
+            fields.wrong_as("update_mask", || format!("{path:?} is none of {}", paths.join(", ")));
         }
     }
     let named = |path: &str| mask.paths.iter().any(|one| one == path);
@@ -151,6 +129,14 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         disabled: Some(policy.disabled),
         claims_per_second: Some(policy.claims_per_second),
     }
+}
+
+/// The fields that differ.
+pub(crate) fn changes(before: &Policy, after: &Policy) -> Vec<proto::PolicyChange> {
+    let (before, after) = (message(before), message(after));
+    let both = policy_fields(&before).into_iter().zip(policy_fields(&after));
+    let differ = both.filter(|((_, from), (_, to))| from != to);
+    differ.map(|((path, from), (_, to))| proto::PolicyChange { path: path.to_owned(), from, to }).collect()
 }
 
 pub(crate) fn version(version: PolicyVersion) -> proto::PolicyVersion {

@@ -231,6 +231,7 @@ impl Tuner {
                     reason,
                     policy,
                     update_mask,
+                    validate_only: false,
                 };
                 let answer = admin.set_policy(request).await.map(Response::into_inner);
                 answer.map(|answer| (answer.policy.unwrap(), answer.replayed))

@@ -8,6 +8,10 @@
     reason = "generated; the manual is the comments of the protobuf files"
 )]
 
+mod policy_fields;
+
+pub use policy_fields::policy_fields;
+
 tonic::include_proto!("idempotency.ledger.v1");
 
 /// The descriptors that reflection hands out.
