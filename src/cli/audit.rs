@@ -49,17 +49,17 @@ impl Command {
         request.consumer = consumer;
         request.page_size = PAGE;
         let (screen, limit) = (client.screen, if list.limit == 0 { usize::MAX } else { list.limit });
-        let (mut told, mut more) = (0_usize, true);
-        while more && told < limit {
+        let (mut printed, mut more) = (0_usize, true);
+        while more && printed < limit {
             let page = admin.list_audit_events(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
-            let cut = page.events.len() > limit - told;
-            page.events.truncate(limit - told);
+            let cut = page.events.len() > limit - printed;
+            page.events.truncate(limit - printed);
             more = cut || !page.next_page_token.is_empty();
             request.page_token = page.next_page_token;
             let headings = ["WHEN", "ACTOR", "ACTION", "CONSUMER", "KEY HASH", "REASON"];
-            let mut table = if told == 0 { Table::new(&headings) } else { Table::bare() };
-            told += page.events.len();
+            let mut table = if printed == 0 { Table::new(&headings) } else { Table::bare() };
+            printed += page.events.len();
             for event in &page.events {
                 if screen.json() {
                     screen.message("AuditEvent", event)?;
@@ -79,7 +79,7 @@ impl Command {
                 table.print(screen)?;
             }
         }
-        if told == 0 {
+        if printed == 0 {
             screen.note("nothing was done");
         } else if more {
             screen.note("there are more: raise --limit, or 0 for all");

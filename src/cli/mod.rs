@@ -7,18 +7,18 @@ mod clock;
 mod confirm;
 mod consumer;
 mod entries;
+mod enums;
 mod import;
 mod json;
 mod policy;
 mod problem;
 mod progress;
-mod repeat;
 mod retention;
+mod retry;
 mod screen;
 mod table;
 mod text;
 mod tokens;
-mod words;
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
@@ -84,19 +84,19 @@ group!(
     Tokens: tokens::Command,
 );
 
-/// Runs a command; `whole` is the command line that it was taken from. What is wrong goes to standard error.
-pub async fn run(command: Command, whole: clap::Command) -> Exit {
-    carry_out(command, whole).await.unwrap_or_else(Problem::tell)
+/// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
+pub async fn run(command: Command, root: clap::Command) -> Exit {
+    carry_out(command, root).await.unwrap_or_else(Problem::print)
 }
 
-async fn carry_out(command: Command, whole: clap::Command) -> Result<Exit, Problem> {
+async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Problem> {
     match command {
         Command::Entries(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Policy(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
-        Command::Completions { shell } => completions(shell, whole),
+        Command::Completions { shell } => completions(shell, root),
     }
 }
 
@@ -104,9 +104,9 @@ fn client(options: &Options) -> Result<Client, Problem> {
     Client::new(options, Screen::new(options.json, options.color, options.wide))
 }
 
-fn completions(shell: Shell, mut whole: clap::Command) -> Result<Exit, Problem> {
+fn completions(shell: Shell, mut root: clap::Command) -> Result<Exit, Problem> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut whole, "idempotency-ledger", &mut text);
+    clap_complete::generate(shell, &mut root, "idempotency-ledger", &mut text);
     if shell == Shell::Bash {
         // The generator names what lies below a name with a hyphen in two ways, so that one half of the script
         // does not find the other.

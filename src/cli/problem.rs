@@ -85,8 +85,8 @@ impl Problem {
         )
     }
 
-    /// Says it, and gives the exit code.
-    pub(super) fn tell(self) -> Exit {
+    /// Prints it, and gives the exit code.
+    pub(super) fn print(self) -> Exit {
         if !self.text.is_empty() {
             eprintln!("error: {}", self.text);
         }

@@ -10,11 +10,11 @@ use super::screen::Screen;
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// A progress that is told on standard error, and to people only.
+/// A progress that is shown on standard error, and to people only.
 pub(super) struct Progress {
     screen: Screen,
     bar: Option<ProgressBar>,
-    told: Instant,
+    last_line_at: Instant,
 }
 
 impl Progress {
@@ -26,7 +26,7 @@ impl Progress {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Progress { screen, bar, told: Instant::now() }
+        Progress { screen, bar, last_line_at: Instant::now() }
     }
 
     pub(super) fn at(&mut self, done: u64, all: u64, text: &str) {
@@ -34,17 +34,17 @@ impl Progress {
             bar.set_message(text.to_owned());
             bar.set_length(all.max(done));
             bar.set_position(done);
-        } else if self.told.elapsed() >= LINE_EVERY {
-            self.told = Instant::now();
+        } else if self.last_line_at.elapsed() >= LINE_EVERY {
+            self.last_line_at = Instant::now();
             self.screen.note(text);
         }
     }
 
     /// Says something without tearing the bar.
-    pub(super) fn say(&self, say: impl FnOnce()) {
+    pub(super) fn print(&self, print: impl FnOnce()) {
         match &self.bar {
-            Some(bar) => bar.suspend(say),
-            None => say(),
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 

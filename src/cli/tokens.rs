@@ -6,7 +6,7 @@ use prost_types::Duration;
 use super::client::{Admin, Client};
 use super::confirm::confirm;
 use super::problem::{Exit, Problem};
-use super::repeat::{self, Known};
+use super::retry::{self, Known};
 use super::screen::{Screen, Tone};
 use super::text::{quoted, when};
 use crate::duration_arg::DurationArg;
@@ -122,7 +122,7 @@ impl Raise {
         );
         confirm(&question, self.yes)?;
         let request = proto::RaiseTokenOffsetRequest {
-            request_id: self.request_id.unwrap_or_else(repeat::id),
+            request_id: self.request_id.unwrap_or_else(retry::id),
             reason: self.reason,
             token_offset: Some(to),
             expected_token_offset: Some(from),
@@ -132,7 +132,7 @@ impl Raise {
             let (mut admin, request) = (admin.clone(), client.request(request.clone()));
             async move { admin.raise_token_offset(request).await }
         };
-        let known = repeat::until_known(call).await;
+        let known = retry::until_known(call).await;
         let Known { answer, repeated } = known.map_err(|status| problem(&status, &request))?;
         if screen.json() {
             screen.message("RaiseTokenOffsetResponse", &answer)?;
@@ -150,7 +150,7 @@ impl Raise {
 
 fn problem(status: &tonic::Status, request: &proto::RaiseTokenOffsetRequest) -> Problem {
     let problem = Problem::of(status);
-    if repeat::unknown(status) {
+    if retry::unknown(status) {
         return problem.next(format!(
             "it may have been done: repeat the same command with --request-id {} --expected-offset {}",
             quoted(&request.request_id),

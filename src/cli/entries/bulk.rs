@@ -8,11 +8,11 @@ use tokio::time::timeout;
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::consumer;
+use crate::cli::enums;
 use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
 use crate::cli::text::{clean, quoted};
-use crate::cli::words;
 use crate::rpc::proto;
 
 /// A stream that is silent for so long is broken.
@@ -69,7 +69,7 @@ pub(super) async fn run(
         }
     };
     progress.end();
-    let counted = tally.told(dry_run);
+    let counted = tally.render(dry_run);
     match done {
         Ok(()) => {
             if !screen.json() {
@@ -110,16 +110,17 @@ struct Tally {
 }
 
 impl Tally {
-    fn take(&mut self, told: &proto::RedriveEntriesResponse) {
+    fn take(&mut self, report: &proto::RedriveEntriesResponse) {
         let number = |doubtful: bool| {
-            let these = told.outcomes.iter().filter(|one| one.redriven && (one.effect_doubtful || !doubtful));
+            let these =
+                report.outcomes.iter().filter(|one| one.redriven && (one.effect_doubtful || !doubtful));
             i64::try_from(these.count()).unwrap_or(i64::MAX)
         };
         let now = number(false);
-        self.before.get_or_insert_with(|| told.redriven.saturating_sub(now).max(0));
-        (self.redriven, self.refused) = (told.redriven, told.refused);
+        self.before.get_or_insert_with(|| report.redriven.saturating_sub(now).max(0));
+        (self.redriven, self.refused) = (report.redriven, report.refused);
         self.doubtful += number(true);
-        self.maximum_reached = told.maximum_reached;
+        self.maximum_reached = report.maximum_reached;
     }
 
     /// How many were redriven in this call.
@@ -127,7 +128,7 @@ impl Tally {
         self.redriven.saturating_sub(self.before.unwrap_or(0)).max(0)
     }
 
-    fn told(&self, dry_run: bool) -> String {
+    fn render(&self, dry_run: bool) -> String {
         let (verb, bare) = if dry_run { ("would be redriven", "dry run: ") } else { ("redriven", "") };
         let mut text = format!("{bare}{} {verb}, {} refused", self.here(), self.refused);
         if self.doubtful > 0 {
@@ -153,24 +154,24 @@ async fn follow(
     let mut stream = begin(admin, request).await?;
     loop {
         let next = timeout(SILENCE_MAX, stream.message()).await.map_err(|_| silent())?;
-        let told = next.map_err(|status| Problem::of(&status))?;
-        let Some(told) = told else {
+        let report = next.map_err(|status| Problem::of(&status))?;
+        let Some(report) = report else {
             return Err(Problem::new(Exit::Unavailable, "the server ended the operation before it was done"));
         };
-        tally.take(&told);
+        tally.take(&report);
         if screen.json() {
-            screen.line(&marked("RedriveEntriesResponse", &told, dry_run)?)?;
+            screen.line(&marked("RedriveEntriesResponse", &report, dry_run)?)?;
         } else {
             let mut shown = Ok(());
-            progress.say(|| shown = refusals(client, &told.outcomes));
+            progress.print(|| shown = refusals(client, &report.outcomes));
             shown?;
         }
-        if told.finished {
+        if report.finished {
             return Ok(());
         }
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
-        let (done, left) = (count(told.redriven), count(told.at_most_left));
-        let text = format!("{done} redriven, {} refused, at most {left} to go", told.refused);
+        let (done, left) = (count(report.redriven), count(report.at_most_left));
+        let text = format!("{done} redriven, {} refused, at most {left} to go", report.refused);
         progress.at(done, done.saturating_add(left), &text);
     }
 }
@@ -184,7 +185,7 @@ fn refusals(client: &Client, outcomes: &[proto::RedriveOutcome]) -> Result<(), P
             clean(&key.consumer),
             clean(&key.source),
             clean(&key.id),
-            words::state(outcome.state)
+            enums::state(outcome.state)
         );
         client.screen.line(&line)?;
     }
@@ -210,7 +211,7 @@ async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Resu
     loop {
         let next = timeout(SILENCE_MAX, stream.message()).await;
         match next.map_err(|_| silent())? {
-            Ok(Some(told)) => tally.take(&told),
+            Ok(Some(report)) => tally.take(&report),
             Ok(None) => return Ok(tally),
             Err(status) => return Err(Problem::of(&status)),
         }
@@ -266,8 +267,8 @@ mod tests {
             });
         }
         let says = "3 redriven, 1 refused; 2 of these may have had their effect; 63 had been by this operation before";
-        assert_eq!(tally.told(false), says);
-        assert!(tally.told(true).starts_with("dry run: 3 would be redriven, 1 refused"));
+        assert_eq!(tally.render(false), says);
+        assert!(tally.render(true).starts_with("dry run: 3 would be redriven, 1 refused"));
     }
 
     #[test]

@@ -8,13 +8,13 @@ use clap::{Args, ValueEnum};
 use prost::Message;
 use tonic::{Response, Status};
 
-use super::{Key, get, next};
+use super::{Key, get, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::repeat::Known;
+use crate::cli::retry::Known;
 use crate::cli::text::{clean, name, quoted};
-use crate::cli::{repeat, words};
+use crate::cli::{enums, retry};
 use crate::rpc::proto;
 
 /// What each change of one entry asks for.
@@ -77,8 +77,9 @@ impl<'c> Change<'c> {
         let version = match (seen, order.expected_version) {
             (Ok(found), given) => {
                 let entry = found.entry.unwrap_or_default();
-                tell(client, &key, &entry, what);
-                risky = ask == Ask::InDoubt && next::doubtful(&entry) && next::redrivable(&entry);
+                print(client, &key, &entry, what);
+                risky =
+                    ask == Ask::InDoubt && suggestions::doubtful(&entry) && suggestions::redrivable(&entry);
                 given.unwrap_or(entry.version)
             }
             // A repeat of a deletion finds nothing any more, and is answered all the same.
@@ -94,7 +95,7 @@ impl<'c> Change<'c> {
             let question = if client.screen.json() { what } else { "Do it" };
             confirm(&format!("{question}?"), order.yes)?;
         }
-        let request_id = order.request_id.clone().unwrap_or_else(repeat::id);
+        let request_id = order.request_id.clone().unwrap_or_else(retry::id);
         Ok(Change { client, admin, key, request_id, expected_version: version })
     }
 
@@ -103,9 +104,9 @@ impl<'c> Change<'c> {
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
-        repeat::until_known(|| call(self.admin.clone())).await.map_err(|status| {
+        retry::until_known(|| call(self.admin.clone())).await.map_err(|status| {
             let problem = Problem::of(&status);
-            if repeat::unknown(&status) {
+            if retry::unknown(&status) {
                 let next = format!(
                     "it may have been done: repeat the same command with --request-id {} --expected-version {}",
                     quoted(&self.request_id),
@@ -144,7 +145,7 @@ impl<'c> Change<'c> {
         }
         let now = entry.map_or_else(
             || "gone".to_owned(),
-            |entry| format!("{} now, version {}", words::state(entry.state), entry.version),
+            |entry| format!("{} now, version {}", enums::state(entry.state), entry.version),
         );
         // Of a request that this very command had to repeat there is nothing to tell.
         let repeat = if replayed && !known.repeated {
@@ -161,14 +162,14 @@ fn named(key: &proto::EntryKey) -> String {
     format!("{} {} {}", name(&key.consumer), name(&key.source), name(&key.id))
 }
 
-fn tell(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &str) {
+fn print(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &str) {
     let screen = client.screen;
-    let cause = if entry.cause == 0 { String::new() } else { format!(" ({})", words::cause(entry.cause)) };
+    let cause = if entry.cause == 0 { String::new() } else { format!(" ({})", enums::cause(entry.cause)) };
     let expired = if entry.expired { ", expired" } else { "" };
     screen.note(&format!(
         "{}: {}{cause}{expired}, version {}, {} attempts",
         named(key),
-        words::state(entry.state),
+        enums::state(entry.state),
         entry.version,
         entry.attempts
     ));

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
+use crate::cli::enums::{Cause, State};
 use crate::cli::text::duration;
-use crate::cli::words::{Cause, State};
 use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
 

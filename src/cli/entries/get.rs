@@ -3,14 +3,14 @@
 use clap::Args;
 use prost_types::Timestamp;
 
-use super::{Key, next};
+use super::{Key, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
+use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{self, clean, exact, instant, when};
-use crate::cli::words;
 use crate::rpc::proto;
 
 /// Which entry.
@@ -53,7 +53,7 @@ fn show(screen: Screen, entry: &proto::Entry, in_force: i32) -> Result<(), Probl
         screen.line(&screen.toned("earlier attempts", Tone::Strong))?;
         history(&entry.history, &now).print(screen)?;
     }
-    let steps = next::steps(entry);
+    let steps = suggestions::steps(entry);
     if !steps.is_empty() {
         screen.line("")?;
     }
@@ -70,9 +70,9 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         table.row(vec![Cell::new(name, Tone::Faint), Cell::new(text, tone)]);
     };
     let key = entry.key.clone().unwrap_or_default();
-    let mut state = words::state(entry.state);
+    let mut state = enums::state(entry.state);
     if entry.cause != 0 {
-        state = format!("{state} ({})", words::cause(entry.cause));
+        state = format!("{state} ({})", enums::cause(entry.cause));
     }
     if entry.expired {
         state.push_str(" (expired)");
@@ -80,10 +80,10 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     put("consumer", text::name(&key.consumer), Tone::Strong);
     put("source", text::name(&key.source), Tone::Strong);
     put("id", text::name(&key.id), Tone::Strong);
-    put("state", state, words::tone(entry.state, entry.expired));
+    put("state", state, enums::tone(entry.state, entry.expired));
     put("version", entry.version.to_string(), Tone::Plain);
     put("attempts", entry.attempts.to_string(), Tone::Plain);
-    put("closed by", words::closed_by(entry.closed_by), Tone::Plain);
+    put("closed by", enums::closed_by(entry.closed_by), Tone::Plain);
     for (name, text) in
         [("last error", &entry.last_error), ("owner", &entry.owner), ("principal", &entry.principal)]
     {
@@ -139,7 +139,7 @@ fn history(attempts: &[proto::Attempt], now: &Timestamp) -> Table {
             attempt.attempt.to_string().into(),
             attempt.started_at.as_ref().map_or_else(|| "-".to_owned(), |at| instant(at, now)).into(),
             attempt.ended_at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
-            words::closed_by(attempt.outcome).into(),
+            enums::closed_by(attempt.outcome).into(),
             clean(&attempt.owner).into(),
             clean(&attempt.error).into(),
         ]);

@@ -5,10 +5,10 @@ use clap::Args;
 use super::filter::Filter;
 use crate::cli::client::Client;
 use crate::cli::clock;
+use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{ago, clean, name};
-use crate::cli::words;
 use crate::rpc::proto;
 
 const PAGE_MAX: usize = 500;
@@ -42,18 +42,18 @@ impl List {
             page_size: i32::try_from(limit.min(PAGE_MAX)).unwrap_or(i32::MAX),
             page_token: String::new(),
         };
-        let (mut told, mut more) = (0_usize, true);
-        while more && told < limit {
+        let (mut printed, mut more) = (0_usize, true);
+        while more && printed < limit {
             let page = admin.list_entries(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
-            let cut = page.entries.len() > limit - told;
-            page.entries.truncate(limit - told);
+            let cut = page.entries.len() > limit - printed;
+            page.entries.truncate(limit - printed);
             more = cut || !page.next_page_token.is_empty();
             request.page_token = page.next_page_token;
-            show(client, &page.entries, told == 0)?;
-            told += page.entries.len();
+            show(client, &page.entries, printed == 0)?;
+            printed += page.entries.len();
         }
-        if told == 0 {
+        if printed == 0 {
             client.screen.note("there is no such entry");
         } else if more {
             client.screen.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
@@ -74,13 +74,13 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
     let mut table = if first { Table::new(&HEADINGS) } else { Table::bare() };
     for entry in entries {
         let key = entry.key.clone().unwrap_or_default();
-        let mut state = words::state(entry.state);
+        let mut state = enums::state(entry.state);
         if entry.expired {
             state.push_str(" (expired)");
         }
         table.row(vec![
-            Cell::new(state, words::tone(entry.state, entry.expired)),
-            words::cause(entry.cause).into(),
+            Cell::new(state, enums::tone(entry.state, entry.expired)),
+            enums::cause(entry.cause).into(),
             entry.attempts.to_string().into(),
             name(&key.id).into(),
             name(&key.source).into(),

@@ -5,8 +5,8 @@ mod change;
 mod filter;
 mod get;
 mod list;
-mod next;
 mod redrive;
+mod suggestions;
 mod summary;
 
 use clap::{Args, Subcommand};

@@ -7,7 +7,7 @@ use super::change::{Ask, Change, Order};
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::repeat;
+use crate::cli::retry;
 use crate::rpc::proto;
 
 /// Which entries, and how.
@@ -64,7 +64,7 @@ impl Redrive {
         let Some(consumer) = &self.consumer else { return self.one(client).await };
         let request = proto::RedriveEntriesRequest {
             filter: Some(self.filter.message(consumer)),
-            operation_id: self.pace.operation_id.clone().unwrap_or_else(repeat::id),
+            operation_id: self.pace.operation_id.clone().unwrap_or_else(retry::id),
             reason: self.order.reason.clone(),
             dry_run: self.pace.dry_run,
             rate: self.pace.rate,
@@ -88,7 +88,7 @@ impl Redrive {
                 client,
                 admin: client.connect().await?,
                 key,
-                request_id: self.order.request_id.clone().unwrap_or_else(repeat::id),
+                request_id: self.order.request_id.clone().unwrap_or_else(retry::id),
                 expected_version: self.order.expected_version.unwrap_or(0),
             },
             prepared => prepared?,

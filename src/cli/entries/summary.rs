@@ -6,11 +6,11 @@ use tokio::time::sleep;
 
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
+use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, rough, when};
-use crate::cli::words;
 use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
 
@@ -139,8 +139,8 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
         for state in &consumer.states {
             let about = if state.estimated { "~" } else { "" };
             table.row(vec![
-                Cell::new(words::state(state.state), words::tone(state.state, false)),
-                words::cause(state.cause).into(),
+                Cell::new(enums::state(state.state), enums::tone(state.state, false)),
+                enums::cause(state.cause).into(),
                 format!("{about}{}", state.count).into(),
                 state.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
             ]);

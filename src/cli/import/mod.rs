@@ -1,8 +1,8 @@
 //! `entries import`: messages that were processed elsewhere, stored as COMPLETED. The file is streamed.
 
 mod chunk;
-mod limited;
 mod row;
+mod row_limit;
 mod rows;
 mod send;
 
@@ -17,7 +17,7 @@ use self::chunk::{Chunks, Found};
 use self::rows::{Format, Rows};
 use super::client::Client;
 use super::problem::{Exit, Problem};
-use super::repeat;
+use super::retry;
 use super::text::{clean, quoted};
 
 /// How many chunks may wait between reading and sending.
@@ -65,7 +65,7 @@ impl Import {
         let (found, finds) = mpsc::channel(READ_AHEAD);
         // Reading a file blocks.
         let reader = tokio::task::spawn_blocking(move || read(rows, &found));
-        let operation_id = self.operation_id.clone().unwrap_or_else(repeat::id);
+        let operation_id = self.operation_id.clone().unwrap_or_else(retry::id);
         let done = if self.dry_run {
             send::check(client, finds).await
         } else {
@@ -78,7 +78,7 @@ impl Import {
         };
         let _ended = reader.await;
         tally.spanning = spanning.load(Ordering::Relaxed);
-        tally.tell(client, &operation_id, self.dry_run)?;
+        tally.print(client, &operation_id, self.dry_run)?;
         if let Some(why) = tally.broken {
             if why.starts_with("--from-line") {
                 return Err(Problem::usage(why));

@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use prost::Message as _;
 
 use super::chunk;
-use super::limited::{Limited, ROW_BYTES_MAX, Share};
 use super::row::{COLUMNS, Defaults, Row};
+use super::row_limit::{ROW_BYTES_MAX, RowLimit, Share};
 use crate::cli::problem::Problem;
 use crate::cli::text::clean;
 use crate::rpc::proto::ImportedEntry;
@@ -34,8 +34,8 @@ pub(super) enum Next {
 }
 
 enum Input {
-    Csv(Box<csv::Reader<Limited>>, Vec<String>, Share),
-    Jsonl(BufReader<Limited>, Share),
+    Csv(Box<csv::Reader<RowLimit>>, Vec<String>, Share),
+    Jsonl(BufReader<RowLimit>, Share),
 }
 
 /// The rows; none after a broken one.
@@ -56,7 +56,7 @@ impl Rows {
         defaults: Defaults,
         from_line: u64,
     ) -> Result<Rows, Problem> {
-        let (limited, share) = Limited::new(input);
+        let (limited, share) = RowLimit::new(input);
         let input = match format {
             Format::Jsonl => Input::Jsonl(BufReader::new(limited), share),
             Format::Csv => {

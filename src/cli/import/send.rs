@@ -53,7 +53,7 @@ impl From<Problem> for Broken {
 }
 
 impl Tally {
-    pub(super) fn tell(&self, client: &Client, operation_id: &str, dry_run: bool) -> Result<(), Problem> {
+    pub(super) fn print(&self, client: &Client, operation_id: &str, dry_run: bool) -> Result<(), Problem> {
         let screen = client.screen;
         if self.bad > BAD_MAX {
             screen.aside(&format!("… and {} more bad rows", self.bad - BAD_MAX));
@@ -73,7 +73,7 @@ impl Tally {
             screen.note(&format!("too old to keep: {}, the first {lines}; its retention is over", self.over));
         }
         if screen.json() {
-            let told = serde_json::json!({
+            let report = serde_json::json!({
                 "operationId": if dry_run { "" } else { operation_id },
                 "dryRun": dry_run,
                 "rows": self.rows,
@@ -85,7 +85,7 @@ impl Tally {
                 "rowsOverSeveralLines": self.spanning,
                 "complete": self.broken.is_none(),
             });
-            return screen.line(&told.to_string());
+            return screen.line(&report.to_string());
         }
         if dry_run {
             return screen.line(&format!(
@@ -180,7 +180,7 @@ pub(super) async fn send(
             if answer.retention_over > 0 && tally.old.is_none() {
                 tally.old = lines.iter().copied().min().zip(lines.iter().copied().max());
             }
-            progress.say(|| rejections(client, &lines, &answer.rejections));
+            progress.print(|| rejections(client, &lines, &answer.rejections));
             tally.rejected += answer.rejections.len() as u64;
             let text = format!("{} rows done, up to line {}", tally.rows, lines.iter().max().unwrap_or(&0));
             progress.at(position, size.unwrap_or(0).max(position), &text);
@@ -235,7 +235,7 @@ fn requests(
 
 fn bad_rows(client: &Client, both: &Both, progress: &Progress, tally: &mut Tally) {
     let bad = std::mem::take(&mut lock(both).bad);
-    progress.say(|| bad.iter().for_each(|(line, why)| tally.bad(client, *line, why)));
+    progress.print(|| bad.iter().for_each(|(line, why)| tally.bad(client, *line, why)));
 }
 
 fn rejections(client: &Client, lines: &[u64], rejections: &[proto::ImportRejection]) {

@@ -7,11 +7,11 @@ use clap::Args;
 
 use super::fields::Fields;
 use super::set::Wanted;
-use super::{file, show, whole};
+use super::{diff, file, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::repeat;
+use crate::cli::retry;
 use crate::cli::screen::Tone;
 use crate::cli::text::clean;
 use crate::rpc::proto;
@@ -53,7 +53,7 @@ impl Apply {
         let steps = plan(client, &mut admin, &wanted).await?;
         if steps.is_empty() {
             if screen.json() {
-                screen.line(&told(&[], &[], self.dry_run))?;
+                screen.line(&report(&[], &[], self.dry_run))?;
             } else {
                 screen.line("nothing to change")?;
             }
@@ -63,7 +63,7 @@ impl Apply {
             screen.note(&screen.toned(&clean(&step.consumer), Tone::Strong));
             match &step.what {
                 What::Set(_, difference) => {
-                    for line in whole::lines(screen, difference) {
+                    for line in diff::lines(screen, difference) {
                         screen.note(&line);
                     }
                 }
@@ -91,7 +91,7 @@ impl Apply {
                 Ok(line) => screen.note(&line),
                 Err(problem) => {
                     if screen.json() {
-                        screen.line(&told(done, left, false))?;
+                        screen.line(&report(done, left, false))?;
                     }
                     let exit = if done.is_empty() { problem.exit } else { Exit::Partly };
                     let text = format!(
@@ -108,7 +108,7 @@ impl Apply {
             }
         }
         if screen.json() {
-            screen.line(&told(&names, &[], false))?;
+            screen.line(&report(&names, &[], false))?;
         } else {
             screen.line(&format!("{} policies changed", steps.len()))?;
         }
@@ -129,10 +129,10 @@ async fn plan(
         let what = if fields.delete {
             (found.source() == proto::PolicySource::Set).then_some(What::Delete)
         } else {
-            let new = whole::changed(&old, fields);
-            let violations = whole::violations(&new);
+            let new = diff::changed(&old, fields);
+            let violations = diff::violations(&new);
             wrong.extend(violations.iter().map(|one| format!("consumers.{}.{one}", clean(consumer))));
-            let difference = whole::difference(&old, &new);
+            let difference = diff::difference(&old, &new);
             (!difference.is_empty()).then(|| What::Set(Box::new(fields.clone()), difference))
         };
         steps.extend(what.map(|what| Step { consumer: consumer.clone(), version: found.version, what }));
@@ -146,7 +146,7 @@ async fn plan(
 impl Step {
     async fn apply(&self, client: &Client, admin: &Admin, reason: &str) -> Result<String, Problem> {
         let wanted =
-            Wanted { consumer: &self.consumer, version: self.version, request_id: repeat::id(), reason };
+            Wanted { consumer: &self.consumer, version: self.version, request_id: retry::id(), reason };
         match &self.what {
             What::Set(fields, _) => {
                 let done = wanted.set(client, admin, fields).await?;
@@ -164,7 +164,7 @@ fn listed(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { clean(&names.join(", ")) }
 }
 
-fn told(changed: &[&str], left: &[&str], dry_run: bool) -> String {
+fn report(changed: &[&str], left: &[&str], dry_run: bool) -> String {
     serde_json::json!({ "changed": changed, "notChanged": left, "dryRun": dry_run }).to_string()
 }
 

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde::Deserialize;
 
+use crate::cli::enums::{Fingerprint, OnExpiry};
 use crate::cli::text::duration;
-use crate::cli::words::{Fingerprint, OnExpiry};
 use crate::domain::{self, PolicyPatch, Span};
 use crate::duration_arg::DurationArg;
 use crate::rpc::proto;

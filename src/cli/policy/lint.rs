@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::fields::Fields;
 use super::observed::{Observed, look};
-use super::{file, show, whole};
+use super::{diff, file, show};
 use crate::cli::client::Client;
 use crate::cli::consumer::note_unknown;
 use crate::cli::problem::{Exit, Problem};
@@ -56,7 +56,7 @@ impl Lint {
             let named = |(field, text)| Warning { consumer: consumer.clone(), field, text };
             warnings.extend(found.into_iter().map(named));
         }
-        tell(client, looked_at.len(), &warnings)?;
+        print(client, looked_at.len(), &warnings)?;
         Ok(if self.strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done })
     }
 
@@ -64,7 +64,7 @@ impl Lint {
         let default = policy_message(&Policy::default());
         let asked = |consumer: &&String| self.consumer.as_ref().is_none_or(|only| only == *consumer);
         let stated = wanted.iter().filter(|(consumer, fields)| asked(consumer) && !fields.delete);
-        stated.map(|(consumer, fields)| (consumer.clone(), whole::changed(&default, fields), None)).collect()
+        stated.map(|(consumer, fields)| (consumer.clone(), diff::changed(&default, fields), None)).collect()
     }
 
     async fn online(
@@ -87,7 +87,7 @@ impl Lint {
         for consumer in consumers {
             let old = show::fetch(client, &mut admin, &consumer).await?.policy.unwrap_or_default();
             let fields = wanted.and_then(|wanted| wanted.get(&consumer)).filter(|fields| !fields.delete);
-            let policy = fields.map_or_else(|| old.clone(), |fields| whole::changed(&old, fields));
+            let policy = fields.map_or_else(|| old.clone(), |fields| diff::changed(&old, fields));
             let observed = look(client, &mut admin, &consumer).await?;
             all.push((consumer, policy, observed));
         }
@@ -95,15 +95,15 @@ impl Lint {
     }
 }
 
-fn tell(client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), Problem> {
+fn print(client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), Problem> {
     let screen = client.screen;
     if screen.json() {
         let warnings: Vec<_> = warnings
             .iter()
             .map(|one| serde_json::json!({ "consumer": one.consumer, "field": one.field, "text": one.text }))
             .collect();
-        let told = serde_json::json!({ "policies": looked_at, "warnings": warnings });
-        return screen.line(&told.to_string());
+        let report = serde_json::json!({ "policies": looked_at, "warnings": warnings });
+        return screen.line(&report.to_string());
     }
     for warning in warnings {
         screen.line(&format!(
@@ -127,11 +127,11 @@ const LEASE_SHORT: Duration = Duration::from_mins(1);
 const SAMPLE_MIN: usize = 20;
 
 fn check(policy: &proto::Policy, observed: Option<&Observed>) -> Vec<(&'static str, String)> {
-    let rules = whole::of(policy);
+    let rules = diff::of(policy);
     let text = |span: Span| exact(&duration(span.to_std()));
     let mut found: Vec<(&'static str, String)> = Vec::new();
     let mut warn = |field, text: String| found.push((field, text));
-    for violation in whole::violations(policy) {
+    for violation in diff::violations(policy) {
         // Unless it was accepted, which the next rule tells.
         warn("policy", format!("the server would refuse it: {violation}"));
     }
@@ -208,12 +208,12 @@ fn check(policy: &proto::Policy, observed: Option<&Observed>) -> Vec<(&'static s
 }
 
 fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)> {
-    let told = |value: Duration| exact(&duration(Duration::from_millis(as_millis(value))));
+    let text = |value: Duration| exact(&duration(Duration::from_millis(as_millis(value))));
     let figures = format!(
         "the newest {} completed entries took {} (99th percentile), {} at the most",
         observed.sample,
-        told(observed.p99),
-        told(observed.max)
+        text(observed.p99),
+        text(observed.max)
     );
     if lease <= observed.max {
         return Some((
@@ -221,7 +221,7 @@ fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)>
             format!(
                 "is {}, and {figures}: without renewals the lease ends while the handler is at work, and \
                  another one may begin",
-                told(lease)
+                text(lease)
             ),
         ));
     }
@@ -231,7 +231,7 @@ fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)>
             format!(
                 "is {}, and {figures}: after a crash the message waits for the rest of the lease. Shorten it, \
                  and renew in the few that take longer",
-                told(lease)
+                text(lease)
             ),
         ));
     }
@@ -248,7 +248,7 @@ mod tests {
 
     fn fields(yaml: &str, observed: Option<Observed>) -> Vec<&'static str> {
         let fields: Fields = serde_saphyr::from_str(yaml).unwrap();
-        let policy = whole::changed(&policy_message(&Policy::default()), &fields);
+        let policy = diff::changed(&policy_message(&Policy::default()), &fields);
         check(&policy, observed.as_ref()).into_iter().map(|(field, _)| field).collect()
     }
 

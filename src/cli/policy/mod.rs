@@ -1,13 +1,13 @@
 //! `policy`: the rules of consumers.
 
 mod apply;
+mod diff;
 mod fields;
 mod file;
 mod lint;
 mod observed;
 mod set;
 mod show;
-mod whole;
 
 use clap::Subcommand;
 

@@ -4,14 +4,14 @@ use clap::Args;
 use prost_types::FieldMask;
 
 use super::fields::Fields;
-use super::{show, whole};
+use super::{diff, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::consumer;
 use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::repeat;
-use crate::cli::repeat::Known;
+use crate::cli::retry;
+use crate::cli::retry::Known;
 use crate::cli::text::{clean, quoted};
 use crate::rpc::proto;
 
@@ -52,11 +52,11 @@ impl Set {
         let mut admin = client.connect().await?;
         let found = show::fetch(client, &mut admin, &self.consumer).await?;
         let old = found.policy.clone().unwrap_or_default();
-        let new = whole::changed(&old, &self.fields);
+        let new = diff::changed(&old, &self.fields);
         let screen = client.screen;
-        let difference = whole::difference(&old, &new);
+        let difference = diff::difference(&old, &new);
         screen.note(&clean(&self.consumer));
-        for line in whole::lines(screen, &difference) {
+        for line in diff::lines(screen, &difference) {
             screen.note(&line);
         }
         if difference.is_empty() {
@@ -66,7 +66,7 @@ impl Set {
             consumer::note_unknown(client, &mut admin, &self.consumer).await;
         }
         if self.dry_run {
-            let violations = whole::violations(&new);
+            let violations = diff::violations(&new);
             if !violations.is_empty() {
                 return Err(Problem::failed(format!(
                     "the server would refuse it: {}",
@@ -82,7 +82,7 @@ impl Set {
             return Ok(Exit::Done);
         }
         let version = self.order.expected_version.unwrap_or(found.version);
-        let request_id = self.order.request_id.unwrap_or_else(repeat::id);
+        let request_id = self.order.request_id.unwrap_or_else(retry::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
         let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
         if screen.json() {
@@ -119,7 +119,7 @@ impl Delete {
             let text = "POLICY_NOT_FOUND: no policy was ever set for this consumer";
             return Err(Problem::new(Exit::NotFound, text).next("see where it comes from with `policy get`"));
         }
-        let request_id = self.order.request_id.unwrap_or_else(repeat::id);
+        let request_id = self.order.request_id.unwrap_or_else(retry::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
         let Known { answer, repeated } = order.delete(client, &admin).await?;
         if client.screen.json() {
@@ -159,7 +159,7 @@ impl Wanted<'_> {
             let (mut admin, request) = (admin.clone(), client.request(request.clone()));
             async move { admin.set_policy(request).await }
         };
-        repeat::until_known(call).await.map_err(|status| self.problem(&status))
+        retry::until_known(call).await.map_err(|status| self.problem(&status))
     }
 
     pub(super) async fn delete(
@@ -177,12 +177,12 @@ impl Wanted<'_> {
             let (mut admin, request) = (admin.clone(), client.request(request.clone()));
             async move { admin.delete_policy(request).await }
         };
-        repeat::until_known(call).await.map_err(|status| self.problem(&status))
+        retry::until_known(call).await.map_err(|status| self.problem(&status))
     }
 
     fn problem(&self, status: &tonic::Status) -> Problem {
         let problem = Problem::of(status);
-        if !repeat::unknown(status) {
+        if !retry::unknown(status) {
             return problem;
         }
         problem.next(format!(
@@ -194,7 +194,7 @@ impl Wanted<'_> {
 
     pub(super) fn done(&self, now: Option<&proto::ConsumerPolicy>, replayed: bool) -> String {
         let now = now.cloned().unwrap_or_default();
-        let from = crate::cli::words::source(now.source);
+        let from = crate::cli::enums::source(now.source);
         let repeat = if replayed { " (it had been done before; this repeat changed nothing)" } else { "" };
         format!("{}: version {} in force, from {from}{repeat}", clean(self.consumer), now.version)
     }

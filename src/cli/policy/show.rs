@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::whole;
+use super::diff;
 use crate::cli::client::{Admin, Client};
+use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, when};
-use crate::cli::words;
 use crate::rpc::proto;
 
 const PAGE: i32 = 500;
@@ -56,7 +56,7 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
         Table::new(&["CONSUMER", "SOURCE", "VERSION", "LEASE", "ON EXPIRY", "ATTEMPTS", "RETENTION", ""]);
     for policy in &policies {
         let own = policy.policy.clone().unwrap_or_default();
-        let rows = whole::rows(&own);
+        let rows = diff::rows(&own);
         let value =
             |name: &str| rows.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
         let cell = |name: &str| Cell::from(value(name).unwrap_or_default());
@@ -67,7 +67,7 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
         };
         table.row(vec![
             clean(&policy.consumer).into(),
-            words::source(policy.source).into(),
+            enums::source(policy.source).into(),
             policy.version.to_string().into(),
             cell("lease"),
             cell("on_expiry"),
@@ -83,12 +83,12 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
 pub(super) async fn get(client: &Client, consumer: &str) -> Result<Exit, Problem> {
     let mut admin = client.connect().await?;
     let found = fetch(client, &mut admin, consumer).await?;
-    told(client.screen, &found)?;
+    print(client.screen, &found)?;
     Ok(Exit::Done)
 }
 
-/// A policy as a whole.
-pub(super) fn told(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(), Problem> {
+/// Prints a policy as a whole.
+pub(super) fn print(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(), Problem> {
     if screen.json() {
         return screen.message("ConsumerPolicy", found);
     }
@@ -112,7 +112,7 @@ pub(super) fn told(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(), 
     if let Some(floor) = &found.window_floor {
         put("window_floor", format!("{}: older messages are outside_window", when(floor)));
     }
-    for (name, value) in whole::rows(&found.policy.clone().unwrap_or_default()) {
+    for (name, value) in diff::rows(&found.policy.clone().unwrap_or_default()) {
         put(name, value);
     }
     table.print(screen)
@@ -154,11 +154,11 @@ impl History {
                 (None, _) if version.unreadable => screen.line(UNREADABLE)?,
                 (None, _) => screen.line("  deleted: the server's configuration is in force again")?,
                 (Some(new), Some(old)) => {
-                    let lines = whole::lines(screen, &whole::difference(old, new));
+                    let lines = diff::lines(screen, &diff::difference(old, new));
                     lines.iter().try_for_each(|line| screen.line(line))?;
                 }
                 (Some(new), None) => {
-                    for (name, value) in whole::rows(new) {
+                    for (name, value) in diff::rows(new) {
                         screen.line(&format!("  {name}: {value}"))?;
                     }
                 }

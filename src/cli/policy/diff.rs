@@ -3,9 +3,9 @@
 use prost_types::Duration;
 
 use super::fields::{Fields, fingerprint, on_expiry};
+use crate::cli::enums;
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::text::{clean, exact};
-use crate::cli::words;
 use crate::domain::{Backoff, Policy, Span};
 use crate::rpc::{policy_message, proto};
 
@@ -76,7 +76,7 @@ pub(super) fn rows(policy: &proto::Policy) -> Vec<(&'static str, String)> {
         ("max_lease", time(&policy.max_lease)),
         ("max_hold", time(&policy.max_hold)),
         ("reclaim_grace", time(&policy.reclaim_grace)),
-        ("on_expiry", words::on_expiry(policy.on_expiry)),
+        ("on_expiry", enums::on_expiry(policy.on_expiry)),
         ("max_attempts", limit(policy.max_attempts)),
         ("backoff.initial", time(&backoff.initial)),
         ("backoff.multiplier", number(backoff.multiplier)),
@@ -88,7 +88,7 @@ pub(super) fn rows(policy: &proto::Policy) -> Vec<(&'static str, String)> {
         ("result_retention", time(&policy.result_retention)),
         ("max_redelivery_window", window.as_ref().map_or_else(|| "not stated".to_owned(), exact)),
         ("accepted_risk", risk),
-        ("fingerprint", words::fingerprint(policy.fingerprint)),
+        ("fingerprint", enums::fingerprint(policy.fingerprint)),
         ("disabled", policy.disabled.unwrap_or(false).to_string()),
         ("claims_per_second", limit(policy.claims_per_second)),
     ]

@@ -35,23 +35,23 @@ impl Share {
 }
 
 /// The reader.
-pub(super) struct Limited {
+pub(super) struct RowLimit {
     inner: Box<dyn Read + Send>,
     share: Share,
 }
 
-impl Limited {
-    pub(super) fn new(inner: Box<dyn Read + Send>) -> (Limited, Share) {
+impl RowLimit {
+    pub(super) fn new(inner: Box<dyn Read + Send>) -> (RowLimit, Share) {
         let share = Share {
             left: Arc::new(AtomicU64::new(ROW_BYTES_MAX)),
             ended: Arc::default(),
             quotes: Arc::default(),
         };
-        (Limited { inner, share: share.clone() }, share)
+        (RowLimit { inner, share: share.clone() }, share)
     }
 }
 
-impl Read for Limited {
+impl Read for RowLimit {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let left = self.share.left.load(Ordering::Relaxed);
         if left == 0 {
@@ -145,7 +145,7 @@ mod tests {
             ("\u{feff}\"id\n", Some(1)),
             ("id\n\"", Some(2)),
         ] {
-            let (mut reader, share) = Limited::new(Box::new(io::Cursor::new(text)));
+            let (mut reader, share) = RowLimit::new(Box::new(io::Cursor::new(text)));
             let mut small = [0; 3];
             while reader.read(&mut small).unwrap() > 0 {
                 assert_eq!(share.open_quote(), None, "the file has not ended");
