@@ -32,7 +32,7 @@ use crate::store::{Replica, Store};
 pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
 pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
-pub use self::operators::read::{Ages, CountScope, Page};
+pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::policies::in_force::{InForce, adopt};

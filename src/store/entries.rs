@@ -52,17 +52,35 @@ pub enum Found {
     Unreadable(String),
 }
 
+/// A row, or why it cannot be read.
+impl From<Result<Entry, String>> for Found {
+    fn from(read: Result<Entry, String>) -> Found {
+        match read {
+            Ok(entry) => Found::Entry(Box::new(entry)),
+            Err(problem) => Found::Unreadable(problem),
+        }
+    }
+}
+
 impl Found {
+    /// What was found by a key's hash, under the key itself.
+    pub(super) fn under(self, key: &Key) -> Found {
+        match self {
+            Found::Entry(entry) if entry.key != *key => Found::Collision,
+            other @ (Found::Entry(_) | Found::Absent | Found::Collision | Found::Unreadable(_)) => other,
+        }
+    }
+
     /// The entry, if there is one.
     ///
     /// # Errors
     /// `KEY_COLLISION`, `ENTRY_UNREADABLE`.
-    pub fn entry(&self, key: &Key) -> Result<Option<&Entry>, Rejection> {
+    pub fn entry(&self, key: KeyHash) -> Result<Option<&Entry>, Rejection> {
         match self {
             Found::Absent => Ok(None),
             Found::Entry(entry) => Ok(Some(entry)),
             Found::Collision => {
-                tracing::error!(key = %key.hash(), "two keys have the same hash");
+                tracing::error!(%key, "two keys have the same hash");
                 Err(Rejection::new(
                     Reason::KeyCollision,
                     "another key has the same 128-bit hash; this message cannot be tracked: use another id",
@@ -82,7 +100,7 @@ impl Found {
     ///
     /// # Errors
     /// As [`Found::entry`].
-    pub fn into_entry(self, key: &Key) -> Result<Option<Entry>, Rejection> {
+    pub fn into_entry(self, key: KeyHash) -> Result<Option<Entry>, Rejection> {
         match self {
             Found::Entry(entry) => Ok(Some(*entry)),
             other @ (Found::Absent | Found::Collision | Found::Unreadable(_)) => {

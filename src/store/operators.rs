@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::{Found, StoreError};
 use crate::domain::{
     AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, Reading, Summary,
 };
@@ -10,6 +10,9 @@ use crate::domain::{
 /// What operators read and change.
 #[async_trait]
 pub trait Operators: Send {
+    /// Loads the entry whose key has this hash, whatever the key is: it is never a collision.
+    async fn load_by_hash(&mut self, hash: KeyHash) -> Result<(Reading, Found), StoreError>;
+
     /// Lists entries, as one look shows them. Looks at a bounded number of rows, so that a page may hold
     /// less than asked for while there is more.
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError>;

@@ -1,13 +1,17 @@
 //! What operators see.
 
-use idempotency_ledger::domain::Span;
+use idempotency_ledger::domain::{Key, Span};
 use idempotency_ledger::rpc::proto;
 
-use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
 
-on_both_stores!(an_entry_is_shown_without_token_and_claim_id, lists_page_through_a_consumer_by_state);
+on_both_stores!(
+    an_entry_is_shown_without_token_and_claim_id,
+    an_entry_is_found_by_the_hash_of_its_key,
+    lists_page_through_a_consumer_by_state,
+);
 
 async fn an_entry_is_shown_without_token_and_claim_id(kind: Kind) {
     let mut server = TestServer::start(kind).await;
@@ -16,7 +20,7 @@ async fn an_entry_is_shown_without_token_and_claim_id(kind: Kind) {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     request.metadata_mut().insert("traceparent", trace.parse().unwrap());
     let held = acquired(&server.client.claim(request).await.unwrap().into_inner());
-    let asked = proto::GetEntryRequest { key: key("c", "1") };
+    let asked = proto::GetEntryRequest { key: key("c", "1"), ..Default::default() };
     let seen = server.admin.get_entry(asked).await.unwrap().into_inner().entry.unwrap();
     assert_eq!(
         (seen.state(), seen.attempts, seen.owner.as_str()),
@@ -26,7 +30,7 @@ async fn an_entry_is_shown_without_token_and_claim_id(kind: Kind) {
     assert!(!seen.expired && seen.lease_until.is_some() && seen.retain_until.is_some());
     // Neither now nor after any change; nor does an instant tell when exactly it was made.
     for _ in 0..4 {
-        let asked = proto::GetEntryRequest { key: key("c", "1") };
+        let asked = proto::GetEntryRequest { key: key("c", "1"), ..Default::default() };
         let seen = server.admin.get_entry(asked).await.unwrap().into_inner().entry.unwrap();
         assert!(!format!("{seen:?}").contains(&held.token.to_string()), "the token is not shown");
         for at in [seen.granted_at, seen.lease_until, seen.hold_until, seen.created_at, seen.updated_at] {
@@ -36,9 +40,37 @@ async fn an_entry_is_shown_without_token_and_claim_id(kind: Kind) {
         let renew = proto::RenewRequest { key: key("c", "1"), token: held.token, ..Default::default() };
         server.client.renew(renew).await.unwrap();
     }
-    let missing = proto::GetEntryRequest { key: key("c", "2") };
+    let missing = proto::GetEntryRequest { key: key("c", "2"), ..Default::default() };
     let refused = refusal(&server.admin.get_entry(missing).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (tonic::Code::NotFound, "ENTRY_NOT_FOUND"));
+    server.stop().await;
+}
+
+async fn an_entry_is_found_by_the_hash_of_its_key(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    for id in ["1", "2"] {
+        server.client.claim(claim("c", id)).await.unwrap();
+    }
+    let hash = Key::new("c", "tests", "2").hash();
+    let asked = |key, key_hash: &str| proto::GetEntryRequest { key, key_hash: key_hash.to_owned() };
+    let by_key = server.admin.get_entry(asked(key("c", "2"), "")).await.unwrap().into_inner();
+    assert_eq!(by_key.entry.as_ref().unwrap().key, key("c", "2"));
+    for key_hash in [hash.to_string(), hash.simple().to_string(), hash.to_string().to_uppercase()] {
+        let by_hash = server.admin.get_entry(asked(None, &key_hash)).await.unwrap().into_inner();
+        assert_eq!(by_hash, by_key, "{key_hash}");
+    }
+    let other = Key::new("c", "tests", "3").hash().to_string();
+    let refused = refusal(&server.admin.get_entry(asked(None, &other)).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (tonic::Code::NotFound, "ENTRY_NOT_FOUND"));
+    for (key, key_hash, wrong) in [
+        (None, "", "key"),
+        (None, "order-2", "key_hash"),
+        (None, &other[1..], "key_hash"),
+        (key("c", "2"), &hash.to_string(), "key_hash"),
+    ] {
+        let status = server.admin.get_entry(asked(key, key_hash)).await.unwrap_err();
+        assert_eq!(fields(&status), [wrong], "{key_hash:?}: {status:?}");
+    }
     server.stop().await;
 }
 

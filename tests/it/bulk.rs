@@ -129,7 +129,7 @@ async fn what_fits_is_redriven_once_with_an_event_each(kind: Kind) {
     // Held once more and parked by its operator: its holder may be at work, so that it needs force.
     let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner());
     let version = {
-        let request = proto::GetEntryRequest { key: key("c", "held") };
+        let request = proto::GetEntryRequest { key: key("c", "held"), ..Default::default() };
         server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap().version
     };
     let request = proto::ParkEntryRequest {

@@ -501,7 +501,7 @@ async fn the_history_keeps_the_last_ten_attempts(kind: Kind) {
         let request = proto::FailRequest { retry_after: seconds(0), ..fail("1", held.token) };
         server.client.fail(request).await.unwrap();
     }
-    let request = proto::GetEntryRequest { key: key("c", "1") };
+    let request = proto::GetEntryRequest { key: key("c", "1"), ..Default::default() };
     let seen = server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap();
     let numbers: Vec<i32> = seen.history.iter().map(|attempt| attempt.attempt).collect();
     assert_eq!(numbers, (3..=12).collect::<Vec<_>>());

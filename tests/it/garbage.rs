@@ -86,7 +86,12 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
             "settlements.action.key.id",
             "RETRY_LATER",
         ),
-        ("AdminService/GetEntry", spoilt(&proto::GetEntryRequest { key: good() }), "key.id", "DEAD_LETTER"),
+        (
+            "AdminService/GetEntry",
+            spoilt(&proto::GetEntryRequest { key: good(), ..Default::default() }),
+            "key.id",
+            "DEAD_LETTER",
+        ),
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
         ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),
         ("AdminService/ImportEntries", spoilt(&import), "entries.key.id", "RETRY_LATER"),

@@ -230,7 +230,8 @@ async fn malformed_reads_are_refused_by_field(kind: Kind) {
             ("INVALID_FIELD", vec![wrong.to_owned()])
         );
     }
-    let status = server.admin.get_entry(proto::GetEntryRequest { key: None }).await.unwrap_err();
+    let status =
+        server.admin.get_entry(proto::GetEntryRequest { key: None, ..Default::default() }).await.unwrap_err();
     assert_eq!(fields(&status), ["key"]);
     server.stop().await;
 }

@@ -31,7 +31,7 @@ on_both_stores!(
 );
 
 async fn version(server: &mut TestServer, id: &str) -> i64 {
-    let request = proto::GetEntryRequest { key: key("c", id) };
+    let request = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
     server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap().version
 }
 

@@ -250,7 +250,7 @@ async fn an_entry_tells_by_which_version_it_was_granted(kind: Kind) {
     for number in 0..3 {
         let id = number.to_string();
         acquired(&server.client.claim(claim("c", &id)).await.unwrap().into_inner());
-        let request = proto::GetEntryRequest { key: key("c", &id) };
+        let request = proto::GetEntryRequest { key: key("c", &id), ..Default::default() };
         let entry = server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap();
         versions.push(entry.policy_version);
         match number {

@@ -265,7 +265,7 @@ async fn what_stands_still_is_shown_once_amid_changes(kind: Kind) {
                 // One of those that move, at each place in turn: out of the filter, or into it again.
                 round += 1;
                 let (id, (made, token)) = moving.iter_mut().nth(round * 7 % 40).unwrap();
-                let seen = proto::GetEntryRequest { key: key("c", id) };
+                let seen = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
                 let version = server.admin.get_entry(seen).await.unwrap().into_inner().entry.unwrap().version;
                 if *made == Made::Held {
                     let fail = proto::FailRequest {
@@ -338,7 +338,7 @@ async fn the_marks_change_nothing_that_is_shown(kind: Kind) {
     // Completed ones leave it, marked or not.
     let tokens = expected.clone();
     for id in &tokens {
-        let asked = proto::GetEntryRequest { key: key("c", id) };
+        let asked = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
         let entry = server.admin.get_entry(asked).await.unwrap().into_inner().entry.unwrap();
         let resolve = proto::ResolveEntryRequest {
             key: key("c", id),

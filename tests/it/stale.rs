@@ -31,7 +31,7 @@ async fn terminate(database: &str) {
 }
 
 async fn version(admin: &mut Admin, id: &str) -> i64 {
-    let request = proto::GetEntryRequest { key: key("c", id) };
+    let request = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
     admin.get_entry(request).await.unwrap().into_inner().entry.unwrap().version
 }
 
@@ -43,7 +43,10 @@ async fn read(admin: &mut Admin, number: usize) -> Option<Result<(), Status>> {
         ..Default::default()
     });
     Some(match number {
-        0 => admin.get_entry(proto::GetEntryRequest { key: key("c", "1") }).await.map(drop),
+        0 => admin
+            .get_entry(proto::GetEntryRequest { key: key("c", "1"), ..Default::default() })
+            .await
+            .map(drop),
         1 => admin.list_entries(proto::ListEntriesRequest { filter, ..Default::default() }).await.map(drop),
         2 => admin.summarize_entries(proto::SummarizeEntriesRequest::default()).await.map(drop),
         3 => admin.list_audit_events(proto::ListAuditEventsRequest::default()).await.map(drop),

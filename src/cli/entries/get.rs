@@ -41,7 +41,7 @@ pub(super) async fn fetch(
     admin: &mut Admin,
     key: &proto::EntryKey,
 ) -> Result<proto::GetEntryResponse, Problem> {
-    let request = client.request(proto::GetEntryRequest { key: Some(key.clone()) });
+    let request = client.request(proto::GetEntryRequest { key: Some(key.clone()), ..Default::default() });
     Ok(admin.get_entry(request).await.map_err(|status| Problem::of(&status))?.into_inner())
 }
 

@@ -232,7 +232,7 @@ impl<'a> Round<'a> {
     }
 
     fn decide(&self, chain: &Chain, found: &Found, reading: &Reading, position: i64) -> Decision {
-        let entry = match found.entry(&chain.key) {
+        let entry = match found.entry(chain.key.hash()) {
             Ok(entry) => entry,
             Err(rejection) => return refused(rejection),
         };

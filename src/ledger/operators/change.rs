@@ -117,7 +117,7 @@ async fn look(
     key: &Key,
 ) -> Result<Result<(Reading, Option<Entry>), Rejection>, StoreError> {
     let mut loaded = session.entries().load(std::slice::from_ref(key)).await?;
-    let entry = loaded.found.pop().map_or(Ok(None), |found| found.into_entry(key));
+    let entry = loaded.found.pop().map_or(Ok(None), |found| found.into_entry(key.hash()));
     Ok(entry.map(|entry| (loaded.reading, entry)))
 }
 

@@ -11,12 +11,12 @@ use super::change::{self, ChangeRequest, ChangeResult};
 use super::desk::Desk;
 use super::import::{self, ImportOrder, ImportOutcomes};
 use super::operation::{self, Operation, StartOperation};
-use super::read::{self, Ages, CountScope, Page};
+use super::read::{self, Ages, CountScope, Page, Sought};
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Reason, Rejection,
-    Span, Summary,
+    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Reason, Rejection, Span,
+    Summary,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::policies::set::{self, PolicyOrder, PolicyResult};
@@ -72,8 +72,8 @@ impl Operators {
     ///
     /// # Errors
     /// `ENTRY_NOT_FOUND`, and those of the store.
-    pub async fn get(&self, key: Key) -> Result<(Reading, Entry), Rejection> {
-        self.inner.reads.read(key, |session, key| Box::pin(read::get(session, key))).await
+    pub async fn get(&self, sought: Sought) -> Result<(Reading, Entry), Rejection> {
+        self.inner.reads.read(sought, |session, sought| Box::pin(read::get(session, sought))).await
     }
 
     /// A page of entries.

@@ -133,7 +133,7 @@ fn decide(
     row: &Import,
     found: Found,
 ) -> Result<Imported, Rejection> {
-    let entry = found.into_entry(key)?;
+    let entry = found.into_entry(key.hash())?;
     let policy = policies.of(key.consumer());
     let context = Context::at(reading, &policy, position);
     import(key, entry.as_ref(), row, &context)

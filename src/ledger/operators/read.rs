@@ -2,7 +2,7 @@
 
 use super::tries::Tried;
 use crate::domain::{
-    Entry, EntryFilter, Key, Listed, Listing, Reading, Reason, Rejection, Span, StoreTime, Summary,
+    Entry, EntryFilter, Key, KeyHash, Listed, Listing, Reading, Reason, Rejection, Span, StoreTime, Summary,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::store::Session;
@@ -61,11 +61,28 @@ pub(super) async fn count(
     Ok(Ok((names, summary)))
 }
 
-pub(super) async fn get(session: &mut dyn Session, key: &Key) -> Tried<(Reading, Entry)> {
-    let mut loaded = session.entries().load(std::slice::from_ref(key)).await?;
-    let entry = loaded.found.pop().map_or(Ok(None), |found| found.into_entry(key));
+/// Which entry.
+#[derive(Clone, Debug)]
+pub enum Sought {
+    /// The one of this key.
+    Key(Key),
+    /// The one whose key has this hash.
+    Hash(KeyHash),
+}
+
+pub(super) async fn get(session: &mut dyn Session, sought: &Sought) -> Tried<(Reading, Entry)> {
+    let (reading, entry) = match sought {
+        Sought::Key(key) => {
+            let mut loaded = session.entries().load(std::slice::from_ref(key)).await?;
+            (loaded.reading, loaded.found.pop().map_or(Ok(None), |found| found.into_entry(key.hash())))
+        }
+        Sought::Hash(hash) => {
+            let (reading, found) = session.operators().load_by_hash(*hash).await?;
+            (reading, found.into_entry(*hash))
+        }
+    };
     Ok(entry.and_then(|entry| match entry {
-        Some(entry) => Ok((loaded.reading, entry)),
+        Some(entry) => Ok((reading, entry)),
         None => Err(Rejection::new(
             Reason::EntryNotFound,
             "there is no entry for this key: it was never claimed, or it was purged or deleted since",

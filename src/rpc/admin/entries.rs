@@ -4,10 +4,11 @@ use prost::Message as _;
 use uuid::Uuid;
 
 use crate::domain::{EntryFilter, KeyHash, Listing, Rejection, Span, StoreTime};
-use crate::ledger::{Ages, Operators};
+use crate::ledger::{Ages, Operators, Sought};
 use crate::rpc::proto;
 use crate::rpc::wire::convert;
 use crate::rpc::wire::entry;
+use crate::rpc::wire::errors;
 use crate::rpc::wire::fields::{Fields, Limits};
 
 const PAGE_DEFAULT: usize = 100;
@@ -16,6 +17,28 @@ const PAGE_MAX: usize = 1_000;
 pub(super) const PAGE_BYTES: usize = 3 << 20;
 /// The longest age that a filter may name.
 const AGE_MAX: Span = Span::from_days(10_000);
+
+/// Which entry `GetEntry` was asked for: by its key or by the hash of its key.
+pub(super) fn sought(request: &proto::GetEntryRequest, limits: &Limits) -> Result<Sought, Rejection> {
+    let mut fields = Fields::new(limits, "");
+    let sought = match (&request.key, request.key_hash.as_str()) {
+        (key, "") => fields.key(key.as_ref()).map(Sought::Key),
+        (Some(_), _) => {
+            fields.wrong("key_hash", "is set beside key: name the entry by one of them");
+            None
+        }
+        (None, hash) => {
+            let hash = Uuid::try_parse(hash).ok();
+            if hash.is_none() {
+                fields.wrong("key_hash", "is not a hash of a key: logs and audit events show it as a UUID");
+            }
+            hash.map(Sought::Hash)
+        }
+    };
+    // Where nothing is sought there is a violation.
+    let sought = fields.finish(|| sought)?;
+    sought.ok_or_else(|| errors::internal("a key is neither wrong nor right"))
+}
 
 /// Which entries, and the ages that the store's clock must still make instants of.
 pub(super) fn filter(

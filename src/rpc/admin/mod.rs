@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 use super::edge::auth;
 use super::proto::{self, admin_service_server::AdminService};
 use super::wire::entry;
-use super::wire::errors::{self, refuse};
+use super::wire::errors::refuse;
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
 use crate::domain::Rejection;
@@ -32,13 +32,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::GetEntryRequest>,
     ) -> Result<Response<proto::GetEntryResponse>, Status> {
-        let mut fields = Fields::new(&self.limits, "");
-        let key = fields.key(request.get_ref().key.as_ref());
-        let key = fields.finish(|| key).map_err(|rejection| refuse(&rejection))?;
-        let Some(key) = key else {
-            return Err(refuse(&errors::internal("a key is neither wrong nor right")));
-        };
-        let (reading, entry) = self.operators.get(key).await.map_err(|rejection| refuse(&rejection))?;
+        let sought =
+            entries::sought(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
+        let (reading, entry) = self.operators.get(sought).await.map_err(|rejection| refuse(&rejection))?;
         let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
             entry: Some(entry::entry(entry, &reading)),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::errors::of_sqlx;
 use super::statements::names;
 use super::{PgSession, column, no_meta, pairs};
-use crate::domain::{Entry, Key, KeyHash, SETTLED, StoreTime};
+use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{REPLACED, Row, columns, entry_columns, select_list};
 use crate::store::numbers::number;
 use crate::store::row::read;
@@ -142,31 +142,34 @@ macro_rules! bind_replaced {
     };
 }
 
-#[async_trait]
-impl Entries for PgSession {
-    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+impl PgSession {
+    /// The rows with these hashes, in their order.
+    pub(super) async fn rows_of(
+        &mut self,
+        hashes: Vec<KeyHash>,
+    ) -> Result<(Reading, Vec<Found>), StoreError> {
         let mark = self.mark.get();
-        let hashes: Vec<Uuid> = keys.iter().map(Key::hash).collect();
-        let query = self.query(LOAD).bind(hashes);
+        let query = self.query(LOAD).bind(hashes.clone());
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let reading = self.reading(rows.first().ok_or_else(no_meta)?, mark)?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             let hash: Option<Uuid> = row.try_get("key").map_err(of_sqlx)?;
             if let Some(hash) = hash {
-                found.push((hash, read(row)));
+                found.push((hash, Found::from(read(row))));
             }
         }
-        let found = in_order(keys.iter().map(Key::hash), found)
-            .zip(keys)
-            .map(|(found, key)| match found {
-                None => Found::Absent,
-                Some(Err(problem)) => Found::Unreadable(problem),
-                Some(Ok(entry)) if entry.key == *key => Found::Entry(Box::new(entry)),
-                Some(Ok(_)) => Found::Collision,
-            })
-            .collect();
-        Ok(Loaded { reading, found })
+        let found = in_order(hashes.into_iter(), found);
+        Ok((reading, found.map(|found| found.unwrap_or(Found::Absent)).collect()))
+    }
+}
+
+#[async_trait]
+impl Entries for PgSession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        let (reading, found) = self.rows_of(keys.iter().map(Key::hash).collect()).await?;
+        let found = found.into_iter().zip(keys).map(|(found, key)| found.under(key));
+        Ok(Loaded { reading, found: found.collect() })
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {

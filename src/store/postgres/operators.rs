@@ -6,12 +6,12 @@ use sqlx::Row as _;
 use super::errors::of_sqlx;
 use super::{PgSession, audit};
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, Listed, Listing, PurgeStatus, PurgeWorker,
-    Reading, StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
+    PurgeWorker, Reading, StoreTime, Summary,
 };
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
-use crate::store::{Entries as _, OffsetRaise, Operators, StoreError, Write, WriteResult};
+use crate::store::{Entries as _, Found, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
@@ -39,6 +39,11 @@ UPDATE ledger.meta SET token_offset = $2 WHERE token_offset = $1 AND $2 > $1";
 
 #[async_trait]
 impl Operators for PgSession {
+    async fn load_by_hash(&mut self, hash: KeyHash) -> Result<(Reading, Found), StoreError> {
+        let (reading, mut found) = self.rows_of(vec![hash]).await?;
+        Ok((reading, found.pop().unwrap_or(Found::Absent)))
+    }
+
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         self.list_entries(listing).await
     }

@@ -78,29 +78,34 @@ pub(super) const DELETE: &str = "\
 -- ledger.delete
 DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + ?4 < ?3";
 
-#[async_trait]
-impl Entries for SqliteSession {
-    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
-        let keys = keys.to_vec();
+impl SqliteSession {
+    /// The rows with these hashes, in their order.
+    pub(super) async fn rows_of(
+        &mut self,
+        hashes: Vec<KeyHash>,
+    ) -> Result<(Reading, Vec<Found>), StoreError> {
         let work: Work<Vec<Found>> = Box::new(move |connection, _| {
             Box::pin(async move {
-                let mut found = Vec::with_capacity(keys.len());
-                for key in keys {
-                    let query = sqlx::query(LOAD).bind(key.hash());
+                let mut found = Vec::with_capacity(hashes.len());
+                for hash in hashes {
+                    let query = sqlx::query(LOAD).bind(hash);
                     let row =
                         query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                    found.push(match row.as_ref().map(read) {
-                        None => Found::Absent,
-                        Some(Err(problem)) => Found::Unreadable(problem),
-                        Some(Ok(entry)) if entry.key == key => Found::Entry(Box::new(entry)),
-                        Some(Ok(_)) => Found::Collision,
-                    });
+                    found.push(row.as_ref().map_or(Found::Absent, |row| Found::from(read(row))));
                 }
                 Ok(found)
             })
         });
-        let (reading, found) = self.file.write(work).await?;
-        Ok(Loaded { reading, found })
+        self.file.write(work).await
+    }
+}
+
+#[async_trait]
+impl Entries for SqliteSession {
+    async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        let (reading, found) = self.rows_of(keys.iter().map(Key::hash).collect()).await?;
+        let found = found.into_iter().zip(keys).map(|(found, key)| found.under(key));
+        Ok(Loaded { reading, found: found.collect() })
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {

@@ -11,13 +11,13 @@ use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, ImportedEntry, Listed, Listing, PurgeStatus, PurgeWorker, Reading,
-    StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, PurgeWorker,
+    Reading, StoreTime, Summary,
 };
 use crate::store::columns::Row;
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
-use crate::store::{Fault, OffsetRaise, Operators, StoreError, Write, WriteResult};
+use crate::store::{Fault, Found, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
@@ -36,6 +36,11 @@ UPDATE meta SET token_offset = ?2 WHERE token_offset = ?1 AND ?2 > ?1";
 
 #[async_trait]
 impl Operators for SqliteSession {
+    async fn load_by_hash(&mut self, hash: KeyHash) -> Result<(Reading, Found), StoreError> {
+        let (reading, mut found) = self.rows_of(vec![hash]).await?;
+        Ok((reading, found.pop().unwrap_or(Found::Absent)))
+    }
+
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         let listing = listing.clone();
         let work: Work<Listed> =

@@ -171,6 +171,6 @@ async fn on_a_terminal(line: String, typed: &'static str) -> Ran {
 }
 
 async fn state(server: &TestServer, id: &str) -> proto::EntryState {
-    let request = proto::GetEntryRequest { key: key("c", id) };
+    let request = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
     server.admin.clone().get_entry(request).await.unwrap().into_inner().entry.unwrap().state()
 }

@@ -11,8 +11,8 @@ use idempotency_ledger::domain::{
     PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, EffectiveRetention, Entries, Fault, Inserted, Loaded, OffsetRaise, Operators, PolicyBook,
-    Purpose, Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
+    Completion, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, OffsetRaise, Operators,
+    PolicyBook, Purpose, Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
 };
 use tokio::sync::{Semaphore, oneshot};
 
@@ -289,6 +289,11 @@ impl Upkeep for FaultySession {
 
 #[async_trait]
 impl Operators for FaultySession {
+    async fn load_by_hash(&mut self, hash: KeyHash) -> Result<(Reading, Found), StoreError> {
+        self.read()?;
+        self.inner.operators().load_by_hash(hash).await
+    }
+
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         self.inner.operators().list(listing).await
     }

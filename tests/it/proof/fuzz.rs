@@ -134,7 +134,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
             vec![proto::BatchClaimRequest { requests: vec![claim.clone(), claim] }.encode_to_vec()],
         ),
         ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
-        ("AdminService/GetEntry", vec![proto::GetEntryRequest { key }.encode_to_vec()]),
+        ("AdminService/GetEntry", vec![proto::GetEntryRequest { key, ..Default::default() }.encode_to_vec()]),
         ("AdminService/ListEntries", vec![list.encode_to_vec()]),
         ("AdminService/SummarizeEntries", vec![proto::SummarizeEntriesRequest::default().encode_to_vec()]),
         ("AdminService/ListAuditEvents", vec![audit.encode_to_vec()]),

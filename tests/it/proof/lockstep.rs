@@ -185,7 +185,9 @@ impl Lane {
 
     /// What an entry says to operators of its effect, and of the changes that it allows.
     async fn says(&self, admin: &mut Admin, at: usize, now: i64) -> Result<(), String> {
-        let found = admin.get_entry(proto::GetEntryRequest { key: Some(self.keys[at].clone()) }).await;
+        let found = admin
+            .get_entry(proto::GetEntryRequest { key: Some(self.keys[at].clone()), ..Default::default() })
+            .await;
         let (Ok(found), Some(row)) = (found, &self.rows[at]) else { return Ok(()) };
         let entry = found.into_inner().entry.unwrap();
         let says = told::says(&entry);

@@ -124,7 +124,7 @@ pub(crate) async fn order(
     order: &Order,
     request_id: &str,
 ) -> (i64, Result<Option<i64>, String>) {
-    let seen = admin.get_entry(proto::GetEntryRequest { key: Some(key.clone()) }).await;
+    let seen = admin.get_entry(proto::GetEntryRequest { key: Some(key.clone()), ..Default::default() }).await;
     let absent = i64::from(!matches!(order, Order::Redrive { admit: true, .. }));
     let expected_version = seen.map_or(absent, |seen| seen.into_inner().entry.unwrap().version);
     let done = order_of(admin, key, order, request_id, expected_version).await;

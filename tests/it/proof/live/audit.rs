@@ -157,7 +157,7 @@ async fn next(
         return Some(if random.percent(30) { other } else { before.clone() });
     }
     let of = random.below(KEYS);
-    let request = proto::GetEntryRequest { key: key(SINGLE, &of.to_string()) };
+    let request = proto::GetEntryRequest { key: key(SINGLE, &of.to_string()), ..Default::default() };
     let seen = match admin(world, replica).get_entry(request).await {
         Ok(seen) => seen.into_inner().entry.unwrap().version,
         Err(status) if super::policies::word(&status) == "ENTRY_NOT_FOUND" => 0,

@@ -43,7 +43,7 @@ pub(super) async fn versions(world: &World) -> Versions {
 
 async fn entry(world: &World, consumer: &str, id: &str) -> Option<proto::Entry> {
     let admin = admin(world, 0);
-    let request = proto::GetEntryRequest { key: key(consumer, id) };
+    let request = proto::GetEntryRequest { key: key(consumer, id), ..Default::default() };
     let seen = patiently(async || admin.clone().get_entry(request.clone()).await).await;
     seen.ok().map(|seen| seen.into_inner().entry.unwrap())
 }

@@ -51,7 +51,7 @@ pub(super) async fn redrive(
         let name = key(MANY, &random.below(ENTRIES).to_string()).unwrap();
         let request_id = format!("park {number} {one}");
         let mut admin = admin(world, 0);
-        let request = proto::GetEntryRequest { key: Some(name.clone()) };
+        let request = proto::GetEntryRequest { key: Some(name.clone()), ..Default::default() };
         let Ok(seen) = admin.get_entry(request).await else { continue };
         let expected = seen.into_inner().entry.unwrap().version;
         let done = wire::order_of(&mut admin, &name, &Order::Park, &request_id, expected).await;

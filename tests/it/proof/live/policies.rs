@@ -287,7 +287,7 @@ impl Tuner {
         let returned = now();
         let what = match answer {
             Ok(answer) if matches!(answer.get_ref().verdict, Some(Verdict::Acquired(_))) => {
-                let request = proto::GetEntryRequest { key };
+                let request = proto::GetEntryRequest { key, ..Default::default() };
                 let asked = now();
                 let Ok(shown) = AdminServiceClient::new(channel).get_entry(request).await else { return };
                 let shown = shown.into_inner();

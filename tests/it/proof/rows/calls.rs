@@ -44,7 +44,7 @@ pub(super) async fn time(run: &Run, cluster: &Cluster) -> String {
             let key = &keys[number];
             let (consumer, source, id) = (key.consumer(), key.source(), key.id());
             let key = proto::EntryKey { consumer: consumer.into(), source: source.into(), id: id.into() };
-            admin.get_entry(proto::GetEntryRequest { key: Some(key) }).await.map(drop)
+            admin.get_entry(proto::GetEntryRequest { key: Some(key), ..Default::default() }).await.map(drop)
         })
         .await,
         timed(run, "ListEntries", admin, async |mut admin: Admin, number| {
