@@ -158,7 +158,7 @@ impl Client {
         match uri.scheme_str() {
             Some("https") => {
                 let error =
-                    |error| Problem::usage(format!("the TLS options can not be used: {}", chain(&error)));
+                    |error| Problem::usage(format!("the TLS options cannot be used: {}", chain(&error)));
                 endpoint = endpoint.tls_config(tls(options)?).map_err(error)?;
             }
             Some("http") if options.wants_tls() => {
@@ -192,6 +192,14 @@ impl Client {
             .map_err(|error| unreachable(chain(&error)))?;
         Ok(AdminServiceClient::with_interceptor(channel, self.caller.clone())
             .max_decoding_message_size(BYTES_MAX))
+    }
+
+    /// The server, for people: without what may stand before an `@`.
+    pub(super) fn server(&self) -> String {
+        let uri = self.endpoint.uri();
+        let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        clean(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
     }
 
     /// A request that is answered in time, or not at all.

@@ -2,15 +2,16 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use super::client::Client;
 use super::problem::Problem;
 
-/// Goes on only with a yes: of the flag, or of a person at a terminal.
-pub(super) fn confirm(question: &str, yes: bool) -> Result<(), Problem> {
+/// Goes on only with a yes: of the flag, or of a person at a terminal, who is told which server is changed.
+pub(super) fn confirm(client: &Client, question: &str, yes: bool) -> Result<(), Problem> {
     if yes {
         return Ok(());
     }
     can_ask()?;
-    let _written = write!(io::stderr().lock(), "{question} [y/N] ");
+    let _written = write!(io::stderr().lock(), "at {}: {question} [y/N] ", client.server());
     let mut answer = String::new();
     let _read = io::stdin().lock().read_line(&mut answer)?;
     if agrees(&answer) { Ok(()) } else { Err(Problem::usage("not confirmed; nothing was changed")) }

@@ -120,7 +120,7 @@ impl Raise {
             span(&from),
             span(&to)
         );
-        confirm(&question, self.yes)?;
+        confirm(client, &question, self.yes)?;
         let request = proto::RaiseTokenOffsetRequest {
             request_id: self.request_id.unwrap_or_else(retry::id),
             reason: self.reason,

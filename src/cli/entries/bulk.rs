@@ -55,7 +55,7 @@ pub(super) async fn run(
             clean(&filter.consumer),
             request.rate
         );
-        confirm(&question, false)?;
+        confirm(client, &question, false)?;
     }
     let consumer = request.filter.as_ref().map(|filter| filter.consumer.clone()).unwrap_or_default();
     let (dry_run, maximum) = (request.dry_run, request.maximum);

@@ -93,7 +93,7 @@ impl<'c> Change<'c> {
         if risky || ask == Ask::Always {
             // Machines were not told what is there.
             let question = if client.screen.json() { what } else { "Do it" };
-            confirm(&format!("{question}?"), order.yes)?;
+            confirm(client, &format!("{question}?"), order.yes)?;
         }
         let request_id = order.request_id.clone().unwrap_or_else(retry::id);
         Ok(Change { client, admin, key, request_id, expected_version: version })

@@ -84,7 +84,7 @@ impl Apply {
         if !self.yes {
             can_ask()?;
         }
-        confirm(&format!("Change the policies of {} consumers?", steps.len()), self.yes)?;
+        confirm(client, &format!("Change the policies of {} consumers?", steps.len()), self.yes)?;
         for (at, step) in steps.iter().enumerate() {
             let (done, left) = names.split_at(at);
             match step.apply(client, &admin, &self.reason).await {

@@ -114,7 +114,7 @@ impl Delete {
             None => show::fetch(client, &mut admin, &self.consumer).await?.version,
         };
         let question = format!("Take the policy of {} back (version {version})?", clean(&self.consumer));
-        confirm(&question, self.yes)?;
+        confirm(client, &question, self.yes)?;
         if version == 0 {
             let text = "POLICY_NOT_FOUND: no policy was ever set for this consumer";
             return Err(Problem::new(Exit::NotFound, text).next("see where it comes from with `policy get`"));

@@ -87,7 +87,13 @@ async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
     let asked = on_a_terminal(line, "n\n").await;
     asked.says(
         2,
-        &["1 of these may have had their effect: a redrive", "Redrive 2 entries of c, 100 a second"],
+        &[
+            "1 of these may have had their effect: a redrive",
+            &format!(
+                "at http://{}: Redrive 2 entries of c, 100 a second at the most? [y/N] ",
+                server.address()
+            ),
+        ],
     );
     let done = ask(&server, &[&MANY[..], &["--yes"]].concat()).await;
     done.is(0, "2 redriven, 0 refused; 1 of these may have had their effect\n");

@@ -308,7 +308,8 @@ async fn a_person_at_a_terminal_is_asked(kind: Kind) {
     let narrow = super::on_a_terminal(list.clone(), "").await.says(0, &["order-…0", "0-end  ", "  '1 '  "]);
     assert!(!narrow.out.contains(&long), "{narrow:?}");
     super::on_a_terminal(format!("{list} --wide"), "").await.says(0, &[&long]);
-    typed("n\n").await.says(2, &["by force", "Do it? [y/N] ", "not confirmed; nothing was changed"]);
+    let asked = format!("at http://{address}: Do it? [y/N] ");
+    typed("n\n").await.says(2, &["by force", &asked, "not confirmed; nothing was changed"]);
     assert_eq!(state(&server, "1").await, EntryState::InProgress);
     typed("yes\n").await.says(0, &["c tests 1 is RECEIVED now"]);
     server.stop().await;

@@ -122,6 +122,6 @@ async fn a_server_may_ask_who_calls() {
     server.ask(&named).await.says(1, &["seen"]);
     server.ask(&known).await.says(5, &["error: "]);
     write(&mine_key, "no key");
-    server.ask(&named).await.says(2, &["the TLS options can not be used"]);
+    server.ask(&named).await.says(2, &["the TLS options cannot be used"]);
     server.end.cancel();
 }
