@@ -7,7 +7,7 @@ use super::clock;
 use super::problem::{Exit, Problem};
 use super::screen::{Screen, Tone};
 use super::table::Table;
-use super::text::{ago, clean, rough};
+use super::text::{ago, clean, counted, rough};
 use crate::rpc::proto;
 
 /// The commands.
@@ -45,7 +45,10 @@ fn lines(screen: Screen, status: &proto::GetRetentionStatusResponse) -> Vec<Stri
     } else {
         screen.toned("the purge keeps up", Tone::Good)
     };
-    let mut lines = vec![format!("{least}{} entries wait for the purge{oldest}", status.due), verdict];
+    let mut lines = vec![
+        format!("{least}{} for the purge{oldest}", counted(status.due, "entry waits", "entries wait")),
+        verdict,
+    ];
     if status.workers.is_empty() {
         lines.push("no server was heard of for a day".to_owned());
         return lines;
@@ -101,10 +104,10 @@ mod tests {
                 "a       10s ago   12.3      5      10m ago: no space",
             ]
         );
-        let idle = proto::GetRetentionStatusResponse::default();
+        let idle = proto::GetRetentionStatusResponse { due: 1, ..Default::default() };
         assert_eq!(
-            lines(Screen::plain(), &idle)[1..],
-            ["the purge keeps up", "no server was heard of for a day"]
+            lines(Screen::plain(), &idle),
+            ["1 entry waits for the purge", "the purge keeps up", "no server was heard of for a day"]
         );
     }
 }

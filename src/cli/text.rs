@@ -1,6 +1,6 @@
 //! Instants, durations and foreign texts, for people.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use prost_types::{Duration, Timestamp};
 
@@ -89,6 +89,12 @@ pub(super) fn exact(duration: &Duration) -> String {
     format!("{seconds}s")
 }
 
+/// So many of something: `1 entry`, `2 entries`.
+pub(super) fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &str, more: &str) -> String {
+    let noun = if number == N::from(1) { one } else { more };
+    format!("{number} {noun}")
+}
+
 /// As messages have it.
 pub(super) fn duration(value: std::time::Duration) -> Duration {
     Duration {
@@ -159,6 +165,13 @@ mod tests {
             [(0, 0, "0s"), (90, 0, "90s"), (120, 0, "2m"), (604_800, 0, "7d"), (1, 500_000_000, "1500ms")]
         {
             assert_eq!(exact(&Duration { seconds, nanos }), text);
+        }
+    }
+
+    #[test]
+    fn singular_and_plural_agree() {
+        for (number, text) in [(0, "0 entries"), (1, "1 entry"), (2, "2 entries")] {
+            assert_eq!(counted(number, "entry", "entries"), text);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::cli::enums;
 use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
-use crate::cli::text::{clean, quoted};
+use crate::cli::text::{clean, counted, quoted};
 use crate::rpc::proto;
 
 /// A stream that is silent for so long is broken.
@@ -44,14 +44,13 @@ pub(super) async fn run(
         }
         if would.doubtful > 0 {
             screen.aside(&format!(
-                "{} of these may have had their effect: a redrive may bring a second one; `entries resolve` \
-                 those that you know of",
-                would.doubtful
+                "{}: a redrive may bring a second one; use `entries resolve` where you know what became of it",
+                would.in_doubt()
             ));
         }
         let question = format!(
-            "Redrive {} entries of {}{refused}, {} a second at the most?",
-            would.here(),
+            "Redrive {} of {}{refused}, {} a second at the most?",
+            counted(would.here(), "entry", "entries"),
             clean(&filter.consumer),
             request.rate
         );
@@ -128,11 +127,15 @@ impl Tally {
         self.redriven.saturating_sub(self.before.unwrap_or(0)).max(0)
     }
 
+    fn in_doubt(&self) -> String {
+        counted(self.doubtful, "of these may have had its effect", "of these may have had their effect")
+    }
+
     fn render(&self, dry_run: bool) -> String {
         let (verb, bare) = if dry_run { ("would be redriven", "dry run: ") } else { ("redriven", "") };
         let mut text = format!("{bare}{} {verb}, {} refused", self.here(), self.refused);
         if self.doubtful > 0 {
-            let _written = write!(text, "; {} of these may have had their effect", self.doubtful);
+            let _written = write!(text, "; {}", self.in_doubt());
         }
         if let Some(before @ 1..) = self.before {
             let _written = write!(text, "; {before} had been by this operation before");

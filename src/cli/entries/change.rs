@@ -13,7 +13,7 @@ use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry::Known;
-use crate::cli::text::{clean, name, quoted};
+use crate::cli::text::{clean, counted, name, quoted};
 use crate::cli::{enums, retry};
 use crate::rpc::proto;
 
@@ -171,7 +171,7 @@ fn print(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &st
         named(key),
         enums::state(entry.state),
         entry.version,
-        entry.attempts
+        counted(entry.attempts, "attempt", "attempts")
     ));
     if entry.effect_started || entry.prior_effect_started || entry.effect_unknown {
         screen.note("  its effect may have happened: see `entries get`");

@@ -10,7 +10,7 @@ use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
-use crate::cli::text::{self, clean, exact, instant, when};
+use crate::cli::text::{self, clean, counted, exact, instant, when};
 use crate::rpc::proto;
 
 /// Which entry.
@@ -119,9 +119,9 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         put("retention", exact(retention), Tone::Plain);
     }
     put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), Tone::Plain);
-    put("result", format!("{} bytes", entry.result_bytes), Tone::Plain);
+    put("result", counted(entry.result_bytes, "byte", "bytes"), Tone::Plain);
     if entry.checkpoint_bytes > 0 {
-        put("checkpoint", format!("{} bytes", entry.checkpoint_bytes), Tone::Plain);
+        put("checkpoint", counted(entry.checkpoint_bytes, "byte", "bytes"), Tone::Plain);
     }
     if !entry.fingerprint.is_empty() {
         put("fingerprint", hex::encode(&entry.fingerprint), Tone::Plain);

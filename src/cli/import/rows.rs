@@ -11,7 +11,7 @@ use super::chunk;
 use super::row::{COLUMNS, Defaults, Row};
 use super::row_limit::{ROW_BYTES_MAX, RowLimit, Share};
 use crate::cli::problem::Problem;
-use crate::cli::text::clean;
+use crate::cli::text::{clean, counted};
 use crate::rpc::proto::ImportedEntry;
 
 /// The form of the file.
@@ -152,8 +152,9 @@ impl Rows {
         let lines = share.lines();
         (self.from_line > lines.saturating_add(1)).then(|| {
             Next::Broken(format!(
-                "--from-line {} is beyond the end: the file has {lines} lines",
-                self.from_line
+                "--from-line {} is beyond the end: the file has {}",
+                self.from_line,
+                counted(lines, "line", "lines")
             ))
         })
     }

@@ -12,7 +12,7 @@ use super::chunk::{Chunk, Found};
 use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
-use crate::cli::text::clean;
+use crate::cli::text::{clean, counted};
 use crate::rpc::proto;
 
 /// How many messages may be under way.
@@ -56,12 +56,13 @@ impl Tally {
     pub(super) fn print(&self, client: &Client, operation_id: &str, dry_run: bool) -> Result<(), Problem> {
         let screen = client.screen;
         if self.bad > BAD_MAX {
-            screen.aside(&format!("… and {} more bad rows", self.bad - BAD_MAX));
+            let more = counted(self.bad - BAD_MAX, "more bad row", "more bad rows");
+            screen.aside(&format!("… and {more}"));
         }
         if self.spanning > 0 {
             screen.note(&format!(
-                "{} rows go over several lines: if they should not, a quotation mark is missing",
-                self.spanning
+                "{} over several lines: if this is not meant, a quotation mark is missing",
+                counted(self.spanning, "row goes", "rows go")
             ));
         }
         if let Some((first, last)) = self.old {
@@ -89,13 +90,18 @@ impl Tally {
         }
         if dry_run {
             return screen.line(&format!(
-                "dry run: {} rows would be sent, {} are bad; nothing was stored",
-                self.rows, self.bad
+                "dry run: {} would be sent, {}; nothing was stored",
+                counted(self.rows, "row", "rows"),
+                counted(self.bad, "is bad", "are bad")
             ));
         }
         screen.line(&format!(
-            "{} stored, {} were completed already, {} too old to keep, {} rejected, {} bad rows",
-            self.stored, self.already, self.over, self.rejected, self.bad
+            "{} stored, {} completed already, {} too old to keep, {} rejected, {}",
+            self.stored,
+            counted(self.already, "was", "were"),
+            self.over,
+            self.rejected,
+            counted(self.bad, "bad row", "bad rows")
         ))
     }
 
@@ -182,7 +188,11 @@ pub(super) async fn send(
             }
             progress.print(|| rejections(client, &lines, &answer.rejections));
             tally.rejected += answer.rejections.len() as u64;
-            let text = format!("{} rows done, up to line {}", tally.rows, lines.iter().max().unwrap_or(&0));
+            let text = format!(
+                "{} done, up to line {}",
+                counted(tally.rows, "row", "rows"),
+                lines.iter().max().unwrap_or(&0)
+            );
             progress.at(position, size.unwrap_or(0).max(position), &text);
         }
     };

@@ -13,7 +13,7 @@ use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry;
 use crate::cli::screen::Tone;
-use crate::cli::text::clean;
+use crate::cli::text::{clean, counted};
 use crate::rpc::proto;
 
 /// Which file, and how.
@@ -77,14 +77,14 @@ impl Apply {
                 screen.line(&differences(&steps))?;
             } else {
                 screen
-                    .line(&format!("dry run: {} policies would change; nothing was changed", steps.len()))?;
+                    .line(&format!("dry run: {} would change; nothing was changed", policies(steps.len())))?;
             }
             return Ok(Exit::Done);
         }
         if !self.yes {
             can_ask()?;
         }
-        confirm(client, &format!("Change the policies of {} consumers?", steps.len()), self.yes)?;
+        confirm(client, &format!("Change {}?", policies(steps.len())), self.yes)?;
         for (at, step) in steps.iter().enumerate() {
             let (done, left) = names.split_at(at);
             match step.apply(client, &admin, &self.reason).await {
@@ -110,10 +110,14 @@ impl Apply {
         if screen.json() {
             screen.line(&report(&names, &[], false))?;
         } else {
-            screen.line(&format!("{} policies changed", steps.len()))?;
+            screen.line(&format!("{} changed", policies(steps.len())))?;
         }
         Ok(Exit::Done)
     }
+}
+
+fn policies(number: usize) -> String {
+    counted(number, "policy", "policies")
 }
 
 /// What differs; what the server would refuse is refused before anything is done.

@@ -13,7 +13,7 @@ use crate::cli::client::Client;
 use crate::cli::consumer::note_unknown;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::Tone;
-use crate::cli::text::{clean, duration, exact};
+use crate::cli::text::{clean, counted, duration, exact};
 use crate::domain::{OnExpiry, Policy, Span};
 use crate::rpc::{policy_message, proto};
 
@@ -117,7 +117,8 @@ fn print(client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), 
     if looked_at == 0 {
         screen.note("no consumer has a policy of its own; name one with --consumer");
     }
-    screen.line(&format!("{looked_at} policies looked at, {} warnings", warnings.len()))
+    let policies = counted(looked_at, "policy", "policies");
+    screen.line(&format!("{policies} looked at, {}", counted(warnings.len(), "warning", "warnings")))
 }
 
 /// A lease is far above what handlers take from this on: a crash then stalls its message for as long.
@@ -210,8 +211,8 @@ fn check(policy: &proto::Policy, observed: Option<&Observed>) -> Vec<(&'static s
 fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)> {
     let text = |value: Duration| exact(&duration(Duration::from_millis(as_millis(value))));
     let figures = format!(
-        "the newest {} completed entries took {} (99th percentile), {} at the most",
-        observed.sample,
+        "the newest {} took {} (99th percentile), {} at the most",
+        counted(observed.sample, "completed entry", "completed entries"),
         text(observed.p99),
         text(observed.max)
     );

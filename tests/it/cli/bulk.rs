@@ -78,7 +78,7 @@ async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
     park(&server, "1", "x").await;
     in_doubt(&server, "2").await;
     let dry = ask(&server, &[&MANY[..], &["--dry-run"]].concat()).await;
-    dry.is(0, "dry run: 2 would be redriven, 0 refused; 1 of these may have had their effect\n");
+    dry.is(0, "dry run: 2 would be redriven, 0 refused; 1 of these may have had its effect\n");
     let line = format!(
         "{} entries redrive --consumer c --state PARKED --reason r --endpoint {}",
         super::BINARY,
@@ -88,7 +88,7 @@ async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
     asked.says(
         2,
         &[
-            "1 of these may have had their effect: a redrive",
+            "1 of these may have had its effect: a redrive",
             &format!(
                 "at http://{}: Redrive 2 entries of c, 100 a second at the most? [y/N] ",
                 server.address()
@@ -96,7 +96,7 @@ async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
         ],
     );
     let done = ask(&server, &[&MANY[..], &["--yes"]].concat()).await;
-    done.is(0, "2 redriven, 0 refused; 1 of these may have had their effect\n");
+    done.is(0, "2 redriven, 0 refused; 1 of these may have had its effect\n");
     server.stop().await;
 }
 

@@ -140,7 +140,7 @@ async fn a_quote_that_is_never_closed_swallows_no_row(kind: Kind) {
     let text = b"id,result\n1,a\n2,\"b\n3,c\n4,d\n";
     let says = ["-: line 3: a quotation mark opens in the record that begins here and is never closed"];
     let dry = ask_with(&server, &[&import[..], &["--dry-run"]].concat(), text).await.says(6, &says);
-    assert_eq!(dry.out, "dry run: 1 rows would be sent, 0 are bad; nothing was stored\n");
+    assert_eq!(dry.out, "dry run: 1 row would be sent, 0 are bad; nothing was stored\n");
     let done = ask_with(&server, &import, text).await.says(6, &says);
     assert!(done.out.starts_with("1 stored, 0 were completed already"), "{done:?}");
     for (id, code) in [("1", 0), ("2", 3), ("3", 3), ("4", 3)] {
@@ -189,6 +189,6 @@ fn a_file_that_is_not_there_is_named() {
     let import = ["entries", "import", file.to_str().unwrap(), "--reason", "r"];
     // A dry run needs no server; the import does.
     let nowhere = ["--endpoint", "127.0.0.1:1"];
-    alone(&[&import[..], &nowhere, &["--dry-run"]].concat()).says(0, &["1 rows would be sent"]);
+    alone(&[&import[..], &nowhere, &["--dry-run"]].concat()).says(0, &["1 row would be sent"]);
     alone(&[&import[..], &nowhere].concat()).says(5, &["is the server running?"]);
 }

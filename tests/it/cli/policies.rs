@@ -146,7 +146,7 @@ async fn a_file_is_applied_once(kind: Kind) {
     assert_eq!(told["changed"], serde_json::json!([]));
     let piped = ["policy", "apply", "-f", "-", "--reason", "r", "--yes"];
     let text = b"consumers: {mail: {on_expiry: park, max_attempts: 3}}";
-    ask_with(&server, &piped, text).await.is(0, "1 policies changed\n");
+    ask_with(&server, &piped, text).await.is(0, "1 policy changed\n");
     ask_with(&server, &piped, b"").await.says(2, &["names no consumer"]);
     ask(&server, &["policy", "get", "old"]).await.says(0, &["source                 DEFAULT"]);
     ask(&server, &["policy", "get", "other"]).await.says(0, &["lease                  1m"]);
@@ -214,14 +214,14 @@ async fn mistakes_are_found_with_figures(kind: Kind) {
         &[
             "warning: c: max_redelivery_window: is not stated",
             "warning: c: lease: is 30s, and the newest 2 completed entries took 45s (99th percentile), 45s at",
-            "1 policies looked at, 2 warnings\n",
+            "1 policy looked at, 2 warnings\n",
         ],
     );
     ask(&server, &[&lint[..], &["--strict"]].concat()).await.says(1, &["2 warnings"]);
     let (_folder, path) = file("consumers: {c: {lease: 2m, max_redelivery_window: 7d}}\n");
     ask(&server, &["policy", "lint", "--strict", "-f", path.to_str().unwrap()])
         .await
-        .is(0, "1 policies looked at, 0 warnings\n");
+        .is(0, "1 policy looked at, 0 warnings\n");
     let told = ask(&server, &[&lint[..], &["--json"]].concat()).await.json().remove(0);
     assert_eq!(
         (told["warnings"].as_array().unwrap().len(), &told["warnings"][1]["field"]),

@@ -20,7 +20,7 @@ async fn a_purge_that_falls_behind_fails_the_check(kind: Kind) {
     shown.says(0, &["0 entries wait for the purge\nthe purge keeps up\n"]);
     server.advance(Span::from_days(20)).await;
     let shown = ask(&server, &["retention", "status"]).await;
-    shown.says(1, &["1 entries wait for the purge, the oldest for 12d 22h\nthe purge falls behind"]);
+    shown.says(1, &["1 entry waits for the purge, the oldest for 12d 22h\nthe purge falls behind"]);
     let told = ask(&server, &["retention", "status", "--json"]).await;
     assert_eq!(told.code, 1);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
