@@ -3,17 +3,25 @@
 use super::client::{Admin, Client};
 use crate::rpc::proto;
 
-/// Says so when a consumer has neither entries nor a policy of its own. What can not be found out is not said.
+/// What is said of such a name.
+pub(super) const UNKNOWN: &str = "note: the ledger knows no consumer of this name yet";
+
+/// Says so when a consumer is unknown.
 pub(super) async fn note_unknown(client: &Client, admin: &mut Admin, consumer: &str) {
+    if is_unknown(client, admin, consumer).await {
+        client.screen.note(UNKNOWN);
+    }
+}
+
+/// Whether a consumer has neither entries nor a policy of its own. No, where that cannot be found out.
+pub(super) async fn is_unknown(client: &Client, admin: &mut Admin, consumer: &str) -> bool {
     let filter = Some(proto::EntryFilter { consumer: consumer.to_owned(), ..Default::default() });
     let any = proto::ListEntriesRequest { filter, page_size: 1, ..Default::default() };
-    let Ok(page) = admin.list_entries(client.request(any)).await else { return };
+    let Ok(page) = admin.list_entries(client.request(any)).await else { return false };
     if !page.into_inner().entries.is_empty() {
-        return;
+        return false;
     }
     let named = proto::GetPolicyRequest { consumer: consumer.to_owned() };
-    let Ok(policy) = admin.get_policy(client.request(named)).await else { return };
-    if policy.into_inner().policy.unwrap_or_default().source() == proto::PolicySource::Default {
-        client.screen.note("note: the ledger knows no consumer of this name yet");
-    }
+    let Ok(policy) = admin.get_policy(client.request(named)).await else { return false };
+    policy.into_inner().policy.unwrap_or_default().source() == proto::PolicySource::Default
 }

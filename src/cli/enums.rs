@@ -77,15 +77,6 @@ pub(super) fn closed_by(number: i32) -> String {
     }
 }
 
-pub(super) fn on_expiry(number: i32) -> String {
-    bare(proto::OnExpiry::try_from(number).ok().map(|one| one.as_str_name()), "ON_EXPIRY_", number)
-}
-
-pub(super) fn fingerprint(number: i32) -> String {
-    let known = proto::FingerprintMode::try_from(number).ok().map(|one| one.as_str_name());
-    bare(known, "FINGERPRINT_MODE_", number)
-}
-
 pub(super) fn source(number: i32) -> String {
     bare(proto::PolicySource::try_from(number).ok().map(|one| one.as_str_name()), "POLICY_SOURCE_", number)
 }

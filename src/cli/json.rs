@@ -21,7 +21,7 @@ pub(super) fn value<M: Message>(name: &str, message: &M) -> Result<serde_json::V
         let dynamic = DynamicMessage::decode(descriptor, &bytes[..]).map_err(|error| error.to_string())?;
         serde_json::to_value(dynamic).map_err(|error| error.to_string())
     };
-    made().map_err(|error: String| Problem::failed(format!("the answer can not be told as JSON: {error}")))
+    made().map_err(|error: String| Problem::failed(format!("the answer cannot be written as JSON: {error}")))
 }
 
 /// The same as a text in one line.

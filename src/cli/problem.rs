@@ -24,7 +24,7 @@ pub enum Exit {
     NotFound = 3,
     /// Somebody changed it meanwhile, or its state does not allow it.
     Conflict = 4,
-    /// The server does not answer or can not serve, or nobody knows whether it was done.
+    /// The server does not answer or cannot serve, or nobody knows whether it was done.
     Unavailable = 5,
     /// A part is done; the rest was refused or is still to do.
     Partly = 6,
@@ -39,7 +39,7 @@ Exit codes:
   2  called wrongly, or not confirmed
   3  no such entry or policy
   4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
-  5  the server can not be reached or can not serve, or it is unknown whether it was done
+  5  the server cannot be reached or cannot serve, or it is unknown whether it was done
   6  partly done: some were refused, or the rest is still to do";
 
 impl From<Exit> for ExitCode {
@@ -116,6 +116,14 @@ impl From<io::Error> for Problem {
         }
         Problem::failed(format!("standard output: {error}"))
     }
+}
+
+/// The fields of a policy that the server refuses, each with what is wrong, under their names in a file.
+pub(super) fn violations(status: &Status) -> Vec<String> {
+    let details = status.get_error_details();
+    let all = details.bad_request().map(|bad| &bad.field_violations[..]).unwrap_or_default();
+    let of_policy = all.iter().filter_map(|one| Some((one.field.strip_prefix("policy.")?, &one.description)));
+    of_policy.map(|(field, description)| clean(&format!("{field}: {description}"))).collect()
 }
 
 /// The reason that an error carries, as the bare word.

@@ -4,6 +4,8 @@ use std::fmt::{Display, Write as _};
 
 use prost_types::{Duration, Timestamp};
 
+use crate::duration_arg::DurationArg;
+
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
@@ -74,19 +76,11 @@ pub(super) fn when(instant: &Timestamp) -> String {
     Timestamp { nanos: 0, ..*instant }.to_string()
 }
 
-/// A duration in the largest unit that tells it exactly: `90s`, `2m`, `7d`.
+/// A duration in the largest unit that tells it exactly: `90s`, `2m`, `7d`. A negative one, which no server
+/// sends, is not told.
 pub(super) fn exact(duration: &Duration) -> String {
-    let (seconds, nanos) = (duration.seconds, duration.nanos);
-    if nanos != 0 {
-        let millis = i128::from(seconds) * 1_000 + i128::from(nanos) / 1_000_000;
-        return format!("{millis}ms");
-    }
-    for (size, unit) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")] {
-        if seconds != 0 && seconds % size == 0 {
-            return format!("{}{unit}", seconds / size);
-        }
-    }
-    format!("{seconds}s")
+    let duration = std::time::Duration::try_from(*duration);
+    duration.map_or_else(|_| "-".to_owned(), |duration| DurationArg::from(duration).to_string())
 }
 
 /// So many of something: `1 entry`, `2 entries`.
@@ -130,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_text_can_not_command_a_terminal() {
+    fn a_foreign_text_cannot_command_a_terminal() {
         assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}e");
         assert_eq!(clean("Grüße, 世界"), "Grüße, 世界");
     }

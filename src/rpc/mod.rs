@@ -27,7 +27,6 @@ use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
 
 pub use self::wire::fields::Limits;
-pub(crate) use self::wire::policy::message as policy_message;
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]

@@ -39,7 +39,7 @@ pub(super) struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Never,
-    /// Where the server would redrive what may have had its effect.
+    /// Where the server would redrive an entry whose effect may have happened.
     InDoubt,
     Always,
 }
@@ -78,8 +78,9 @@ impl<'c> Change<'c> {
             (Ok(found), given) => {
                 let entry = found.entry.unwrap_or_default();
                 print(client, &key, &entry, what);
-                risky =
-                    ask == Ask::InDoubt && suggestions::doubtful(&entry) && suggestions::redrivable(&entry);
+                risky = ask == Ask::InDoubt
+                    && entry.effect_doubtful
+                    && suggestions::allowed(&entry, proto::EntryChange::Redrive);
                 given.unwrap_or(entry.version)
             }
             // A repeat of a deletion finds nothing any more, and is answered all the same.
@@ -167,13 +168,13 @@ fn print(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &st
     let cause = if entry.cause == 0 { String::new() } else { format!(" ({})", enums::cause(entry.cause)) };
     let expired = if entry.expired { ", expired" } else { "" };
     screen.note(&format!(
-        "{}: {}{cause}{expired}, version {}, {} attempts",
+        "{}: {}{cause}{expired}, version {}, {}",
         named(key),
         enums::state(entry.state),
         entry.version,
         counted(entry.attempts, "attempt", "attempts")
     ));
-    if entry.effect_started || entry.prior_effect_started || entry.effect_unknown {
+    if entry.effect_doubtful {
         screen.note("  its effect may have happened: see `entries get`");
     }
     if !entry.last_error.is_empty() {

@@ -1,27 +1,16 @@
 //! What an operator can do with an entry, by its state.
 
 use crate::cli::text::quoted;
-use crate::rpc::proto::{ClosedBy, Entry, EntryKey, EntryState, ParkCause};
+use crate::rpc::proto::{Entry, EntryChange, EntryKey, EntryState};
 
-/// Its effect may have happened, and the ledger does not know: somebody announced it, or a claim ended unsettled.
-pub(super) fn doubtful(entry: &Entry) -> bool {
-    let unsettled = entry.expired
-        || matches!(entry.cause(), ParkCause::EffectUnknown | ParkCause::LeaseExpired)
-        || entry.closed_by() == ClosedBy::OperatorPark;
-    let open = entry.state() != EntryState::Completed;
-    open && (unsettled || entry.effect_started || entry.prior_effect_started || entry.effect_unknown)
+/// Whether the server makes the change without `force`, as the entry says.
+pub(super) fn allowed(entry: &Entry, change: EntryChange) -> bool {
+    entry.allowed_changes.iter().any(|allowed| allowed.change() == change && !allowed.needs_force)
 }
 
-/// The server redrives it without force, which is only refused of what is done, or may still be at work.
-pub(super) fn redrivable(entry: &Entry) -> bool {
-    match entry.state() {
-        EntryState::Completed | EntryState::Unspecified => false,
-        EntryState::InProgress => entry.expired,
-        EntryState::Received
-        | EntryState::FailedRetryable
-        | EntryState::FailedTerminal
-        | EntryState::Parked => true,
-    }
+/// Whether the server makes the change only with `force`.
+fn needs_force(entry: &Entry, change: EntryChange) -> bool {
+    entry.allowed_changes.iter().any(|allowed| allowed.change() == change && allowed.needs_force)
 }
 
 /// A command to paste into a shell. A word that looks like a flag comes after `--`.
@@ -35,78 +24,119 @@ fn command(key: &EntryKey, what: &str, flags: &str) -> String {
     }
 }
 
-/// Lines for people: a command, and what it does.
+/// Lines for people: a command, and what it does. What the server would refuse is not suggested.
 pub(super) fn steps(entry: &Entry) -> Vec<(String, &'static str)> {
     let key = entry.key.clone().unwrap_or_default();
-    let command = |what: &str, flags: &str| command(&key, what, flags);
-    let again = if doubtful(entry) {
+    let command = |change, what: &str, flags: &str, does| (change, command(&key, what, flags), does);
+    let again = if entry.effect_doubtful {
         "have it processed again: its effect may have happened, and this may bring a second one"
     } else {
         "have it processed again"
     };
-    let redrive = (command("redrive", ""), again);
-    let done = (command("resolve", " --as completed"), "its effect happened");
-    let never = (command("resolve", " --as failed"), "it will never succeed");
-    let not_done = (command("resolve", " --as received"), "its effect did not happen: process it");
-    let park = (command("park", ""), "stop grants; the holder's Complete still counts");
-    let say = |text: &'static str| (String::new(), text);
-    match entry.state() {
-        EntryState::Parked if entry.closed_by() == ClosedBy::OperatorPark => vec![
-            say("its holder may be at work: until lease and grace are over redrive and resolve are refused"),
-            done,
-            not_done,
-            never,
-            redrive,
-        ],
-        EntryState::Parked if doubtful(entry) => vec![done, not_done, never, redrive],
+    let redrive = command(EntryChange::Redrive, "redrive", "", again);
+    let done = command(EntryChange::Resolve, "resolve", " --as completed", "its effect happened");
+    let never = command(EntryChange::Resolve, "resolve", " --as failed", "it will never succeed");
+    let not_done = command(
+        EntryChange::Resolve,
+        "resolve",
+        " --as received",
+        "its effect did not happen: process it again",
+    );
+    let park = command(EntryChange::Park, "park", "", "stop grants; the holder's Complete still counts");
+    let changes = match entry.state() {
+        EntryState::Parked if entry.effect_doubtful => vec![done, not_done, never, redrive],
         EntryState::Parked => vec![redrive, done, never, not_done],
-        EntryState::FailedTerminal if doubtful(entry) => vec![done, not_done, redrive],
+        EntryState::FailedTerminal if entry.effect_doubtful => vec![done, not_done, redrive],
         EntryState::FailedTerminal => vec![redrive, done],
+        EntryState::FailedRetryable | EntryState::Received => vec![park, done],
+        EntryState::InProgress if entry.expired => vec![done, not_done, redrive],
+        EntryState::InProgress => vec![park],
+        EntryState::Completed | EntryState::Unspecified => Vec::new(),
+    };
+    let notes = note(entry).map(|note| (String::new(), note));
+    let changes = changes.into_iter().filter(|(change, ..)| allowed(entry, *change));
+    notes.into_iter().chain(changes.map(|(_, command, does)| (command, does))).collect()
+}
+
+/// What to know before.
+fn note(entry: &Entry) -> Option<&'static str> {
+    match entry.state() {
         EntryState::FailedRetryable | EntryState::Received => {
-            vec![say("wait: the next delivery's Claim is granted once it is due"), park, done]
+            Some("wait: the next delivery's Claim is granted once it is due")
         }
         EntryState::InProgress if entry.expired => {
-            vec![say("the next delivery's Claim decides what becomes of it"), done, not_done, redrive]
+            Some("the next delivery's Claim decides what becomes of it")
         }
-        EntryState::InProgress => vec![say("wait: somebody is at it"), park],
-        EntryState::Completed | EntryState::Unspecified => Vec::new(),
+        EntryState::InProgress => Some("wait: its holder is at work"),
+        EntryState::Parked if needs_force(entry, EntryChange::Redrive) => Some(
+            "its holder may be at work: until its lease and grace are over, redrive and resolve need --force",
+        ),
+        EntryState::Parked | EntryState::FailedTerminal | EntryState::Completed | EntryState::Unspecified => {
+            None
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::proto::AllowedChange;
 
-    fn entry(state: EntryState) -> Entry {
+    const ALL: [EntryChange; 4] =
+        [EntryChange::Redrive, EntryChange::Resolve, EntryChange::Park, EntryChange::Delete];
+
+    /// An entry that allows these changes, and all others only with force.
+    fn entry(state: EntryState, allowed: &[EntryChange]) -> Entry {
         let key = EntryKey { consumer: "c".into(), source: "s".into(), id: "1".into() };
-        Entry { key: Some(key), state: state.into(), ..Entry::default() }
+        let allowed_changes = ALL
+            .into_iter()
+            .map(|change| AllowedChange { change: change.into(), needs_force: !allowed.contains(&change) });
+        let allowed_changes = allowed_changes.collect();
+        Entry { key: Some(key), state: state.into(), allowed_changes, ..Entry::default() }
+    }
+
+    /// The suggestions, in short.
+    fn short(entry: &Entry) -> Vec<String> {
+        let one = |(command, does): (String, &str)| match command.split(' ').nth(2) {
+            None => does.split([':', ',']).next().unwrap().to_owned(),
+            Some("resolve") => command.split(' ').nth(7).unwrap().to_owned(),
+            Some(what) => what.to_owned(),
+        };
+        steps(entry).into_iter().map(one).collect()
     }
 
     #[test]
-    fn where_the_effect_may_have_happened_finding_out_comes_first() {
-        let sure = steps(&entry(EntryState::Parked));
-        assert!(sure[0].0.contains(" redrive ") && !sure[0].1.contains("second"), "{sure:?}");
-        for doubt in [
-            Entry { effect_started: true, ..entry(EntryState::Parked) },
-            Entry { prior_effect_started: true, ..entry(EntryState::FailedTerminal) },
-            Entry { effect_unknown: true, ..entry(EntryState::Parked) },
-            Entry { cause: ParkCause::EffectUnknown.into(), ..entry(EntryState::Parked) },
-            Entry { cause: ParkCause::LeaseExpired.into(), ..entry(EntryState::Parked) },
+    fn what_the_server_would_refuse_is_not_suggested() {
+        use EntryState::{Completed, FailedRetryable, FailedTerminal, InProgress, Parked, Received};
+        let expired = |allowed| Entry { expired: true, ..entry(InProgress, allowed) };
+        let doubtful = |state, allowed| Entry { effect_doubtful: true, ..entry(state, allowed) };
+        for (entry, suggested) in [
+            (entry(Parked, &ALL), &["redrive", "completed", "failed", "received"][..]),
+            (doubtful(Parked, &ALL), &["completed", "received", "failed", "redrive"]),
+            (doubtful(Parked, &[]), &["its holder may be at work"]),
+            (entry(FailedTerminal, &ALL), &["redrive", "completed"]),
+            (doubtful(FailedTerminal, &ALL), &["completed", "received", "redrive"]),
+            (entry(FailedRetryable, &ALL), &["wait", "park", "completed"]),
+            (entry(Received, &[EntryChange::Park]), &["wait", "park"]),
+            (entry(InProgress, &[EntryChange::Park]), &["wait", "park"]),
+            (
+                expired(&ALL),
+                &["the next delivery's Claim decides what becomes of it", "completed", "received", "redrive"],
+            ),
+            (entry(Completed, &[]), &[]),
+            // Of a server that says nothing of it nothing is suggested.
+            (Entry { allowed_changes: Vec::new(), ..entry(Parked, &[]) }, &[]),
         ] {
-            let steps = steps(&doubt);
-            assert!(steps[0].0.contains(" resolve c s 1 --as completed"), "{steps:?}");
-            assert!(steps.last().unwrap().1.contains("may bring a second one"), "{steps:?}");
+            assert_eq!(short(&entry), suggested, "{entry:?}");
         }
-    }
-
-    #[test]
-    fn what_is_done_is_left_alone() {
-        assert!(steps(&Entry { effect_started: true, ..entry(EntryState::Completed) }).is_empty());
+        let doubt = steps(&doubtful(Parked, &ALL));
+        assert!(doubt.last().unwrap().1.contains("may bring a second one"), "{doubt:?}");
+        assert!(!steps(&entry(Parked, &ALL))[0].1.contains("second"));
     }
 
     #[test]
     fn a_word_that_looks_like_a_flag_comes_last() {
-        let mut parked = entry(EntryState::Parked);
+        let mut parked = entry(EntryState::Parked, &ALL);
         parked.key.as_mut().unwrap().id = "--yes it's".into();
         let expected = "idempotency-ledger entries redrive --reason WHY -- c s \"--yes it's\"";
         assert_eq!(steps(&parked)[0].0, expected);

@@ -10,7 +10,8 @@ use super::set::Wanted;
 use super::{diff, file, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
-use crate::cli::problem::{Exit, Problem};
+use crate::cli::json;
+use crate::cli::problem::{Exit, Problem, violations};
 use crate::cli::retry;
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted};
@@ -41,7 +42,7 @@ struct Step {
 }
 
 enum What {
-    Set(Box<Fields>, Vec<(&'static str, String, String)>),
+    Set(Box<Fields>, Vec<proto::PolicyChange>),
     Delete,
 }
 
@@ -62,8 +63,8 @@ impl Apply {
         for step in &steps {
             screen.note(&screen.toned(&clean(&step.consumer), Tone::Strong));
             match &step.what {
-                What::Set(_, difference) => {
-                    for line in diff::lines(screen, difference) {
+                What::Set(_, changes) => {
+                    for line in diff::lines(screen, changes) {
                         screen.note(&line);
                     }
                 }
@@ -74,7 +75,7 @@ impl Apply {
         let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
         if self.dry_run {
             if screen.json() {
-                screen.line(&differences(&steps))?;
+                screen.line(&differences(&steps)?)?;
             } else {
                 screen
                     .line(&format!("dry run: {} would change; nothing was changed", policies(steps.len())))?;
@@ -120,7 +121,7 @@ fn policies(number: usize) -> String {
     counted(number, "policy", "policies")
 }
 
-/// What differs; what the server would refuse is refused before anything is done.
+/// What differs. What the server would refuse is refused before anything is done.
 async fn plan(
     client: &Client,
     admin: &mut Admin,
@@ -129,17 +130,28 @@ async fn plan(
     let (mut steps, mut wrong) = (Vec::new(), Vec::new());
     for (consumer, fields) in wanted {
         let found = show::fetch(client, admin, consumer).await?;
-        let old = found.policy.clone().unwrap_or_default();
+        let version = found.version;
         let what = if fields.delete {
             (found.source() == proto::PolicySource::Set).then_some(What::Delete)
         } else {
-            let new = diff::changed(&old, fields);
-            let violations = diff::violations(&new);
-            wrong.extend(violations.iter().map(|one| format!("consumers.{}.{one}", clean(consumer))));
-            let difference = diff::difference(&old, &new);
-            (!difference.is_empty()).then(|| What::Set(Box::new(fields.clone()), difference))
+            let order = Wanted { consumer, version, request_id: String::new(), reason: "" };
+            match order.validate(client, admin, fields).await {
+                Ok(answer) => {
+                    (!answer.changes.is_empty()).then(|| What::Set(Box::new(fields.clone()), answer.changes))
+                }
+                Err(status) => {
+                    let violations = violations(&status);
+                    if violations.is_empty() {
+                        return Err(Problem::of(&status));
+                    }
+                    wrong.extend(
+                        violations.into_iter().map(|one| format!("consumers.{}.{one}", clean(consumer))),
+                    );
+                    None
+                }
+            }
         };
-        steps.extend(what.map(|what| Step { consumer: consumer.clone(), version: found.version, what }));
+        steps.extend(what.map(|what| Step { consumer: consumer.clone(), version, what }));
     }
     if wrong.is_empty() {
         return Ok(steps);
@@ -173,16 +185,21 @@ fn report(changed: &[&str], left: &[&str], dry_run: bool) -> String {
 }
 
 /// A dry run for machines: what would become of which field.
-fn differences(steps: &[Step]) -> String {
+fn differences(steps: &[Step]) -> Result<String, Problem> {
     let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
-    let fields = |what: &What| match what {
-        What::Delete => serde_json::json!({ "delete": true }),
-        What::Set(_, difference) => {
-            let one = |(field, old, new): &(&'static str, String, String)| serde_json::json!({ "field": field, "old": old, "new": new });
-            serde_json::json!({ "fields": difference.iter().map(one).collect::<Vec<_>>() })
-        }
-    };
-    let each: serde_json::Map<_, _> =
-        steps.iter().map(|step| (step.consumer.clone(), fields(&step.what))).collect();
-    serde_json::json!({ "changed": [], "notChanged": names, "dryRun": true, "differences": each }).to_string()
+    let mut each = serde_json::Map::new();
+    for step in steps {
+        let difference = match &step.what {
+            What::Delete => serde_json::json!({ "delete": true }),
+            What::Set(_, changes) => {
+                let changes: Result<Vec<_>, _> =
+                    changes.iter().map(|change| json::value("PolicyChange", change)).collect();
+                serde_json::json!({ "changes": changes? })
+            }
+        };
+        each.insert(step.consumer.clone(), difference);
+    }
+    let report =
+        serde_json::json!({ "changed": [], "notChanged": names, "dryRun": true, "differences": each });
+    Ok(report.to_string())
 }

@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use crate::cli::enums::{Fingerprint, OnExpiry};
 use crate::cli::text::duration;
-use crate::domain::{self, PolicyPatch, Span};
 use crate::duration_arg::DurationArg;
 use crate::rpc::proto;
 
@@ -37,10 +36,10 @@ pub(super) struct Fields {
     /// For how long a completed entry is kept
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     retention: Option<DurationArg>,
-    /// The same of a terminally failed one
+    /// For how long a terminally failed entry is kept
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     failed_retention: Option<DurationArg>,
-    /// The same of one that nobody claims any more
+    /// For how long an entry is kept that nobody claims any more
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     abandoned_retention: Option<DurationArg>,
     /// For how long results are handed out
@@ -74,10 +73,10 @@ struct Backoff {
     /// The wait after the first failed attempt
     #[arg(long = "backoff-initial", value_name = "DURATION", help_heading = "Fields")]
     initial: Option<DurationArg>,
-    /// From attempt to attempt
+    /// The factor by which the wait grows from attempt to attempt
     #[arg(long = "backoff-multiplier", value_name = "FACTOR", help_heading = "Fields")]
     multiplier: Option<f64>,
-    /// Never longer
+    /// The longest wait
     #[arg(long = "backoff-max", value_name = "DURATION", help_heading = "Fields")]
     max: Option<DurationArg>,
     /// The share of the wait that may be taken away
@@ -138,49 +137,5 @@ impl Fields {
             disabled: self.disabled,
             claims_per_second: self.claims_per_second,
         }
-    }
-
-    /// As the rules have it, to see what a change would lead to.
-    pub(super) fn patch(&self) -> PolicyPatch {
-        let span = |value: Option<DurationArg>| value.map(|value| Span::from_std(value.into()));
-        PolicyPatch {
-            lease: span(self.lease),
-            max_lease: span(self.max_lease),
-            max_hold: span(self.max_hold),
-            reclaim_grace: span(self.reclaim_grace),
-            on_expiry: self.on_expiry.map(|word| on_expiry(word.into())),
-            max_attempts: self.max_attempts,
-            backoff_initial: span(self.backoff.initial),
-            backoff_multiplier: self.backoff.multiplier,
-            backoff_max: span(self.backoff.max),
-            backoff_jitter: self.backoff.jitter,
-            retention: span(self.retention),
-            failed_retention: span(self.failed_retention),
-            abandoned_retention: span(self.abandoned_retention),
-            result_retention: span(self.result_retention),
-            max_redelivery_window: span(self.max_redelivery_window),
-            accepted_risk: self.accepted_risk.clone().map(|why| (!why.is_empty()).then_some(why)),
-            fingerprint: self.fingerprint.map(|word| fingerprint(word.into())),
-            disabled: self.disabled,
-            claims_per_second: self.claims_per_second,
-        }
-    }
-}
-
-pub(super) fn on_expiry(value: proto::OnExpiry) -> domain::OnExpiry {
-    match value {
-        proto::OnExpiry::Unspecified | proto::OnExpiry::Reclaim => domain::OnExpiry::Reclaim,
-        proto::OnExpiry::Park => domain::OnExpiry::Park,
-        proto::OnExpiry::ParkIfStarted => domain::OnExpiry::ParkIfStarted,
-    }
-}
-
-pub(super) fn fingerprint(value: proto::FingerprintMode) -> domain::FingerprintMode {
-    match value {
-        proto::FingerprintMode::Unspecified | proto::FingerprintMode::Verify => {
-            domain::FingerprintMode::Verify
-        }
-        proto::FingerprintMode::Ignore => domain::FingerprintMode::Ignore,
-        proto::FingerprintMode::Require => domain::FingerprintMode::Require,
     }
 }

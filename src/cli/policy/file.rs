@@ -102,6 +102,7 @@ fn example(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::proto;
 
     #[test]
     fn a_file_states_fields_by_consumer() {
@@ -111,6 +112,48 @@ mod tests {
         let paths = policies["payments"].paths();
         assert_eq!(paths, ["lease", "on_expiry", "backoff.initial", "backoff.max"]);
         assert!(policies["old"].delete);
+    }
+
+    /// What the server says of a policy can be put into a file as it is.
+    #[test]
+    fn a_file_takes_the_values_that_the_server_tells() {
+        let time = |seconds, nanos| Some(prost_types::Duration { seconds, nanos });
+        let policy = proto::Policy {
+            lease: time(90, 0),
+            max_lease: time(1, 500_000_000),
+            max_hold: time(86_400, 0),
+            reclaim_grace: time(0, 0),
+            on_expiry: proto::OnExpiry::ParkIfStarted.into(),
+            max_attempts: Some(0),
+            backoff: Some(proto::BackoffPolicy {
+                initial: time(0, 250_000),
+                multiplier: Some(1.5),
+                max: time(7_200, 0),
+                jitter: Some(0.0),
+            }),
+            retention: time(604_800, 0),
+            failed_retention: time(604_801, 0),
+            abandoned_retention: time(60, 0),
+            result_retention: time(0, 0),
+            max_redelivery_window: time(1_209_600, 0),
+            accepted_risk: "a newsletter: it's \"fine\" # for us".into(),
+            fingerprint: proto::FingerprintMode::Require.into(),
+            disabled: Some(true),
+            claims_per_second: Some(50),
+        };
+        let mut text = "consumers:\n  c:\n".to_owned();
+        for (path, value) in proto::policy_fields(&policy) {
+            assert!(!value.is_empty(), "{path} is set");
+            let value = if path == "accepted_risk" { format!("{value:?}") } else { value };
+            let line = match path.strip_prefix("backoff.") {
+                None => format!("    {path}: {value}\n"),
+                Some("initial") => format!("    backoff:\n      initial: {value}\n"),
+                Some(part) => format!("      {part}: {value}\n"),
+            };
+            text.push_str(&line);
+        }
+        let read = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(read["c"].message(), policy, "{text}");
     }
 
     #[test]

@@ -8,14 +8,14 @@ use clap::Args;
 
 use super::fields::Fields;
 use super::observed::{Observed, look};
-use super::{diff, file, show};
-use crate::cli::client::Client;
+use super::set::Wanted;
+use super::{file, show};
+use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
-use crate::cli::problem::{Exit, Problem};
+use crate::cli::problem::{Exit, Problem, violations};
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted, duration, exact};
-use crate::domain::{OnExpiry, Policy, Span};
-use crate::rpc::{policy_message, proto};
+use crate::rpc::proto::{self, OnExpiry};
 
 /// Of what.
 #[derive(Args)]
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Lint {
     /// Only of this consumer [default: all that have a policy of their own]
     #[arg(long)]
     consumer: Option<String>,
-    /// Ask no server: the file upon the built-in default, and no figures
+    /// Ask no server: look only at what the file states, without figures
     #[arg(long, requires = "file")]
     offline: bool,
     /// Exit with 1 when there are warnings
@@ -42,36 +42,50 @@ struct Warning {
     text: String,
 }
 
+/// What is looked at.
+struct Subject {
+    consumer: String,
+    /// Of a file that no server is asked about: only what it states.
+    policy: proto::Policy,
+    /// What the server would refuse.
+    refused: Vec<String>,
+    observed: Option<Observed>,
+}
+
 impl Lint {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let wanted = self.file.as_deref().map(file::read).transpose()?;
-        let looked_at = if self.offline {
+        let subjects = if self.offline {
             self.offline(&wanted.unwrap_or_default())
         } else {
             self.online(client, wanted.as_ref()).await?
         };
         let mut warnings = Vec::new();
-        for (consumer, policy, observed) in &looked_at {
-            let found = check(policy, observed.as_ref());
-            let named = |(field, text)| Warning { consumer: consumer.clone(), field, text };
-            warnings.extend(found.into_iter().map(named));
+        for subject in &subjects {
+            let named = |(field, text)| Warning { consumer: subject.consumer.clone(), field, text };
+            warnings.extend(check(subject).into_iter().map(named));
         }
-        print(client, looked_at.len(), &warnings)?;
+        print(client, subjects.len(), &warnings)?;
         Ok(if self.strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done })
     }
 
-    fn offline(&self, wanted: &BTreeMap<String, Fields>) -> Vec<(String, proto::Policy, Option<Observed>)> {
-        let default = policy_message(&Policy::default());
+    fn offline(&self, wanted: &BTreeMap<String, Fields>) -> Vec<Subject> {
         let asked = |consumer: &&String| self.consumer.as_ref().is_none_or(|only| only == *consumer);
         let stated = wanted.iter().filter(|(consumer, fields)| asked(consumer) && !fields.delete);
-        stated.map(|(consumer, fields)| (consumer.clone(), diff::changed(&default, fields), None)).collect()
+        let subject = |(consumer, fields): (&String, &Fields)| Subject {
+            consumer: consumer.clone(),
+            policy: fields.message(),
+            refused: Vec::new(),
+            observed: None,
+        };
+        stated.map(subject).collect()
     }
 
     async fn online(
         &self,
         client: &Client,
         wanted: Option<&BTreeMap<String, Fields>>,
-    ) -> Result<Vec<(String, proto::Policy, Option<Observed>)>, Problem> {
+    ) -> Result<Vec<Subject>, Problem> {
         let mut admin = client.connect().await?;
         let consumers: BTreeSet<String> = match (&self.consumer, wanted) {
             (Some(only), _) => BTreeSet::from([only.clone()]),
@@ -85,13 +99,34 @@ impl Lint {
         }
         let mut all = Vec::new();
         for consumer in consumers {
-            let old = show::fetch(client, &mut admin, &consumer).await?.policy.unwrap_or_default();
+            let found = show::fetch(client, &mut admin, &consumer).await?;
             let fields = wanted.and_then(|wanted| wanted.get(&consumer)).filter(|fields| !fields.delete);
-            let policy = fields.map_or_else(|| old.clone(), |fields| diff::changed(&old, fields));
+            let (policy, refused) = match fields {
+                None => (found.policy, Vec::new()),
+                Some(fields) => would_be(client, &mut admin, &found, fields).await?,
+            };
             let observed = look(client, &mut admin, &consumer).await?;
-            all.push((consumer, policy, observed));
+            all.push(Subject { consumer, policy: policy.unwrap_or_default(), refused, observed });
         }
         Ok(all)
+    }
+}
+
+/// What the server makes of a policy of the file: the policy, or what it refuses of it.
+async fn would_be(
+    client: &Client,
+    admin: &mut Admin,
+    found: &proto::ConsumerPolicy,
+    fields: &Fields,
+) -> Result<(Option<proto::Policy>, Vec<String>), Problem> {
+    let (consumer, version) = (found.consumer.as_str(), found.version);
+    let order = Wanted { consumer, version, request_id: String::new(), reason: "" };
+    match order.validate(client, admin, fields).await {
+        Ok(answer) => Ok((answer.policy.unwrap_or_default().policy, Vec::new())),
+        Err(status) => match violations(&status) {
+            none if none.is_empty() => Err(Problem::of(&status)),
+            refused => Ok((None, refused)),
+        },
     }
 }
 
@@ -127,65 +162,72 @@ const FAR_ABOVE: u32 = 20;
 const LEASE_SHORT: Duration = Duration::from_mins(1);
 const SAMPLE_MIN: usize = 20;
 
-fn check(policy: &proto::Policy, observed: Option<&Observed>) -> Vec<(&'static str, String)> {
-    let rules = diff::of(policy);
-    let text = |span: Span| exact(&duration(span.to_std()));
+/// What is wrong with a policy. Of what is not stated nothing is known.
+fn check(subject: &Subject) -> Vec<(&'static str, String)> {
+    let Subject { policy, refused, observed, .. } = subject;
+    if !refused.is_empty() {
+        // What becomes of the other fields is only known once these are mended.
+        let refused = refused.iter().map(|one| ("policy", format!("the server would refuse it: {one}")));
+        return refused.collect();
+    }
+    let time = |value: Option<prost_types::Duration>| value.and_then(|value| Duration::try_from(value).ok());
+    let text = |value: Duration| exact(&duration(value));
     let mut found: Vec<(&'static str, String)> = Vec::new();
     let mut warn = |field, text: String| found.push((field, text));
-    for violation in diff::violations(policy) {
-        // Unless it was accepted, which the next rule tells.
-        warn("policy", format!("the server would refuse it: {violation}"));
-    }
-    let window = rules.max_redelivery_window;
-    if window == Span::ZERO {
-        warn(
+    let retention = time(policy.retention);
+    let window = time(policy.max_redelivery_window).filter(|window| !window.is_zero());
+    let longest_wait = policy.backoff.and_then(|backoff| time(backoff.max));
+    match (window, retention) {
+        (None, _) => warn(
             "max_redelivery_window",
             "is not stated: nobody checks that retention is longer than a message can still be delivered \
              again. State the longest of broker retention, replay and dead-letter horizons"
                 .into(),
-        );
-    } else if rules.retention < window && rules.accepted_risk.is_some() {
-        warn(
+        ),
+        (Some(window), Some(retention)) if retention < window && !policy.accepted_risk.is_empty() => warn(
             "retention",
             format!(
                 "is {}, shorter than max_redelivery_window ({}), and accepted: a message can be processed \
                  again after it was forgotten",
-                text(rules.retention),
+                text(retention),
                 text(window)
             ),
-        );
+        ),
+        (Some(_), _) => {}
     }
-    if window != Span::ZERO && rules.backoff.max > window {
+    if let (Some(window), Some(wait)) = (window, longest_wait)
+        && wait > window
+    {
         warn(
             "backoff.max",
             format!(
                 "is {}, longer than max_redelivery_window ({}): the broker gives up before the next attempt \
                  is due",
-                text(rules.backoff.max),
+                text(wait),
                 text(window)
             ),
         );
     }
-    if rules.max_attempts == 0 {
+    if policy.max_attempts == Some(0) {
         warn(
             "max_attempts",
             "is 0, no limit: a message that always fails comes again for ever, and nobody is asked".into(),
         );
     }
-    if rules.result_retention == Span::ZERO {
+    if time(policy.result_retention).is_some_and(|span| span.is_zero()) {
         warn(
             "result_retention",
             "is 0: deliveries that come again are never answered with the result".into(),
         );
     }
-    if rules.reclaim_grace == Span::ZERO {
+    if time(policy.reclaim_grace).is_some_and(|span| span.is_zero()) {
         warn(
             "reclaim_grace",
             "is 0: a Complete that comes a moment after the lease races with the next grant".into(),
         );
     }
-    match rules.on_expiry {
-        OnExpiry::Reclaim => {}
+    match policy.on_expiry() {
+        OnExpiry::Unspecified | OnExpiry::Reclaim => {}
         OnExpiry::Park => warn(
             "on_expiry",
             "is PARK: each crash of a worker, and each deployment that kills one, leaves entries that wait \
@@ -199,11 +241,11 @@ fn check(policy: &proto::Policy, observed: Option<&Observed>) -> Vec<(&'static s
                 .into(),
         ),
     }
-    if rules.disabled {
+    if policy.disabled == Some(true) {
         warn("disabled", "is true: nothing new is granted".into());
     }
-    if let Some(observed) = observed {
-        found.extend(lease(rules.lease.to_std(), observed));
+    if let (Some(observed), Some(own)) = (observed, time(policy.lease)) {
+        found.extend(lease(own, observed));
     }
     found
 }
@@ -249,8 +291,9 @@ mod tests {
 
     fn fields(yaml: &str, observed: Option<Observed>) -> Vec<&'static str> {
         let fields: Fields = serde_saphyr::from_str(yaml).unwrap();
-        let policy = diff::changed(&policy_message(&Policy::default()), &fields);
-        check(&policy, observed.as_ref()).into_iter().map(|(field, _)| field).collect()
+        let policy = fields.message();
+        let subject = Subject { consumer: "c".into(), policy, refused: Vec::new(), observed };
+        check(&subject).into_iter().map(|(field, _)| field).collect()
     }
 
     fn took(p99: u64, max: u64) -> Observed {
@@ -259,12 +302,12 @@ mod tests {
 
     #[test]
     fn each_mistake_is_found_and_nothing_else() {
-        let fine = "max_redelivery_window: 7d";
+        let fine = "{max_redelivery_window: 7d, retention: 7d, lease: 30s, backoff: {max: 5m}}";
         assert!(fields(fine, Some(took(20, 25))).is_empty());
         for (yaml, observed, expected) in [
             ("{}", None, &["max_redelivery_window"][..]),
-            ("{max_redelivery_window: 14d}", None, &["policy"]),
-            ("{max_redelivery_window: 14d, accepted_risk: newsletter}", None, &["retention"]),
+            ("{max_redelivery_window: 0s}", None, &["max_redelivery_window"]),
+            ("{max_redelivery_window: 14d, retention: 7d, accepted_risk: newsletter}", None, &["retention"]),
             ("{max_redelivery_window: 1h, backoff: {max: 2h}}", None, &["backoff.max"]),
             ("{max_redelivery_window: 7d, max_attempts: 0}", None, &["max_attempts"]),
             ("{max_redelivery_window: 7d, result_retention: 0s}", None, &["result_retention"]),
@@ -277,6 +320,15 @@ mod tests {
         ] {
             assert_eq!(fields(yaml, observed), expected, "{yaml}");
         }
+    }
+
+    #[test]
+    fn of_what_the_server_refuses_nothing_else_is_said() {
+        let policy = proto::Policy { max_attempts: Some(0), ..Default::default() };
+        let refused = vec!["retention: is too short".to_owned()];
+        let subject = Subject { consumer: "c".into(), policy, refused, observed: None };
+        let says = ("policy", "the server would refuse it: retention: is too short".to_owned());
+        assert_eq!(check(&subject), [says]);
     }
 
     #[test]

@@ -51,44 +51,40 @@ impl Set {
         }
         let mut admin = client.connect().await?;
         let found = show::fetch(client, &mut admin, &self.consumer).await?;
-        let old = found.policy.clone().unwrap_or_default();
-        let new = diff::changed(&old, &self.fields);
-        let screen = client.screen;
-        let difference = diff::difference(&old, &new);
-        screen.note(&clean(&self.consumer));
-        for line in diff::lines(screen, &difference) {
-            screen.note(&line);
-        }
-        if difference.is_empty() {
-            screen.note("  no field changes");
-        }
-        if found.source() == proto::PolicySource::Default {
-            consumer::note_unknown(client, &mut admin, &self.consumer).await;
-        }
-        if self.dry_run {
-            let violations = diff::violations(&new);
-            if !violations.is_empty() {
-                return Err(Problem::failed(format!(
-                    "the server would refuse it: {}",
-                    violations.join("\n  ")
-                )));
-            }
-            if screen.json() {
-                let found = proto::ConsumerPolicy { policy: Some(new), ..found };
-                screen.line(&marked("ConsumerPolicy", &found, true)?)?;
-            } else {
-                screen.line("dry run: nothing was changed")?;
-            }
-            return Ok(Exit::Done);
-        }
         let version = self.order.expected_version.unwrap_or(found.version);
         let request_id = self.order.request_id.unwrap_or_else(retry::id);
         let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
-        let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
-        if screen.json() {
-            screen.message("SetPolicyResponse", &answer)?;
+        let screen = client.screen;
+        let unknown = found.source() == proto::PolicySource::Default
+            && consumer::is_unknown(client, &mut admin, &self.consumer).await;
+        let (answer, last) = if self.dry_run {
+            let validated = order.validate(client, &mut admin, &self.fields).await;
+            let answer = validated.map_err(|status| {
+                let problem = Problem::of(&status);
+                Problem { text: format!("the server would refuse it: {}", problem.text), ..problem }
+            })?;
+            (answer, "dry run: nothing was changed".to_owned())
         } else {
-            screen.line(&order.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
+            let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
+            let last = order.done(answer.policy.as_ref(), answer.replayed && !repeated);
+            (answer, last)
+        };
+        if !answer.replayed {
+            screen.note(&clean(&self.consumer));
+            for line in diff::lines(screen, &answer.changes) {
+                screen.note(&line);
+            }
+            if answer.changes.is_empty() {
+                screen.note("  no field changes");
+            }
+        }
+        if unknown {
+            screen.note(consumer::UNKNOWN);
+        }
+        if screen.json() {
+            screen.line(&marked("SetPolicyResponse", &answer, self.dry_run)?)?;
+        } else {
+            screen.line(&last)?;
         }
         Ok(Exit::Done)
     }
@@ -147,19 +143,37 @@ impl Wanted<'_> {
         fields: &Fields,
     ) -> Result<Known<proto::SetPolicyResponse>, Problem> {
         let request = proto::SetPolicyRequest {
-            consumer: self.consumer.to_owned(),
             request_id: self.request_id.clone(),
-            expected_version: self.version,
             reason: self.reason.to_owned(),
-            policy: Some(fields.message()),
-            update_mask: Some(FieldMask { paths: fields.paths() }),
-            validate_only: false,
+            ..self.request(fields)
         };
         let call = || {
             let (mut admin, request) = (admin.clone(), client.request(request.clone()));
             async move { admin.set_policy(request).await }
         };
         retry::until_known(call).await.map_err(|status| self.problem(&status))
+    }
+
+    /// What the server would make of it, or why it would refuse it. Nothing is changed: a server that does not
+    /// know `validate_only` refuses a request without an id.
+    pub(super) async fn validate(
+        &self,
+        client: &Client,
+        admin: &mut Admin,
+        fields: &Fields,
+    ) -> Result<proto::SetPolicyResponse, tonic::Status> {
+        let request = proto::SetPolicyRequest { validate_only: true, ..self.request(fields) };
+        admin.set_policy(client.request(request)).await.map(tonic::Response::into_inner)
+    }
+
+    fn request(&self, fields: &Fields) -> proto::SetPolicyRequest {
+        proto::SetPolicyRequest {
+            consumer: self.consumer.to_owned(),
+            expected_version: self.version,
+            policy: Some(fields.message()),
+            update_mask: Some(FieldMask { paths: fields.paths() }),
+            ..proto::SetPolicyRequest::default()
+        }
     }
 
     pub(super) async fn delete(

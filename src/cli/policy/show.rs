@@ -154,7 +154,7 @@ impl History {
                 (None, _) if version.unreadable => screen.line(UNREADABLE)?,
                 (None, _) => screen.line("  deleted: the server's configuration is in force again")?,
                 (Some(new), Some(old)) => {
-                    let lines = diff::lines(screen, &diff::difference(old, new));
+                    let lines = diff::lines(screen, &diff::between(old, new));
                     lines.iter().try_for_each(|line| screen.line(line))?;
                 }
                 (Some(new), None) => {

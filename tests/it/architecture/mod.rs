@@ -36,13 +36,14 @@ fn code(text: &str) -> String {
 
 #[test]
 fn each_room_imports_only_what_it_may() {
-    // Who, and what must not stand there.
-    let rows: &[(&str, &[&str])] = &[
+    // Who, what must not stand there, and what of it may.
+    let rows: &[(&str, &[&str], &str)] = &[
         (
             "src/domain",
             &["crate::store", "crate::ledger", "crate::rpc", "sqlx", "tonic", "tokio", "async ", "tracing"],
+            "",
         ),
-        ("src/store", &["crate::ledger", "crate::rpc", "tonic"]),
+        ("src/store", &["crate::ledger", "crate::rpc", "tonic"], ""),
         (
             "src/ledger",
             &[
@@ -54,15 +55,22 @@ fn each_room_imports_only_what_it_may() {
                 "store::postgres",
                 "store::sqlite",
             ],
+            "",
         ),
-        ("src/rpc", &["sqlx", "PostgresStore", "SqliteStore", "dyn Store", "dyn Session"]),
-        // A client like any other: it knows the wire and the rules, not the server's inside.
-        ("src/cli", &["crate::store", "crate::ledger", "crate::server::commands", "sqlx"]),
+        ("src/rpc", &["sqlx", "PostgresStore", "SqliteStore", "dyn Store", "dyn Session"], ""),
+        // A client like any other: of the server it knows the wire alone.
+        (
+            "src/cli",
+            &["crate::domain", "crate::store", "crate::ledger", "crate::server", "crate::rpc", "sqlx"],
+            "crate::rpc::proto",
+        ),
     ];
-    for (folder, forbidden) in rows {
+    for (folder, forbidden, but) in rows {
         for (path, text) in files(folder) {
+            let code = code(&text);
+            let code = if but.is_empty() { code } else { code.replace(but, "") };
             for word in *forbidden {
-                assert!(!code(&text).contains(word), "{} must not use {word}", path.display());
+                assert!(!code.contains(word), "{} must not use {word}", path.display());
             }
         }
     }

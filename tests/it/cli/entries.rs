@@ -88,8 +88,12 @@ async fn an_entry_is_shown_with_what_can_be_done(kind: Kind) {
             "--as received --reason WHY",
         ],
     );
-    let told = ask(&server, &["--log", "warn", "entries", "get", "c", "tests", "it's", "--json"]).await;
+    let told = ask(&server, &["entries", "get", "c", "tests", "it's", "--json"]).await;
     let told = &told.json()[0];
+    let allowed = serde_json::json!([
+        { "change": "ENTRY_CHANGE_REDRIVE" }, { "change": "ENTRY_CHANGE_RESOLVE" },
+    ]);
+    assert_eq!((&told["entry"]["allowedChanges"], &told["entry"]["effectDoubtful"]), (&allowed, &().into()));
     assert_eq!(told["entry"]["state"], "ENTRY_STATE_PARKED");
     assert_eq!(told["entry"]["parkedAt"], "2026-05-28T20:26:40Z");
     assert_eq!(told["entry"]["attempts"], 1);

@@ -40,7 +40,10 @@ async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
     let note = "note: the ledger knows no consumer of this name yet\n";
     assert_eq!(dry.err, format!("{difference}{note}"));
     let told = ask(&server, &[&set[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
-    assert_eq!((&told["dryRun"], &told["policy"]["lease"]), (&true.into(), &"120s".into()));
+    let lease = serde_json::json!({ "path": "lease", "from": "30s", "to": "2m" });
+    assert_eq!((&told["dryRun"], &told["changes"][0]), (&true.into(), &lease));
+    assert_eq!((&told["policy"]["policy"]["lease"], &told["policy"]["version"]), (&"120s".into(), &1.into()));
+    ask(&server, &["policy", "history", "pay"]).await.is(3, "");
     let done = ask(&server, &set).await.is(0, "pay: version 1 in force, from SET\n");
     assert_eq!(done.err, format!("{difference}{note}"));
     let listed = ask(&server, &["policy", "list"]).await.says(0, &[]);
@@ -99,9 +102,10 @@ async fn a_change_needs_the_version_that_was_seen(kind: Kind) {
     ask(&server, &first).await.says(0, &["this repeat changed nothing"]);
     let short = ["policy", "set", "pay", "--max-redelivery-window", "14d", "--reason", "r"];
     ask(&server, &short).await.says(1, &["RETENTION_TOO_SHORT", "--accepted-risk", "\n  policy.retention: "]);
-    ask(&server, &[&short[..], &["--dry-run"]].concat())
-        .await
-        .says(1, &["the server would refuse it: retention: "]);
+    ask(&server, &[&short[..], &["--dry-run"]].concat()).await.says(
+        1,
+        &["the server would refuse it: RETENTION_TOO_SHORT: ", "\n  policy.retention: ", "--accepted-risk"],
+    );
     let accepted = [&short[..], &["--accepted-risk", "a newsletter"]].concat();
     ask(&server, &accepted).await.says(0, &["accepted_risk: - → \"a newsletter\""]);
     let back =
@@ -135,13 +139,14 @@ async fn a_file_is_applied_once(kind: Kind) {
     let dry = dry.is(0, "dry run: 3 policies would change; nothing was changed\n");
     assert_eq!(dry.err, difference);
     let told = ask(&server, &[&apply[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
-    let lease = serde_json::json!({ "field": "lease", "old": "30s", "new": "2m" });
-    assert_eq!((&told["dryRun"], &told["differences"]["payments"]["fields"][0]), (&true.into(), &lease));
+    let lease = serde_json::json!({ "path": "lease", "from": "30s", "to": "2m" });
+    assert_eq!((&told["dryRun"], &told["differences"]["payments"]["changes"][0]), (&true.into(), &lease));
     assert_eq!(told["differences"]["old"]["delete"], true);
     ask(&server, &apply).await.says(2, &["not confirmed", "--yes"]);
     let done = ask(&server, &[&apply[..], &["--yes"]].concat()).await.is(0, "3 policies changed\n");
     assert!(done.err.starts_with(difference), "{done:?}");
     ask(&server, &apply).await.is(0, "nothing to change\n");
+    ask(&server, &[&apply[..], &["--dry-run"]].concat()).await.is(0, "nothing to change\n");
     let told = ask(&server, &[&apply[..], &["--json"]].concat()).await.json().remove(0);
     assert_eq!(told["changed"], serde_json::json!([]));
     let piped = ["policy", "apply", "-f", "-", "--reason", "r", "--yes"];
@@ -222,6 +227,11 @@ async fn mistakes_are_found_with_figures(kind: Kind) {
     ask(&server, &["policy", "lint", "--strict", "-f", path.to_str().unwrap()])
         .await
         .is(0, "1 policy looked at, 0 warnings\n");
+    let (_folder, path) = file("consumers: {c: {max_redelivery_window: 14d, max_attempts: 0}}\n");
+    let refused = "warning: c: policy: the server would refuse it: retention: is 7d, shorter than";
+    ask(&server, &["policy", "lint", "--strict", "-f", path.to_str().unwrap()])
+        .await
+        .says(1, &[refused, "1 policy looked at, 1 warning\n"]);
     let told = ask(&server, &[&lint[..], &["--json"]].concat()).await.json().remove(0);
     assert_eq!(
         (told["warnings"].as_array().unwrap().len(), &told["warnings"][1]["field"]),
