@@ -28,6 +28,8 @@ pub enum Exit {
     Unavailable = 5,
     /// A part is done; the rest was refused or is still to do.
     Partly = 6,
+    /// A dry run has found a difference.
+    Differs = 7,
 }
 
 /// The exit codes, for `--help`.
@@ -40,7 +42,8 @@ Exit codes:
   3  no such entry or policy
   4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
   5  the server cannot be reached or cannot serve, or it is unknown whether it was done
-  6  partly done: some were refused, or the rest is still to do";
+  6  partly done: some were refused, or the rest is still to do
+  7  policy apply --dry-run: the policies differ from the file; 0: they are equal";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {

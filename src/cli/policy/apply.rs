@@ -26,7 +26,7 @@ pub(in crate::cli) struct Apply {
     /// Why, for the audit and the history
     #[arg(long)]
     reason: String,
-    /// Change nothing; show the difference
+    /// Change nothing; show the difference. Exits with 7 when there is one
     #[arg(long)]
     dry_run: bool,
     /// Do it without being asked
@@ -80,7 +80,7 @@ impl Apply {
                 screen
                     .line(&format!("dry run: {} would change; nothing was changed", policies(steps.len())))?;
             }
-            return Ok(Exit::Done);
+            return Ok(Exit::Differs);
         }
         if !self.yes {
             can_ask()?;

@@ -136,7 +136,7 @@ async fn a_file_is_applied_once(kind: Kind) {
                       backoff.initial: 1s → 5s\n  backoff.max: 5m → 10m\n\
                       consumers that the file does not name are left alone\n";
     let dry = ask(&server, &[&apply[..], &["--dry-run"]].concat()).await;
-    let dry = dry.is(0, "dry run: 3 policies would change; nothing was changed\n");
+    let dry = dry.is(7, "dry run: 3 policies would change; nothing was changed\n");
     assert_eq!(dry.err, difference);
     let told = ask(&server, &[&apply[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
     let lease = serde_json::json!({ "path": "lease", "from": "30s", "to": "2m" });
