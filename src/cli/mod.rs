@@ -8,6 +8,7 @@ mod confirm;
 mod consumer;
 mod entries;
 mod enums;
+mod flag_order;
 mod import;
 mod json;
 mod policy;
@@ -27,6 +28,7 @@ use self::client::{Client, Options};
 use self::problem::Problem;
 use self::screen::Screen;
 
+pub use flag_order::options_behind_group;
 pub use problem::{EXIT_CODES, Exit};
 
 /// What operators do.

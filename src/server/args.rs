@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use super::commands;
 use super::config::{Config, Settings};
+use super::telemetry::{self, LogFormat};
 
 /// What runs and tends a server.
 #[derive(Subcommand)]
@@ -37,6 +38,17 @@ pub struct Settled {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: Box<Settings>,
+    /// How logs are written, to standard error
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LOG_FORMAT", default_value = "text")]
+    log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
+    #[arg(
+        long,
+        env = "IDEMPOTENCY_LEDGER_LOG",
+        default_value = "info,sqlx::postgres::notice=warn",
+        value_name = "FILTER"
+    )]
+    log: String,
 }
 
 impl Tend {
@@ -57,7 +69,9 @@ impl Tend {
 }
 
 impl Settled {
+    /// Starts the logs, and checks the settings.
     fn load(self) -> Result<Config, Vec<String>> {
+        telemetry::start(self.log_format, &self.log).map_err(|problem| vec![problem])?;
         Config::load(*self.settings, self.config.as_deref())
     }
 }

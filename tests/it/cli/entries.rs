@@ -88,7 +88,7 @@ async fn an_entry_is_shown_with_what_can_be_done(kind: Kind) {
             "--as received --reason WHY",
         ],
     );
-    let told = ask(&server, &["entries", "get", "c", "tests", "it's", "--json"]).await;
+    let told = ask(&server, &["--json", "entries", "get", "c", "tests", "it's"]).await;
     let told = &told.json()[0];
     let allowed = serde_json::json!([
         { "change": "ENTRY_CHANGE_REDRIVE" }, { "change": "ENTRY_CHANGE_RESOLVE" },

@@ -40,6 +40,37 @@ fn options_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn shared_options_stand_before_or_after_the_command() {
+    let server = "127.0.0.1:1";
+    for arguments in [
+        &["--endpoint", server, "entries", "list", "--consumer", "c"][..],
+        &["entries", "--endpoint", server, "list", "--consumer", "c"],
+        &["entries", "list", "--consumer", "c", "--endpoint", server],
+        &["--json", "--endpoint=127.0.0.1:1", "--timeout", "5s", "policy", "list"],
+        &["--wide", "audit", "list", "--endpoint", server],
+        &["--color", "never", "--endpoint", server, "retention", "--json", "status"],
+    ] {
+        alone(arguments).says(5, &["error: http://127.0.0.1:1/: "]);
+    }
+    for (arguments, says) in [
+        // The server's commands have none of these, and the operators' commands have none of the server's.
+        (&["--json", "serve"][..], "'--json'"),
+        (&["serve", "--json"], "'--json'"),
+        (&["--timeout", "5s", "migrate"], "'--timeout'"),
+        (&["--log", "debug", "entries", "list", "--consumer", "c"], "'--log'"),
+        (&["entries", "list", "--consumer", "c", "--log", "debug"], "'--log'"),
+        (&["policy", "list", "--log-format", "json"], "'--log-format'"),
+        (&["health", "--log", "debug"], "'--log'"),
+    ] {
+        alone(arguments).says(2, &[says, "unexpected argument"]);
+    }
+    for command in ["serve", "migrate"] {
+        let help = alone(&[command, "--help"]).says(0, &["--log-format <LOG_FORMAT>", "--log <FILTER>"]);
+        assert!(!help.out.contains("--json"), "{help:?}");
+    }
+}
+
+#[test]
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let made = alone(&["completions", shell]).says(0, &["redrive", "idempotency-ledger", "history"]);
@@ -83,7 +114,8 @@ fn bash_completes_each_word() {
 #[test]
 fn help_tells_the_exit_codes_and_the_variables() {
     for group in ["entries", "policy", "audit", "retention"] {
-        let help = alone(&[group, "--help"]).says(0, &["Exit codes:", "  6  partly done"]);
+        let help = alone(&[group, "--help"])
+            .says(0, &["Exit codes:", "  6  partly done", "  7  policy apply --dry-run"]);
         for flag in [
             "endpoint",
             "tls-ca",
