@@ -1,9 +1,10 @@
 //! `entries get`: all that is known of an entry.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use prost_types::Timestamp;
 
-use super::{Key, suggestions};
+use super::{key_of, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
 use crate::cli::enums;
@@ -16,14 +17,22 @@ use crate::rpc::proto;
 /// Which entry.
 #[derive(Args)]
 pub(in crate::cli) struct Get {
-    #[command(flatten)]
-    key: Key,
+    /// The entry's key
+    #[arg(num_args = 3, required_unless_present = "hash", value_names = ["CONSUMER", "SOURCE", "ID"])]
+    key: Vec<String>,
+    /// The hash of the entry's key, as logs and `audit list` show it: in place of the key
+    #[arg(long, value_name = "HASH", conflicts_with = "key", value_parser = NonEmptyStringValueParser::new())]
+    hash: Option<String>,
 }
 
 impl Get {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
-        let found = fetch(client, &mut admin, &self.key.message()).await?;
+        let request = match &self.hash {
+            Some(hash) => proto::GetEntryRequest { key_hash: hash.clone(), ..Default::default() },
+            None => proto::GetEntryRequest { key: Some(key_of(&self.key)), ..Default::default() },
+        };
+        let found = get(client, &mut admin, request).await?;
         if client.screen.json() {
             client.screen.message("GetEntryResponse", &found)?;
             return Ok(Exit::Done);
@@ -41,8 +50,16 @@ pub(super) async fn fetch(
     admin: &mut Admin,
     key: &proto::EntryKey,
 ) -> Result<proto::GetEntryResponse, Problem> {
-    let request = client.request(proto::GetEntryRequest { key: Some(key.clone()), ..Default::default() });
-    Ok(admin.get_entry(request).await.map_err(|status| Problem::of(&status))?.into_inner())
+    get(client, admin, proto::GetEntryRequest { key: Some(key.clone()), ..Default::default() }).await
+}
+
+async fn get(
+    client: &Client,
+    admin: &mut Admin,
+    request: proto::GetEntryRequest,
+) -> Result<proto::GetEntryResponse, Problem> {
+    let found = admin.get_entry(client.request(request)).await;
+    Ok(found.map_err(|status| Problem::of(&status))?.into_inner())
 }
 
 fn show(screen: Screen, entry: &proto::Entry, in_force: i32) -> Result<(), Problem> {

@@ -13,6 +13,7 @@ use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 on_both_stores!(
     entries_are_listed_in_columns,
     an_entry_is_shown_with_what_can_be_done,
+    an_entry_is_found_by_the_hash_of_its_key,
     a_parked_entry_is_redriven,
     an_entry_is_parked,
     what_became_of_a_message_is_recorded,
@@ -108,6 +109,35 @@ async fn an_entry_is_shown_with_what_can_be_done(kind: Kind) {
     ask(&server, &["entries", "get", "c", "tests", ""])
         .await
         .says(1, &["error: INVALID_FIELD: ", "\n  key.id: is empty, must be 1 to 512 bytes\n"]);
+    server.stop().await;
+}
+
+async fn an_entry_is_found_by_the_hash_of_its_key(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for id in ["1", "2"] {
+        take(&server, id).await;
+    }
+    ask(&server, &["entries", "park", "c", "tests", "2", "--reason", "r"]).await.says(0, &[]);
+    let hash = ask(&server, &["audit", "list", "--json"]).await.json().remove(0)["keyHash"].clone();
+    let hash = hash.as_str().unwrap();
+    let simple = hash.replace('-', "");
+    for hash in [hash, &simple] {
+        ask(&server, &["entries", "get", "--hash", hash])
+            .await
+            .says(0, &["id           2\n", "PARKED (OPERATOR)"]);
+    }
+    let by_key = ask(&server, &["entries", "get", "c", "tests", "2", "--json"]).await;
+    ask(&server, &["entries", "get", "--hash", hash, "--json"]).await.is(0, &by_key.out);
+    let other = "00000000-0000-4000-8000-000000000000";
+    for (arguments, code, says) in [
+        (&["--hash", other][..], 3, &["ENTRY_NOT_FOUND"][..]),
+        (&["--hash", "order-2"], 1, &["INVALID_FIELD", "\n  key_hash: is not a hash of a key"]),
+        (&["--hash", ""], 2, &["--hash"]),
+        (&["c", "tests", "2", "--hash", other], 2, &["cannot be used with"]),
+        (&[], 2, &["CONSUMER", "SOURCE", "ID"]),
+    ] {
+        ask(&server, &[&["entries", "get"][..], arguments].concat()).await.says(code, says);
+    }
     server.stop().await;
 }
 
