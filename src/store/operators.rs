@@ -21,7 +21,7 @@ pub trait Operators: Send {
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
     /// Counts the entries of consumers. Counts are exact for every state but COMPLETED, which is estimated from
-    /// a sample. With each consumer comes the number of attempts from which an entry is near exhaustion
+    /// a sample in a large ledger. With each consumer comes the number of attempts from which an entry is near exhaustion
     /// ([`Policy::near_exhaustion_from`](crate::domain::Policy::near_exhaustion_from)).
     async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError>;
 

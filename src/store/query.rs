@@ -28,8 +28,9 @@ impl Listing {
 
 /// How many entries a statement looks at for one page, where a filter leaves most of them out.
 const LOOKED_AT_MAX: i64 = 5_000;
-/// How many entries, the first by their hash, the estimates are made from.
-pub(super) const SAMPLE: i64 = 4_000;
+/// A ledger of so many entries at the most is counted exactly. Of a larger one, one entry more, the first by their
+/// hash, are the sample that estimates are made from.
+pub(super) const EXACT_MAX: i64 = 4_000;
 
 impl Listing {
     /// Where to begin: beyond every entry, where nothing is said.

@@ -21,6 +21,7 @@ on_both_stores!(
     every_consumer_has_its_turn_to_be_marked,
     a_clock_that_was_set_back_hides_nothing,
     a_summary_counts_what_is_there,
+    a_small_ledger_is_counted_exactly,
     a_summary_pages_through_the_consumers,
     lists_and_counts_wait_for_no_writer,
     malformed_queries_are_refused_by_field,
@@ -446,6 +447,43 @@ async fn a_summary_counts_what_is_there(kind: Kind) {
     assert_eq!(few.consumers[0].near_exhaustion, 1, "one attempt of two was used");
     let held = server.admin.summarize_entries(summarize("held")).await.unwrap().into_inner();
     assert!(held.consumers[0].disabled && held.consumers[0].states.is_empty());
+    server.stop().await;
+}
+
+/// What a consumer has COMPLETED, and whether that is an estimate.
+async fn completed(server: &TestServer, consumer: &str) -> Option<(i64, bool)> {
+    let request = proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
+    let answer = server.admin.clone().summarize_entries(request).await.unwrap().into_inner();
+    let [summary] = answer.consumers.as_slice() else { panic!("{answer:?}") };
+    let completed = summary.states.iter().find(|one| one.state() == EntryState::Completed);
+    completed.map(|one| (one.count, one.estimated))
+}
+
+async fn a_small_ledger_is_counted_exactly(kind: Kind) {
+    const EXACT_MAX: i64 = 4_000;
+    let server = TestServer::start(kind).await;
+    let part = |consumer: &str, ids: std::ops::Range<i64>| proto::ImportEntriesRequest {
+        operation_id: "before".into(),
+        reason: "adoption".into(),
+        entries: ids
+            .map(|id| proto::ImportedEntry { key: key(consumer, &id.to_string()), ..Default::default() })
+            .collect(),
+    };
+    let import = async |parts: Vec<proto::ImportEntriesRequest>| {
+        let stored = server.admin.clone().import_entries(futures_util::stream::iter(parts)).await;
+        let mut stored = stored.unwrap().into_inner();
+        while let Some(answer) = stored.message().await.unwrap() {
+            assert!(answer.rejections.is_empty(), "{answer:?}");
+        }
+    };
+    let most = (0..4).map(|at| part("c", at * 1_000..(at + 1) * 1_000 - i64::from(at == 3)));
+    import(most.chain([part("d", 0..1)]).collect()).await;
+    assert_eq!(completed(&server, "c").await, Some((EXACT_MAX - 1, false)));
+    assert_eq!(completed(&server, "d").await, Some((1, false)));
+    assert_eq!(completed(&server, "nobody").await, None);
+    import(vec![part("d", 1..2)]).await;
+    let (estimate, estimated) = completed(&server, "c").await.unwrap();
+    assert!(estimated && (EXACT_MAX - 1..EXACT_MAX + 40).contains(&estimate), "{estimate}");
     server.stop().await;
 }
 

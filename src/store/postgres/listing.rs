@@ -11,7 +11,7 @@ use super::{PgSession, place};
 use crate::domain::{Count, Expired, Listed, Listing, StoreTime, Summary};
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::{self, number};
-use crate::store::query::{SAMPLE, scaled};
+use crate::store::query::{EXACT_MAX, scaled};
 use crate::store::row::readable;
 use crate::store::{Entries as _, StoreError};
 
@@ -329,12 +329,12 @@ impl PgSession {
                 near_exhaustion: row.try_get("near").map_err(of_sqlx)?,
             });
         }
-        let query = self.query(SAMPLED).bind(SAMPLE).bind(names);
+        let query = self.query(SAMPLED).bind(EXACT_MAX + 1).bind(names);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let (mut completed, mut estimated) = (Vec::with_capacity(rows.len()), false);
         for row in &rows {
             let found: i64 = row.try_get("completed").map_err(of_sqlx)?;
-            estimated = row.try_get::<i64, _>("sampled").map_err(of_sqlx)? >= SAMPLE;
+            estimated = row.try_get::<i64, _>("sampled").map_err(of_sqlx)? > EXACT_MAX;
             let last: Uuid = row.try_get("last_key").map_err(of_sqlx)?;
             let number = if estimated { scaled(found, last) } else { found };
             completed.push((row.try_get("name").map_err(of_sqlx)?, number));

@@ -9,7 +9,7 @@ use super::errors::of_sqlx;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
 use crate::store::StoreError;
 use crate::store::numbers::{self, number};
-use crate::store::query::{SAMPLE, scaled};
+use crate::store::query::{EXACT_MAX, scaled};
 use crate::store::row::readable;
 
 macro_rules! scan {
@@ -212,12 +212,12 @@ pub(super) async fn count(
             });
         }
     }
-    let query = sqlx::query(SAMPLED).bind(SAMPLE);
+    let query = sqlx::query(SAMPLED).bind(EXACT_MAX + 1);
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let (mut completed, mut estimated) = (Vec::new(), false);
     for row in &rows {
         let (consumer, found): (String, i64) = (row.get("name"), row.get("completed"));
-        estimated = row.get::<i64, _>("sampled") >= SAMPLE;
+        estimated = row.get::<i64, _>("sampled") > EXACT_MAX;
         if consumers.iter().any(|(asked, _)| *asked == consumer) {
             completed.push((consumer, if estimated { scaled(found, row.get("last_key")) } else { found }));
         }

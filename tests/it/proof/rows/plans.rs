@@ -111,7 +111,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         case("completed", "list_newest", filtered(FROM_THE_END, "'shop-1', '', '{4}', '{}', false"), 12_000),
         case("expired", "list_open_oldest", filtered(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 12_000),
         case("summary", "summary", format!("'{{{name}}}', '{{10}}'"), 20_000),
-        case("sample", "sampled", format!("4000, '{{{name}}}'"), 12_000),
+        case("sample", "sampled", format!("4001, '{{{name}}}'"), 12_000),
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
         case("unmarked", "unmarked", "0, 100, 0".to_owned(), 1_000),
         case("due", "due", "9223372036854775807, 500".to_owned(), 5_000),
