@@ -34,19 +34,19 @@ pub use problem::{EXIT_CODES, Exit};
 /// What operators do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// See and mend entries: what is stuck, why, and what shall become of it
+    /// Show and change entries: what is stuck and why, and what happens to it next
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Entries(Box<Entries>),
-    /// See and change the rules of consumers
+    /// Show and change the policies of consumers
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Policy(Box<Policy>),
-    /// See what operators did
+    /// Show what operators did
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Audit(Box<Audit>),
-    /// See how the purge keeps up
+    /// Show whether the purge keeps up
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Retention(Box<Retention>),
-    /// See and raise what tokens are made of: for a store whose clock was set back
+    /// Show and raise the offset of tokens, for a store whose clock was set back
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Tokens(Box<Tokens>),
     /// Print the completions of a shell

@@ -138,7 +138,7 @@ impl Tally {
             let _written = write!(text, "; {}", self.in_doubt());
         }
         if let Some(before @ 1..) = self.before {
-            let _written = write!(text, "; {before} had been by this operation before");
+            let _written = write!(text, "; {before} by earlier calls of this operation");
         }
         text
     }
@@ -269,7 +269,7 @@ mod tests {
                 ..Default::default()
             });
         }
-        let says = "3 redriven, 1 refused; 2 of these may have had their effect; 63 had been by this operation before";
+        let says = "3 redriven, 1 refused; 2 of these may have had their effect; 63 by earlier calls of this operation";
         assert_eq!(tally.render(false), says);
         assert!(tally.render(true).starts_with("dry run: 3 would be redriven, 1 refused"));
     }

@@ -136,7 +136,7 @@ async fn a_redrive_that_breaks_off_says_how_to_go_on(kind: Kind) {
     let flags = ["--yes", "--rate", "1000", "--operation-id", "o 1"];
     let rest = ask(&server, &[&MANY[..], &flags].concat()).await.says(0, &[" redriven, 0 refused; "]);
     let (now, before) = rest.out.split_once(" redriven, 0 refused; ").unwrap();
-    let (before, _) = before.split_once(" had been by this operation before\n").unwrap();
+    let (before, _) = before.split_once(" by earlier calls of this operation\n").unwrap();
     let (now, before): (u32, u32) = (now.parse().unwrap(), before.parse().unwrap());
     assert!(before > 0 && now + before == 20, "{rest:?}");
     server.stop().await;
