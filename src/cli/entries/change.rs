@@ -20,7 +20,7 @@ use crate::rpc::proto;
 /// What each change of one entry asks for.
 #[derive(Args)]
 #[group(skip)]
-pub(super) struct Order {
+pub(super) struct EntryChangeArgs {
     /// Why, for the audit
     #[arg(long)]
     pub(super) reason: String,
@@ -67,14 +67,14 @@ impl<'c> Change<'c> {
     pub(super) async fn prepare(
         client: &'c Client,
         key: proto::EntryKey,
-        order: &Order,
+        args: &EntryChangeArgs,
         what: &str,
         ask: Ask,
     ) -> Result<Change<'c>, Problem> {
         let mut admin = client.connect().await?;
         let seen = get::fetch(client, &mut admin, &key).await;
         let mut risky = false;
-        let version = match (seen, order.expected_version) {
+        let version = match (seen, args.expected_version) {
             (Ok(found), given) => {
                 let entry = found.entry.unwrap_or_default();
                 print(client, &key, &entry, what);
@@ -84,7 +84,7 @@ impl<'c> Change<'c> {
                 given.unwrap_or(entry.version)
             }
             // A repeat of a deletion finds nothing any more, and is answered all the same.
-            (Err(_), Some(given)) if order.request_id.is_some() => given,
+            (Err(_), Some(given)) if args.request_id.is_some() => given,
             (Err(problem), _) => return Err(problem),
         };
         if risky {
@@ -94,9 +94,9 @@ impl<'c> Change<'c> {
         if risky || ask == Ask::Always {
             // Machines were not told what is there.
             let question = if client.screen.json() { what } else { "Do it" };
-            confirm(client, &format!("{question}?"), order.yes)?;
+            confirm(client, &format!("{question}?"), args.yes)?;
         }
-        let request_id = order.request_id.clone().unwrap_or_else(retry::id);
+        let request_id = args.request_id.clone().unwrap_or_else(retry::id);
         Ok(Change { client, admin, key, request_id, expected_version: version })
     }
 
@@ -189,18 +189,18 @@ pub(in crate::cli) struct Park {
     #[command(flatten)]
     key: Key,
     #[command(flatten)]
-    order: Order,
+    args: EntryChangeArgs,
 }
 
 impl Park {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let what = "park it: no grants until somebody redrives or resolves it";
-        let change = Change::prepare(client, self.key.message(), &self.order, what, Ask::Never).await?;
+        let change = Change::prepare(client, self.key.message(), &self.args, what, Ask::Never).await?;
         let request = proto::ParkEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
             expected_version: change.expected_version,
-            reason: self.order.reason,
+            reason: self.args.reason,
         };
         let call = |mut admin: Admin| {
             let request = client.request(request.clone());
@@ -240,7 +240,7 @@ pub(in crate::cli) struct Resolve {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    order: Order,
+    args: EntryChangeArgs,
 }
 
 impl Resolve {
@@ -260,12 +260,12 @@ impl Resolve {
             None => Vec::new(),
         };
         let ask = Ask::always_if(self.force);
-        let change = Change::prepare(client, self.key.message(), &self.order, what, ask).await?;
+        let change = Change::prepare(client, self.key.message(), &self.args, what, ask).await?;
         let request = proto::ResolveEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
             expected_version: change.expected_version,
-            reason: self.order.reason,
+            reason: self.args.reason,
             force: self.force,
             state: state.into(),
             result: result.into(),
@@ -303,18 +303,18 @@ pub(in crate::cli) struct Delete {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    order: Order,
+    args: EntryChangeArgs,
 }
 
 impl Delete {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let what = "forget it for good: a later delivery of the message is new";
-        let change = Change::prepare(client, self.key.message(), &self.order, what, Ask::Always).await?;
+        let change = Change::prepare(client, self.key.message(), &self.args, what, Ask::Always).await?;
         let request = proto::DeleteEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
             expected_version: change.expected_version,
-            reason: self.order.reason,
+            reason: self.args.reason,
             force: self.force,
         };
         let call = |mut admin: Admin| {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::bulk;
-use super::change::{Ask, Change, Order};
+use super::change::{Ask, Change, EntryChangeArgs};
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::problem::{Exit, Problem};
@@ -19,7 +19,7 @@ pub(in crate::cli) struct Redrive {
             "newer_than", "dry_run", "rate", "max", "operation_id"])]
     key: Vec<String>,
     #[command(flatten)]
-    order: Order,
+    args: EntryChangeArgs,
     /// Drop the pinned fingerprint, so that the next claim may bring another payload
     #[arg(long)]
     drop_fingerprint: bool,
@@ -65,13 +65,13 @@ impl Redrive {
         let request = proto::RedriveEntriesRequest {
             filter: Some(self.filter.message(consumer)),
             operation_id: self.pace.operation_id.clone().unwrap_or_else(retry::id),
-            reason: self.order.reason.clone(),
+            reason: self.args.reason.clone(),
             dry_run: self.pace.dry_run,
             rate: self.pace.rate,
             maximum: self.pace.max,
             drop_fingerprint: self.drop_fingerprint,
         };
-        bulk::run(client, request, self.order.yes).await
+        bulk::run(client, request, self.args.yes).await
     }
 
     async fn one(self, client: &Client) -> Result<Exit, Problem> {
@@ -82,14 +82,14 @@ impl Redrive {
             (false, false) => "have it processed again: claimable now, no attempts used",
         };
         let ask = if self.force { Ask::Always } else { Ask::InDoubt };
-        let prepared = Change::prepare(client, key.clone(), &self.order, what, ask).await;
+        let prepared = Change::prepare(client, key.clone(), &self.args, what, ask).await;
         let change = match prepared {
             Err(problem) if self.admit && problem.exit == Exit::NotFound => Change {
                 client,
                 admin: client.connect().await?,
                 key,
-                request_id: self.order.request_id.clone().unwrap_or_else(retry::id),
-                expected_version: self.order.expected_version.unwrap_or(0),
+                request_id: self.args.request_id.clone().unwrap_or_else(retry::id),
+                expected_version: self.args.expected_version.unwrap_or(0),
             },
             prepared => prepared?,
         };
@@ -97,7 +97,7 @@ impl Redrive {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
             expected_version: change.expected_version,
-            reason: self.order.reason,
+            reason: self.args.reason,
             force: self.force,
             drop_fingerprint: self.drop_fingerprint,
             admit: self.admit,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::fields::Fields;
-use super::set::Wanted;
+use super::set::PolicyRequest;
 use super::{diff, file, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
@@ -134,8 +134,8 @@ async fn plan(
         let what = if fields.delete {
             (found.source() == proto::PolicySource::Set).then_some(What::Delete)
         } else {
-            let order = Wanted { consumer, version, request_id: String::new(), reason: "" };
-            match order.validate(client, admin, fields).await {
+            let request = PolicyRequest { consumer, version, request_id: String::new(), reason: "" };
+            match request.validate(client, admin, fields).await {
                 Ok(answer) => {
                     (!answer.changes.is_empty()).then(|| What::Set(Box::new(fields.clone()), answer.changes))
                 }
@@ -161,8 +161,12 @@ async fn plan(
 
 impl Step {
     async fn apply(&self, client: &Client, admin: &Admin, reason: &str) -> Result<String, Problem> {
-        let wanted =
-            Wanted { consumer: &self.consumer, version: self.version, request_id: retry::id(), reason };
+        let wanted = PolicyRequest {
+            consumer: &self.consumer,
+            version: self.version,
+            request_id: retry::id(),
+            reason,
+        };
         match &self.what {
             What::Set(fields, _) => {
                 let done = wanted.set(client, admin, fields).await?;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::fields::Fields;
 use super::observed::{Observed, look};
-use super::set::Wanted;
+use super::set::PolicyRequest;
 use super::{file, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
@@ -120,8 +120,8 @@ async fn would_be(
     fields: &Fields,
 ) -> Result<(Option<proto::Policy>, Vec<String>), Problem> {
     let (consumer, version) = (found.consumer.as_str(), found.version);
-    let order = Wanted { consumer, version, request_id: String::new(), reason: "" };
-    match order.validate(client, admin, fields).await {
+    let request = PolicyRequest { consumer, version, request_id: String::new(), reason: "" };
+    match request.validate(client, admin, fields).await {
         Ok(answer) => Ok((answer.policy.unwrap_or_default().policy, Vec::new())),
         Err(status) => match violations(&status) {
             none if none.is_empty() => Err(Problem::of(&status)),

@@ -18,7 +18,7 @@ use crate::rpc::proto;
 /// What a change of one policy asks for.
 #[derive(Args)]
 #[group(skip)]
-struct Order {
+struct PolicyChangeArgs {
     /// Why, for the audit and the history
     #[arg(long)]
     reason: String,
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Set {
     #[command(flatten)]
     fields: Fields,
     #[command(flatten)]
-    order: Order,
+    args: PolicyChangeArgs,
     /// Change nothing; show the difference
     #[arg(long)]
     dry_run: bool,
@@ -51,22 +51,23 @@ impl Set {
         }
         let mut admin = client.connect().await?;
         let found = show::fetch(client, &mut admin, &self.consumer).await?;
-        let version = self.order.expected_version.unwrap_or(found.version);
-        let request_id = self.order.request_id.unwrap_or_else(retry::id);
-        let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
+        let version = self.args.expected_version.unwrap_or(found.version);
+        let request_id = self.args.request_id.unwrap_or_else(retry::id);
+        let request =
+            PolicyRequest { consumer: &self.consumer, version, request_id, reason: &self.args.reason };
         let screen = client.screen;
         let unknown = found.source() == proto::PolicySource::Default
             && consumer::is_unknown(client, &mut admin, &self.consumer).await;
         let (answer, last) = if self.dry_run {
-            let validated = order.validate(client, &mut admin, &self.fields).await;
+            let validated = request.validate(client, &mut admin, &self.fields).await;
             let answer = validated.map_err(|status| {
                 let problem = Problem::of(&status);
                 Problem { text: format!("the server would refuse it: {}", problem.text), ..problem }
             })?;
             (answer, "dry run: nothing was changed".to_owned())
         } else {
-            let Known { answer, repeated } = order.set(client, &admin, &self.fields).await?;
-            let last = order.done(answer.policy.as_ref(), answer.replayed && !repeated);
+            let Known { answer, repeated } = request.set(client, &admin, &self.fields).await?;
+            let last = request.done(answer.policy.as_ref(), answer.replayed && !repeated);
             (answer, last)
         };
         if !answer.replayed {
@@ -96,7 +97,7 @@ pub(in crate::cli) struct Delete {
     /// The consumer
     consumer: String,
     #[command(flatten)]
-    order: Order,
+    args: PolicyChangeArgs,
     /// Do it without being asked
     #[arg(long, short)]
     yes: bool,
@@ -105,7 +106,7 @@ pub(in crate::cli) struct Delete {
 impl Delete {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
-        let version = match self.order.expected_version {
+        let version = match self.args.expected_version {
             Some(version) => version,
             None => show::fetch(client, &mut admin, &self.consumer).await?.version,
         };
@@ -115,27 +116,28 @@ impl Delete {
             let text = "POLICY_NOT_FOUND: no policy was ever set for this consumer";
             return Err(Problem::new(Exit::NotFound, text).next("see where it comes from with `policy get`"));
         }
-        let request_id = self.order.request_id.unwrap_or_else(retry::id);
-        let order = Wanted { consumer: &self.consumer, version, request_id, reason: &self.order.reason };
-        let Known { answer, repeated } = order.delete(client, &admin).await?;
+        let request_id = self.args.request_id.unwrap_or_else(retry::id);
+        let request =
+            PolicyRequest { consumer: &self.consumer, version, request_id, reason: &self.args.reason };
+        let Known { answer, repeated } = request.delete(client, &admin).await?;
         if client.screen.json() {
             client.screen.message("DeletePolicyResponse", &answer)?;
         } else {
-            client.screen.line(&order.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
+            client.screen.line(&request.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
         }
         Ok(Exit::Done)
     }
 }
 
 /// A change of one policy.
-pub(super) struct Wanted<'w> {
+pub(super) struct PolicyRequest<'w> {
     pub(super) consumer: &'w str,
     pub(super) version: i32,
     pub(super) request_id: String,
     pub(super) reason: &'w str,
 }
 
-impl Wanted<'_> {
+impl PolicyRequest<'_> {
     pub(super) async fn set(
         &self,
         client: &Client,
