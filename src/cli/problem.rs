@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::text::clean;
-use crate::rpc::proto;
+use crate::rpc::proto::{self, ErrorReason};
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,13 @@ pub(super) struct Problem {
     pub(super) text: String,
     /// What to do next.
     pub(super) next: Option<String>,
+    /// Of a refusal: its reason.
+    pub(super) reason: Option<ErrorReason>,
 }
 
 impl Problem {
     pub(super) fn new(exit: Exit, text: impl Into<String>) -> Problem {
-        Problem { exit, text: text.into(), next: None }
+        Problem { exit, text: text.into(), next: None, reason: None }
     }
 
     pub(super) fn failed(text: impl Into<String>) -> Problem {
@@ -80,7 +82,7 @@ impl Problem {
 
     /// A refusal that `--force` would have spared, where it is one.
     pub(super) fn forcible(self) -> Problem {
-        if !self.text.starts_with("STATE_NOT_ALLOWED: ") {
+        if self.reason != Some(ErrorReason::StateNotAllowed) {
             return self;
         }
         self.next(
@@ -101,13 +103,13 @@ impl Problem {
 
     /// A refusal of the server.
     pub(super) fn of(status: &Status) -> Problem {
-        let Some(reason) = reason(status) else { return without_details(status) };
-        let mut text = format!("{reason}: {}", clean(status.message()));
+        let Some((word, reason)) = reason(status) else { return without_details(status) };
+        let mut text = format!("{word}: {}", clean(status.message()));
         let details = status.get_error_details();
         for violation in details.bad_request().map(|bad| &bad.field_violations[..]).unwrap_or_default() {
             let _written = write!(text, "\n  {}: {}", clean(&violation.field), clean(&violation.description));
         }
-        Problem { exit: exit(&reason), text, next: hint(&reason).map(str::to_owned) }
+        Problem { exit: exit(reason), text, next: hint(reason).map(str::to_owned), reason: Some(reason) }
     }
 }
 
@@ -129,10 +131,12 @@ pub(super) fn violations(status: &Status) -> Vec<String> {
     of_policy.map(|(field, description)| clean(&format!("{field}: {description}"))).collect()
 }
 
-/// The reason that an error carries, as the bare word.
-pub(super) fn reason(status: &Status) -> Option<String> {
+/// The reason that an error carries: its bare word, and what the word stands for, which only a newer server knows
+/// where it is `Unspecified`.
+pub(super) fn reason(status: &Status) -> Option<(String, ErrorReason)> {
     let details = status.get_error_details();
-    details.error_info().map(|info| clean(&info.reason))
+    let word = &details.error_info()?.reason;
+    Some((clean(word), ErrorReason::from_word(word).unwrap_or_default()))
 }
 
 /// What one entry of many was refused for, in one line.
@@ -177,44 +181,83 @@ fn without_details(status: &Status) -> Problem {
     Problem::failed(text)
 }
 
-fn exit(reason: &str) -> Exit {
+fn exit(reason: ErrorReason) -> Exit {
     match reason {
-        "ENTRY_NOT_FOUND" | "POLICY_NOT_FOUND" => Exit::NotFound,
-        "VERSION_MISMATCH" | "STATE_NOT_ALLOWED" | "TOO_RECENT" => Exit::Conflict,
-        "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" | "STORE_CLOCK_BEHIND" | "DRAINING"
-        | "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Exit::Unavailable,
-        _ => Exit::Failed,
+        ErrorReason::EntryNotFound | ErrorReason::PolicyNotFound => Exit::NotFound,
+        ErrorReason::VersionMismatch | ErrorReason::StateNotAllowed | ErrorReason::TooRecent => {
+            Exit::Conflict
+        }
+        ErrorReason::Overloaded
+        | ErrorReason::QuotaExceeded
+        | ErrorReason::StoreUnavailable
+        | ErrorReason::StoreClockBehind
+        | ErrorReason::Draining
+        | ErrorReason::OutcomeUnknown
+        | ErrorReason::DeadlineExceeded
+        | ErrorReason::Cancelled => Exit::Unavailable,
+        ErrorReason::Unspecified
+        | ErrorReason::InvalidField
+        | ErrorReason::TooManyItems
+        | ErrorReason::TooLarge
+        | ErrorReason::ClaimClosed
+        | ErrorReason::EffectStarted
+        | ErrorReason::LeaseLimitReached
+        | ErrorReason::TokenFromFuture
+        | ErrorReason::ConsumerDisabled
+        | ErrorReason::UnknownConsumer
+        | ErrorReason::RetentionTooShort
+        | ErrorReason::LeaseLost
+        | ErrorReason::Unauthenticated
+        | ErrorReason::ConsumerNotAllowed
+        | ErrorReason::KeyCollision
+        | ErrorReason::EntryUnreadable
+        | ErrorReason::PolicyUnreadable
+        | ErrorReason::Internal
+        | ErrorReason::Unimplemented => Exit::Failed,
     }
 }
 
 const TIMED_OUT: &str = "timed out; nothing was changed; raise --timeout";
 
-fn hint(reason: &str) -> Option<&'static str> {
+fn hint(reason: ErrorReason) -> Option<&'static str> {
     Some(match reason {
-        "VERSION_MISMATCH" => "somebody changed it: look again with `get`, then decide again",
-        "STATE_NOT_ALLOWED" => "look at it with `entries get`",
-        "TOO_RECENT" => "try again in a minute",
-        "ENTRY_NOT_FOUND" => {
+        ErrorReason::VersionMismatch => "somebody changed it: look again with `get`, then decide again",
+        ErrorReason::StateNotAllowed => "look at it with `entries get`",
+        ErrorReason::TooRecent => "try again in a minute",
+        ErrorReason::EntryNotFound => {
             "check consumer, source and id; find it with `entries list --consumer C --id-prefix P`"
         }
-        "POLICY_NOT_FOUND" => "see where the policy comes from with `policy get`",
-        "RETENTION_TOO_SHORT" => {
+        ErrorReason::PolicyNotFound => "see where the policy comes from with `policy get`",
+        ErrorReason::RetentionTooShort => {
             "lengthen retention, or accept the risk with --accepted-risk (in a file: accepted_risk) and why"
         }
-        "UNAUTHENTICATED" => "name your token with --token-file, or IDEMPOTENCY_LEDGER_TOKEN",
-        "CONSUMER_NOT_ALLOWED" => "your token does not allow this; ask who hands out the tokens",
-        "DRAINING" => "another server answers: try again",
-        "OVERLOADED" | "QUOTA_EXCEEDED" | "STORE_UNAVAILABLE" => "try again in a moment",
-        "STORE_CLOCK_BEHIND" => {
+        ErrorReason::Unauthenticated => "name your token with --token-file, or IDEMPOTENCY_LEDGER_TOKEN",
+        ErrorReason::ConsumerNotAllowed => "your token does not allow this; ask who hands out the tokens",
+        ErrorReason::Draining => "another server answers: try again",
+        ErrorReason::Overloaded | ErrorReason::QuotaExceeded | ErrorReason::StoreUnavailable => {
+            "try again in a moment"
+        }
+        ErrorReason::StoreClockBehind => {
             "wait until the database's clock has caught up, and try again; `tokens show` tells by how much it is behind"
         }
         // Of what only looks. Each change says how to repeat it.
-        "OUTCOME_UNKNOWN" => "nothing was changed: try again",
-        "DEADLINE_EXCEEDED" | "CANCELLED" => TIMED_OUT,
-        "UNIMPLEMENTED" => "the server is older than this command line",
-        "INTERNAL" | "KEY_COLLISION" | "ENTRY_UNREADABLE" | "POLICY_UNREADABLE" => {
-            "tell who runs the server: its log says more"
-        }
-        _ => return None,
+        ErrorReason::OutcomeUnknown => "nothing was changed: try again",
+        ErrorReason::DeadlineExceeded | ErrorReason::Cancelled => TIMED_OUT,
+        ErrorReason::Unimplemented => "the server is older than this command line",
+        ErrorReason::Internal
+        | ErrorReason::KeyCollision
+        | ErrorReason::EntryUnreadable
+        | ErrorReason::PolicyUnreadable => "tell who runs the server: its log says more",
+        ErrorReason::Unspecified
+        | ErrorReason::InvalidField
+        | ErrorReason::TooManyItems
+        | ErrorReason::TooLarge
+        | ErrorReason::ClaimClosed
+        | ErrorReason::EffectStarted
+        | ErrorReason::LeaseLimitReached
+        | ErrorReason::TokenFromFuture
+        | ErrorReason::ConsumerDisabled
+        | ErrorReason::UnknownConsumer
+        | ErrorReason::LeaseLost => return None,
     })
 }

@@ -8,6 +8,7 @@ use tonic::{Code, Response, Status};
 
 use super::problem::reason;
 use crate::random;
+use crate::rpc::proto::ErrorReason;
 
 const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);
@@ -48,9 +49,9 @@ where
 /// It may have been done, or another server may be able to do it.
 pub(super) fn unknown(status: &Status) -> bool {
     match reason(status) {
-        Some(reason) => {
-            ["OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "STORE_UNAVAILABLE", "DRAINING"]
-                .contains(&reason.as_str())
+        Some((_, reason)) => {
+            let elsewhere = [ErrorReason::StoreUnavailable, ErrorReason::Draining];
+            reason.outcome_unknown() || elsewhere.contains(&reason)
         }
         // The connection, or something on the way, broke.
         None => matches!(

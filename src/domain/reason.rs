@@ -1,6 +1,6 @@
 //! Why something is refused. The words are published API.
 
-use super::{Advice, Span, State};
+use super::{Span, State};
 
 /// A refusal's reason: the words of `ErrorReason` in the protobuf contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,14 +37,6 @@ pub enum Reason {
     PolicyUnreadable,
     Internal,
     Unimplemented,
-}
-
-impl Reason {
-    /// Whether the call may have been applied all the same.
-    #[must_use]
-    pub fn outcome_unknown(self) -> bool {
-        matches!(self, Reason::OutcomeUnknown | Reason::DeadlineExceeded | Reason::Cancelled)
-    }
 }
 
 /// One fault of one field.
@@ -121,59 +113,5 @@ impl Rejection {
     pub fn alerting(mut self, alert: Option<&'static str>) -> Rejection {
         self.alert = alert;
         self
-    }
-
-    /// What to do with the broker's message: docs/contract.md, section 7.
-    #[must_use]
-    pub fn advice(&self) -> Advice {
-        match self.reason {
-            Reason::InvalidField => {
-                // What is not listed may lie anywhere.
-                let only_key = self.left_out == 0
-                    && !self.violations.is_empty()
-                    && self.violations.iter().all(|violation| is_of_key(&violation.field));
-                if only_key { Advice::DeadLetter } else { Advice::RetryLater }
-            }
-            Reason::ClaimClosed
-            | Reason::EffectStarted
-            | Reason::LeaseLimitReached
-            | Reason::TokenFromFuture
-            | Reason::StateNotAllowed
-            | Reason::LeaseLost
-            | Reason::VersionMismatch => self.state.map_or(Advice::RetryLater, Advice::of_state),
-            Reason::TooManyItems
-            | Reason::TooLarge
-            | Reason::ConsumerDisabled
-            | Reason::UnknownConsumer
-            | Reason::RetentionTooShort
-            | Reason::EntryNotFound
-            | Reason::PolicyNotFound
-            | Reason::Unauthenticated
-            | Reason::ConsumerNotAllowed
-            | Reason::Overloaded
-            | Reason::QuotaExceeded
-            | Reason::TooRecent
-            | Reason::StoreUnavailable
-            | Reason::StoreClockBehind
-            | Reason::Draining
-            | Reason::OutcomeUnknown
-            | Reason::DeadlineExceeded
-            | Reason::Cancelled
-            | Reason::KeyCollision
-            | Reason::EntryUnreadable
-            | Reason::PolicyUnreadable
-            | Reason::Internal
-            | Reason::Unimplemented => Advice::RetryLater,
-        }
-    }
-}
-
-/// A path under `key.`, of the request or of one item of a batch. Not of a batch that can not be read:
-/// nobody knows which of its messages it was, and the others must not be dead-lettered for it.
-fn is_of_key(field: &str) -> bool {
-    let (first, rest) = field.split_once('.').unwrap_or((field, ""));
-    match first {
-        "key" => !rest.is_empty(),
-        _ => first.ends_with(']') && rest.split('.').any(|part| part == "key") && !rest.ends_with("key"),
     }
 }

@@ -13,8 +13,9 @@ use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{ImportOrder, ImportOutcome, Operators, Progress, RedriveEvent, RedriveOrder};
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
-use crate::rpc::wire::errors::{self, During, refuse};
+use crate::rpc::wire::errors::{self, refuse};
 use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::reasons::During;
 use crate::rpc::wire::words;
 
 const OPERATION_ID_MAX: usize = 64;

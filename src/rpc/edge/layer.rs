@@ -15,7 +15,8 @@ use tower::Service;
 
 use super::budget::{self, Budget, Counted};
 use crate::domain::{Reason, Rejection, Violation};
-use crate::rpc::wire::errors::{self, During};
+use crate::rpc::wire::errors;
+use crate::rpc::wire::reasons::During;
 
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";

@@ -1,4 +1,5 @@
-//! The one map from refusals to gRPC: status code, `ErrorInfo`, `BadRequest`, `RetryInfo`.
+//! From refusals to gRPC: status code, `ErrorInfo`, `BadRequest`, `RetryInfo`, trailers. What follows from the reason
+//! alone stands in [`reasons`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,9 +9,10 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt as _};
 
 use super::fit::cut;
+use super::reasons::{self, AdviceRule, During, Pushback};
 use super::words;
-use crate::domain::{Reason, Rejection, Span, State, Violation};
-use crate::rpc::proto::{self, ErrorReason};
+use crate::domain::{Advice, Reason, Rejection, Span, State, Violation};
+use crate::rpc::proto;
 
 /// The domain of every `ErrorInfo`.
 pub(crate) const DOMAIN: &str = "idempotency.ledger.v1";
@@ -37,120 +39,39 @@ const VIOLATION_OVERHEAD: usize = 10;
 /// How many of them are kept.
 pub(super) const VIOLATIONS_MAX: usize = 32;
 
-/// Whether a refusal answers a claim: `CLAIM_CLOSED` is ABORTED there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum During {
-    Claim,
-    Other,
-}
-
 pub(crate) fn internal(message: &str) -> Rejection {
     tracing::error!(message, "a bug of the server");
     Rejection::new(Reason::Internal, "a bug of the server; nothing is known to be changed")
 }
 
-pub(super) fn reason(reason: Reason) -> ErrorReason {
-    match reason {
-        Reason::InvalidField => ErrorReason::InvalidField,
-        Reason::TooManyItems => ErrorReason::TooManyItems,
-        Reason::TooLarge => ErrorReason::TooLarge,
-        Reason::ClaimClosed => ErrorReason::ClaimClosed,
-        Reason::EffectStarted => ErrorReason::EffectStarted,
-        Reason::LeaseLimitReached => ErrorReason::LeaseLimitReached,
-        Reason::TokenFromFuture => ErrorReason::TokenFromFuture,
-        Reason::ConsumerDisabled => ErrorReason::ConsumerDisabled,
-        Reason::UnknownConsumer => ErrorReason::UnknownConsumer,
-        Reason::RetentionTooShort => ErrorReason::RetentionTooShort,
-        Reason::StateNotAllowed => ErrorReason::StateNotAllowed,
-        Reason::TooRecent => ErrorReason::TooRecent,
-        Reason::LeaseLost => ErrorReason::LeaseLost,
-        Reason::VersionMismatch => ErrorReason::VersionMismatch,
-        Reason::EntryNotFound => ErrorReason::EntryNotFound,
-        Reason::PolicyNotFound => ErrorReason::PolicyNotFound,
-        Reason::Unauthenticated => ErrorReason::Unauthenticated,
-        Reason::ConsumerNotAllowed => ErrorReason::ConsumerNotAllowed,
-        Reason::Overloaded => ErrorReason::Overloaded,
-        Reason::QuotaExceeded => ErrorReason::QuotaExceeded,
-        Reason::StoreUnavailable => ErrorReason::StoreUnavailable,
-        Reason::StoreClockBehind => ErrorReason::StoreClockBehind,
-        Reason::Draining => ErrorReason::Draining,
-        Reason::OutcomeUnknown => ErrorReason::OutcomeUnknown,
-        Reason::DeadlineExceeded => ErrorReason::DeadlineExceeded,
-        Reason::Cancelled => ErrorReason::Cancelled,
-        Reason::KeyCollision => ErrorReason::KeyCollision,
-        Reason::EntryUnreadable => ErrorReason::EntryUnreadable,
-        Reason::PolicyUnreadable => ErrorReason::PolicyUnreadable,
-        Reason::Internal => ErrorReason::Internal,
-        Reason::Unimplemented => ErrorReason::Unimplemented,
-    }
-}
-
-fn code(reason: Reason, during: During) -> Code {
-    match reason {
-        Reason::InvalidField | Reason::TooManyItems | Reason::TooLarge => Code::InvalidArgument,
-        Reason::ClaimClosed if during == During::Claim => Code::Aborted,
-        Reason::ClaimClosed
-        | Reason::EffectStarted
-        | Reason::LeaseLimitReached
-        | Reason::TokenFromFuture
-        | Reason::ConsumerDisabled
-        | Reason::UnknownConsumer
-        | Reason::RetentionTooShort
-        | Reason::StateNotAllowed
-        | Reason::TooRecent => Code::FailedPrecondition,
-        Reason::LeaseLost | Reason::VersionMismatch => Code::Aborted,
-        Reason::EntryNotFound | Reason::PolicyNotFound => Code::NotFound,
-        Reason::Unauthenticated => Code::Unauthenticated,
-        Reason::ConsumerNotAllowed => Code::PermissionDenied,
-        Reason::Overloaded | Reason::QuotaExceeded => Code::ResourceExhausted,
-        Reason::StoreUnavailable | Reason::StoreClockBehind | Reason::Draining | Reason::OutcomeUnknown => {
-            Code::Unavailable
-        }
-        Reason::DeadlineExceeded => Code::DeadlineExceeded,
-        Reason::Cancelled => Code::Cancelled,
-        Reason::KeyCollision | Reason::EntryUnreadable | Reason::PolicyUnreadable | Reason::Internal => {
-            Code::Internal
-        }
-        Reason::Unimplemented => Code::Unimplemented,
-    }
-}
-
 /// How long to wait, where a retry of the same call helps.
 fn retry_after(rejection: &Rejection) -> Option<Span> {
-    rejection.retry_after.or(match rejection.reason {
-        Reason::OutcomeUnknown | Reason::DeadlineExceeded | Reason::Cancelled | Reason::Draining => {
-            Some(Span::from_millis(50))
-        }
-        Reason::Overloaded | Reason::QuotaExceeded => Some(Span::from_millis(250)),
-        Reason::StoreUnavailable | Reason::StoreClockBehind => Some(Span::from_secs(1)),
-        Reason::ConsumerDisabled | Reason::PolicyUnreadable => Some(Span::from_secs(30)),
-        Reason::TooRecent => Some(Span::from_secs(60)),
-        Reason::InvalidField
-        | Reason::TooManyItems
-        | Reason::TooLarge
-        | Reason::ClaimClosed
-        | Reason::EffectStarted
-        | Reason::LeaseLimitReached
-        | Reason::TokenFromFuture
-        | Reason::UnknownConsumer
-        | Reason::RetentionTooShort
-        | Reason::StateNotAllowed
-        | Reason::LeaseLost
-        | Reason::VersionMismatch
-        | Reason::EntryNotFound
-        | Reason::PolicyNotFound
-        | Reason::Unauthenticated
-        | Reason::ConsumerNotAllowed
-        | Reason::KeyCollision
-        | Reason::EntryUnreadable
-        | Reason::Internal
-        | Reason::Unimplemented => None,
-    })
+    rejection.retry_after.or(reasons::rule(rejection.reason).retry_after)
 }
 
-/// The bare word of a prefixed enum value.
-fn bare<'w>(word: &'w str, prefix: &str) -> &'w str {
-    word.strip_prefix(prefix).unwrap_or(word)
+/// What to do with the broker's message.
+fn advice(rejection: &Rejection) -> Advice {
+    match reasons::rule(rejection.reason).advice {
+        AdviceRule::Later => Advice::RetryLater,
+        AdviceRule::ByState => rejection.state.map_or(Advice::RetryLater, Advice::of_state),
+        AdviceRule::ByFields => {
+            // What is not listed may lie anywhere.
+            let only_key = rejection.left_out == 0
+                && !rejection.violations.is_empty()
+                && rejection.violations.iter().all(|violation| is_of_key(&violation.field));
+            if only_key { Advice::DeadLetter } else { Advice::RetryLater }
+        }
+    }
+}
+
+/// A path under `key.`, of the request or of one item of a batch. Not of a batch that cannot be read:
+/// nobody knows which of its messages it was, and the others must not be dead-lettered for it.
+fn is_of_key(field: &str) -> bool {
+    let (first, rest) = field.split_once('.').unwrap_or((field, ""));
+    match first {
+        "key" => !rest.is_empty(),
+        _ => first.ends_with(']') && rest.split('.').any(|part| part == "key") && !rest.ends_with("key"),
+    }
 }
 
 /// What is told of a refusal.
@@ -198,14 +119,15 @@ fn sent_bytes(text: &str) -> usize {
 
 pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
     let Told { message, violations, left_out } = told(rejection);
-    let mut metadata = HashMap::from([("advice".to_owned(), rejection.advice().word().to_owned())]);
+    let advice = advice(rejection).word();
+    let mut metadata = HashMap::from([("advice".to_owned(), advice.to_owned())]);
     if let Some(state) = rejection.state {
         metadata.insert("current_state".to_owned(), state_word(state).to_owned());
     }
     if left_out > 0 {
         metadata.insert("violations_omitted".to_owned(), left_out.to_string());
     }
-    let word = bare(reason(rejection.reason).as_str_name(), "ERROR_REASON_");
+    let word = reasons::word(rejection.reason);
     let mut details = ErrorDetails::with_error_info(word, DOMAIN, metadata);
     if !violations.is_empty() {
         let violations = violations.into_iter();
@@ -216,28 +138,35 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
     if let Some(wait) = retry_after(rejection) {
         details.set_retry_info(Some(wait.to_std().max(Duration::from_millis(1))));
     }
-    let mut status = Status::with_error_details(code(rejection.reason, during), message, details);
+    let mut status = Status::with_error_details(code(rejection, during), message, details);
     let trailers = status.metadata_mut();
     trailers.insert(REASON_TRAILER, MetadataValue::from_static(word));
-    trailers.insert(ADVICE_TRAILER, MetadataValue::from_static(rejection.advice().word()));
+    trailers.insert(ADVICE_TRAILER, MetadataValue::from_static(advice));
     if let Some(wait) = pushback(rejection) {
         trailers.insert(PUSHBACK_TRAILER, MetadataValue::from(wait));
     }
     status
 }
 
-/// Whether a gRPC client shall repeat the identical call by itself; none: that is for the caller to know.
+fn code(rejection: &Rejection, during: During) -> Code {
+    reasons::rule(rejection.reason).code(during)
+}
+
+/// The milliseconds after which a gRPC client repeats the call by itself; negative: it does not; none: the caller
+/// decides.
 fn pushback(rejection: &Rejection) -> Option<i64> {
-    match retry_after(rejection) {
-        // The call's own time is over.
-        Some(_) if matches!(rejection.reason, Reason::DeadlineExceeded | Reason::Cancelled) => None,
-        Some(wait) => (wait <= PUSHBACK_MAX).then(|| wait.micros().max(0) / 1_000),
-        None => Some(-1),
+    match reasons::rule(rejection.reason).pushback {
+        Pushback::Stop => Some(-1),
+        Pushback::Caller => None,
+        Pushback::Wait => retry_after(rejection)
+            .filter(|wait| *wait <= PUSHBACK_MAX)
+            .map(|wait| wait.micros().max(0) / 1_000),
     }
 }
 
 fn state_word(state: State) -> &'static str {
-    bare(words::state(state).as_str_name(), "ENTRY_STATE_")
+    let word = words::state(state).as_str_name();
+    word.strip_prefix("ENTRY_STATE_").unwrap_or(word)
 }
 
 /// The status of a refusal that answers no claim.
@@ -249,15 +178,15 @@ pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
     let Told { message, violations, .. } = told(rejection);
     let violations = violations.into_iter();
     proto::Rejected {
-        reason: reason(rejection.reason).into(),
-        code: code(rejection.reason, during).into(),
+        reason: reasons::published(rejection.reason).into(),
+        code: code(rejection, during).into(),
         message,
         field_violations: violations
             .map(|one| proto::FieldViolation { field: one.field, description: one.description })
             .collect(),
         retry_after: retry_after(rejection).map(words::duration),
         current_state: rejection.state.map_or(proto::EntryState::Unspecified, words::state).into(),
-        advice: words::advice(rejection.advice()).into(),
+        advice: words::advice(advice(rejection)).into(),
     }
 }
 

@@ -7,4 +7,5 @@ pub(super) mod errors;
 pub(super) mod fields;
 pub(super) mod fit;
 pub(super) mod policy;
+pub(super) mod reasons;
 pub(super) mod words;

@@ -11,7 +11,8 @@ use tonic::Status;
 
 use super::Call;
 use crate::domain::Rejection;
-use crate::rpc::wire::errors::{self, During};
+use crate::rpc::wire::errors;
+use crate::rpc::wire::reasons::During;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

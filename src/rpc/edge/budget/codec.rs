@@ -12,7 +12,8 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 use super::Call;
 use crate::domain::{Reason, Rejection};
-use crate::rpc::wire::errors::{self, During};
+use crate::rpc::wire::errors;
+use crate::rpc::wire::reasons::During;
 
 /// More than any message has: a batch of the most items that can be configured has 1,000.
 const FIELDS_MAX: usize = 4_096;
