@@ -34,7 +34,7 @@ impl LedgerRpc {
             let answer = own(convert::outcome(&reply)?);
             answer.ok_or_else(|| errors::internal("a settlement was answered as another kind"))
         });
-        answer.map(Response::new).map_err(|rejection| errors::status(&rejection, During::Other))
+        answer.map(Response::new).map_err(Status::from)
     }
 
     /// Submits what is well-formed as one batch; answers everything in order.
@@ -67,7 +67,7 @@ impl LedgerRpc {
             violations: vec![Violation { field: field.into(), description: description.clone() }],
             ..Rejection::new(Reason::TooManyItems, format!("{field} {description}; nothing was changed"))
         };
-        Err(errors::status(&rejection, During::Other))
+        Err(rejection.into())
     }
 }
 
@@ -158,7 +158,7 @@ impl LedgerService for LedgerRpc {
             convert::settle(settlement, &self.limits, &format!("settlements[{index}]."))
         });
         let answers = self.submit_all(asked.collect()).await;
-        let answers = answers.map_err(|rejection| errors::status(&rejection, During::Other))?;
+        let answers = answers.map_err(Status::from)?;
         let results = answers.into_iter().map(|answer| {
             let outcome = match answer.and_then(|reply| convert::outcome(&reply)) {
                 Ok(outcome) => outcome,

@@ -13,7 +13,7 @@ use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{ImportOrder, ImportOutcome, Operators, Progress, RedriveEvent, RedriveOrder};
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
-use crate::rpc::wire::errors::{self, refuse};
+use crate::rpc::wire::errors;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::reasons::During;
 use crate::rpc::wire::words;
@@ -102,7 +102,7 @@ fn operation_id(fields: &mut Fields<'_>, id: &str) {
 pub(super) fn told(told: mpsc::Receiver<RedriveEvent>) -> Answers<proto::RedriveEntriesResponse> {
     Box::pin(unfold(told, |mut told| async {
         let next = told.recv().await?;
-        Some((next.map(progress).map_err(|rejection| refuse(&rejection)), told))
+        Some((next.map(progress).map_err(Status::from), told))
     }))
 }
 
@@ -145,7 +145,7 @@ impl Intake {
                 return Some((Ok(response), (told, taking)));
             }
             let ended = taking?.await.unwrap_or_else(|_| Err(died()));
-            ended.err().map(|rejection| (Err(refuse(&rejection)), (told, None)))
+            ended.err().map(|rejection| (Err(rejection.into()), (told, None)))
         }))
     }
 

@@ -13,7 +13,6 @@ use tonic::{Request, Response, Status};
 use super::edge::auth;
 use super::proto::{self, admin_service_server::AdminService};
 use super::wire::entry;
-use super::wire::errors::refuse;
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
 use crate::domain::Rejection;
@@ -32,9 +31,8 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::GetEntryRequest>,
     ) -> Result<Response<proto::GetEntryResponse>, Status> {
-        let sought =
-            entries::sought(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
-        let (reading, entry) = self.operators.get(sought).await.map_err(|rejection| refuse(&rejection))?;
+        let sought = entries::sought(request.get_ref(), &self.limits)?;
+        let (reading, entry) = self.operators.get(sought).await?;
         let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
             entry: Some(entry::entry(entry, &reading)),
@@ -46,9 +44,8 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListEntriesRequest>,
     ) -> Result<Response<proto::ListEntriesResponse>, Status> {
-        let query =
-            entries::Query::of(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
-        let page = query.run(&self.operators).await.map_err(|rejection| refuse(&rejection))?;
+        let query = entries::Query::of(request.get_ref(), &self.limits)?;
+        let page = query.run(&self.operators).await?;
         Ok(Response::new(page))
     }
 
@@ -57,7 +54,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::SummarizeEntriesRequest>,
     ) -> Result<Response<proto::SummarizeEntriesResponse>, Status> {
         let summary = summary::summarize(&self.operators, request.get_ref(), &self.limits).await;
-        Ok(Response::new(summary.map_err(|rejection| refuse(&rejection))?))
+        Ok(Response::new(summary?))
     }
 
     type RedriveEntriesStream = bulk::Answers<proto::RedriveEntriesResponse>;
@@ -68,8 +65,8 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
         let actor = auth::caller(request.metadata()).principal;
         let order = bulk::redrive(request.get_ref(), &actor, &self.limits);
-        let order = order.map_err(|rejection| refuse(&rejection))?;
-        let told = redrive_all(&self.operators, order).await.map_err(|rejection| refuse(&rejection))?;
+        let order = order?;
+        let told = redrive_all(&self.operators, order).await?;
         Ok(Response::new(bulk::told(told)))
     }
 
@@ -80,7 +77,7 @@ impl AdminService for AdminRpc {
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
         let actor = auth::caller(request.metadata()).principal;
-        let permit = self.operators.long_permit().map_err(|rejection| refuse(&rejection))?;
+        let permit = self.operators.long_permit()?;
         let intake = bulk::Intake {
             operators: self.operators.clone(),
             limits: self.limits,
@@ -95,7 +92,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<proto::GetRetentionStatusRequest>,
     ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
-        retention::status(&self.operators).await.map(Response::new).map_err(|rejection| refuse(&rejection))
+        retention::status(&self.operators).await.map(Response::new).map_err(Status::from)
     }
 
     async fn raise_token_offset(
@@ -104,8 +101,8 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::RaiseTokenOffsetResponse>, Status> {
         let actor = auth::caller(request.metadata()).principal;
         let order = token_offset::order(request.get_ref(), &actor, &self.limits);
-        let order = order.map_err(|rejection| refuse(&rejection))?;
-        let clock = self.operators.raise_token_offset(order).await.map_err(|rejection| refuse(&rejection))?;
+        let order = order?;
+        let clock = self.operators.raise_token_offset(order).await?;
         Ok(Response::new(token_offset::response(clock)))
     }
 
@@ -156,8 +153,8 @@ impl AdminService for AdminRpc {
         let consumer = &request.get_ref().consumer;
         let mut fields = Fields::new(&self.limits, "");
         fields.name("consumer", consumer, self.limits.consumer);
-        fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
-        let all = self.operators.policies().await.map_err(|rejection| refuse(&rejection))?;
+        fields.finish(|| ())?;
+        let all = self.operators.policies().await?;
         Ok(Response::new(proto::GetPolicyResponse { policy: Some(policies::shown(&all, consumer)) }))
     }
 
@@ -169,8 +166,8 @@ impl AdminService for AdminRpc {
         let mut fields = Fields::new(&self.limits, "");
         let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         fields.text("page_token", &request.page_token, self.limits.consumer);
-        fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
-        let all = self.operators.policies().await.map_err(|rejection| refuse(&rejection))?;
+        fields.finish(|| ())?;
+        let all = self.operators.policies().await?;
         // The place is the last name of the page before.
         let mut names = all.names();
         names.retain(|name| *name > request.page_token);
@@ -216,10 +213,10 @@ impl AdminService for AdminRpc {
         if before.is_none() {
             fields.wrong("page_token", "is not a next_page_token of this call: start again without one");
         }
-        fields.finish(|| ()).map_err(|rejection| refuse(&rejection))?;
+        fields.finish(|| ())?;
         let versions =
             self.operators.policy_versions(request.consumer, before.unwrap_or(i32::MAX), size).await;
-        let versions = versions.map_err(|rejection| refuse(&rejection))?;
+        let versions = versions?;
         let last = versions.last().filter(|last| versions.len() == size && last.version > 1);
         let next_page_token = last.map_or(String::new(), |last| last.version.to_string());
         let versions = versions.into_iter().map(policy::version).collect();
@@ -230,10 +227,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListAuditEventsRequest>,
     ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
-        let query =
-            changes::audit(request.get_ref(), &self.limits).map_err(|rejection| refuse(&rejection))?;
+        let query = changes::audit(request.get_ref(), &self.limits)?;
         let events = self.operators.audit(query.listing.clone()).await;
-        Ok(Response::new(query.page(events.map_err(|rejection| refuse(&rejection))?)))
+        Ok(Response::new(query.page(events?)))
     }
 }
 
@@ -243,9 +239,9 @@ impl AdminRpc {
         &self,
         order: Result<PolicyOrder, Rejection>,
     ) -> Result<(Option<proto::ConsumerPolicy>, PolicyResult), Status> {
-        let order = order.map_err(|rejection| refuse(&rejection))?;
+        let order = order?;
         let consumer = order.consumer.clone();
-        let result = self.operators.set_policy(order).await.map_err(|rejection| refuse(&rejection))?;
+        let result = self.operators.set_policy(order).await?;
         Ok((Some(policies::shown(&result.policies, &consumer)), result))
     }
 
@@ -254,8 +250,8 @@ impl AdminRpc {
         &self,
         order: Result<ChangeRequest, Rejection>,
     ) -> Result<(Option<proto::Entry>, bool), Status> {
-        let order = order.map_err(|rejection| refuse(&rejection))?;
-        let carried = self.operators.change(order).await.map_err(|rejection| refuse(&rejection))?;
+        let order = order?;
+        let carried = self.operators.change(order).await?;
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))
     }

@@ -170,8 +170,10 @@ fn state_word(state: State) -> &'static str {
 }
 
 /// The status of a refusal that answers no claim.
-pub(crate) fn refuse(rejection: &Rejection) -> Status {
-    status(rejection, During::Other)
+impl From<Rejection> for Status {
+    fn from(rejection: Rejection) -> Status {
+        status(&rejection, During::Other)
+    }
 }
 
 pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {

@@ -12,8 +12,6 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 use super::Call;
 use crate::domain::{Reason, Rejection};
-use crate::rpc::wire::errors;
-use crate::rpc::wire::reasons::During;
 
 /// More than any message has: a batch of the most items that can be configured has 1,000.
 const FIELDS_MAX: usize = 4_096;
@@ -67,7 +65,7 @@ impl<U: Message + Default> Decoder for Looking<U> {
         let bytes = message.remaining();
         let counted = CALL.try_with(|call| call.take_up_to(bytes)).unwrap_or(Ok(()));
         let looked = counted.and_then(|()| few_fields(message.chunk()));
-        looked.map_err(|rejection| errors::status(&rejection, During::Other))?;
+        looked.map_err(Status::from)?;
         self.0.decode(message)
     }
 }
