@@ -32,6 +32,7 @@ pub mod domain;
 pub mod duration_arg;
 pub mod ledger;
 mod once_a_second;
+pub mod policy_args;
 mod random;
 pub mod rpc;
 pub mod server;

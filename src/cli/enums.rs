@@ -45,10 +45,6 @@ words! {
         AttemptsExhausted: "ATTEMPTS_EXHAUSTED", LeaseExpired: "LEASE_EXPIRED",
         EffectUnknown: "EFFECT_UNKNOWN", Consumer: "CONSUMER", Operator: "OPERATOR",
     }
-    /// What becomes of a claim whose lease and grace are over.
-    OnExpiry => OnExpiry { Reclaim: "RECLAIM", Park: "PARK", ParkIfStarted: "PARK_IF_STARTED" }
-    /// How fingerprints are treated.
-    Fingerprint => FingerprintMode { Verify: "VERIFY", Ignore: "IGNORE", Require: "REQUIRE" }
 }
 
 /// An enum's word without its prefix; a value that this binary does not know by its number.

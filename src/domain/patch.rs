@@ -1,32 +1,75 @@
-//! A change of some fields of a policy.
+//! A change of some fields of a policy. The one table of the fields that can be set.
 
 use super::Span;
-use super::policy::{Backoff, FingerprintMode, OnExpiry, Policy};
+use super::policy::{FingerprintMode, OnExpiry, Policy};
 
-/// The fields of a policy that are given; the others stay as they are.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs, reason = "named as the policy's fields are")]
-pub struct PolicyPatch {
-    pub lease: Option<Span>,
-    pub max_lease: Option<Span>,
-    pub max_hold: Option<Span>,
-    pub reclaim_grace: Option<Span>,
-    pub on_expiry: Option<OnExpiry>,
-    pub max_attempts: Option<i32>,
-    pub backoff_initial: Option<Span>,
-    pub backoff_multiplier: Option<f64>,
-    pub backoff_max: Option<Span>,
-    pub backoff_jitter: Option<f64>,
-    pub retention: Option<Span>,
-    pub failed_retention: Option<Span>,
-    pub abandoned_retention: Option<Span>,
-    pub result_retention: Option<Span>,
-    pub max_redelivery_window: Option<Span>,
+macro_rules! patch {
+    ($($(#[$doc:meta])* $field:ident: $type:ty => $place:ident $(. $inner:ident)?;)*) => {
+        /// The fields of a policy that are given; the others stay as they are.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[allow(missing_docs, reason = "named as the policy's fields are")]
+        pub struct PolicyPatch {
+            $($(#[$doc])* pub $field: Option<$type>,)*
+        }
+
+        impl PolicyPatch {
+            /// The paths of all fields, as masks, files and errors name them.
+            pub const PATHS: &'static [&'static str] =
+                &[$(concat!(stringify!($place) $(, ".", stringify!($inner))?)),*];
+
+            /// Each field from here, or else from there.
+            #[must_use]
+            pub fn or(self, lower: &PolicyPatch) -> PolicyPatch {
+                PolicyPatch { $($field: self.$field.or_else(|| lower.$field.clone())),* }
+            }
+
+            /// Leaves only the fields with these paths. Returns those of them that are not given.
+            #[must_use]
+            pub fn keep(&mut self, paths: &[String]) -> Vec<&'static str> {
+                let mut missing = Vec::new();
+                $(
+                    let name = concat!(stringify!($place) $(, ".", stringify!($inner))?);
+                    if !paths.iter().any(|path| path == name) {
+                        self.$field = None;
+                    } else if self.$field.is_none() {
+                        missing.push(name);
+                    }
+                )*
+                missing
+            }
+
+            /// Sets the fields that are given.
+            fn set(&self, policy: &mut Policy) {
+                $(if let Some(value) = &self.$field {
+                    policy.$place $(.$inner)? = value.clone();
+                })*
+            }
+        }
+    };
+}
+
+// The field of the patch, its type, and its place in the policy.
+patch! {
+    lease: Span => lease;
+    max_lease: Span => max_lease;
+    max_hold: Span => max_hold;
+    reclaim_grace: Span => reclaim_grace;
+    on_expiry: OnExpiry => on_expiry;
+    max_attempts: i32 => max_attempts;
+    backoff_initial: Span => backoff.initial;
+    backoff_multiplier: f64 => backoff.multiplier;
+    backoff_max: Span => backoff.max;
+    backoff_jitter: f64 => backoff.jitter;
+    retention: Span => retention;
+    failed_retention: Span => failed_retention;
+    abandoned_retention: Span => abandoned_retention;
+    result_retention: Span => result_retention;
+    max_redelivery_window: Span => max_redelivery_window;
     /// The reason; none inside: the risk is not accepted any more.
-    pub accepted_risk: Option<Option<String>>,
-    pub fingerprint: Option<FingerprintMode>,
-    pub disabled: Option<bool>,
-    pub claims_per_second: Option<i32>,
+    accepted_risk: Option<String> => accepted_risk;
+    fingerprint: FingerprintMode => fingerprint;
+    disabled: bool => disabled;
+    claims_per_second: i32 => claims_per_second;
 }
 
 impl PolicyPatch {
@@ -36,38 +79,60 @@ impl PolicyPatch {
     pub fn onto(&self, base: &Policy) -> Policy {
         let retention = self.retention.unwrap_or(base.retention);
         let window = self.max_redelivery_window.unwrap_or(base.max_redelivery_window);
-        let results = if base.result_retention == base.retention {
+        let mut next = base.clone();
+        next.failed_retention = base.failed_retention.max(retention);
+        next.abandoned_retention = base.abandoned_retention.max(retention).max(window);
+        next.result_retention = if base.result_retention == base.retention {
             retention
         } else {
             base.result_retention.min(retention)
         };
-        Policy {
-            version: base.version,
-            lease: self.lease.unwrap_or(base.lease),
-            max_lease: self.max_lease.unwrap_or(base.max_lease),
-            max_hold: self.max_hold.unwrap_or(base.max_hold),
-            reclaim_grace: self.reclaim_grace.unwrap_or(base.reclaim_grace),
-            on_expiry: self.on_expiry.unwrap_or(base.on_expiry),
-            max_attempts: self.max_attempts.unwrap_or(base.max_attempts),
-            backoff: Backoff {
-                initial: self.backoff_initial.unwrap_or(base.backoff.initial),
-                multiplier: self.backoff_multiplier.unwrap_or(base.backoff.multiplier),
-                max: self.backoff_max.unwrap_or(base.backoff.max),
-                jitter: self.backoff_jitter.unwrap_or(base.backoff.jitter),
-            },
-            retention,
-            failed_retention: self.failed_retention.unwrap_or(base.failed_retention.max(retention)),
-            abandoned_retention: self
-                .abandoned_retention
-                .unwrap_or(base.abandoned_retention.max(retention).max(window)),
-            result_retention: self.result_retention.unwrap_or(results),
-            max_redelivery_window: window,
-            accepted_risk: self.accepted_risk.clone().unwrap_or_else(|| base.accepted_risk.clone()),
-            fingerprint: self.fingerprint.unwrap_or(base.fingerprint),
-            disabled: self.disabled.unwrap_or(base.disabled),
-            claims_per_second: self.claims_per_second.unwrap_or(base.claims_per_second),
-            window_floor: base.window_floor,
-            doubt: base.doubt,
+        self.set(&mut next);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The paths of a JSON object's leaves.
+    fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
+        let Value::Object(fields) = value else { return found.push(path.to_owned()) };
+        for (name, value) in fields {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            leaves(value, &path, found);
         }
+    }
+
+    #[test]
+    fn every_field_of_a_policy_can_be_set() {
+        let mut fields = Vec::new();
+        leaves(&serde_json::to_value(Policy::default()).unwrap(), "", &mut fields);
+        let mut paths = PolicyPatch::PATHS.to_vec();
+        fields.sort_unstable();
+        paths.sort_unstable();
+        assert_eq!(paths, fields);
+    }
+
+    #[test]
+    fn what_is_given_comes_first_and_what_is_named_is_kept() {
+        let upper = PolicyPatch { lease: Some(Span::from_secs(1)), ..PolicyPatch::default() };
+        let lower = PolicyPatch {
+            lease: Some(Span::from_secs(2)),
+            backoff_jitter: Some(0.5),
+            disabled: Some(true),
+            ..PolicyPatch::default()
+        };
+        let mut both = upper.or(&lower);
+        assert_eq!(both, PolicyPatch { lease: Some(Span::from_secs(1)), ..lower });
+        let named = ["backoff.jitter", "max_hold", "lease"].map(str::to_owned);
+        assert_eq!(both.keep(&named), ["max_hold"]);
+        assert_eq!(both, PolicyPatch { disabled: None, ..both.clone() });
+        assert_eq!((both.lease, both.backoff_jitter), (Some(Span::from_secs(1)), Some(0.5)));
+        let policy = both.onto(&Policy::default());
+        assert_eq!((policy.lease, policy.backoff.jitter, policy.disabled), (Span::from_secs(1), 0.5, false));
     }
 }

@@ -27,6 +27,7 @@ use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
 
 pub use self::wire::fields::Limits;
+pub(crate) use self::wire::policy::stated as stated_policy;
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]

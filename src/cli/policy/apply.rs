@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::fields::Fields;
 use super::set::PolicyRequest;
 use super::{diff, file, show};
 use crate::cli::client::{Admin, Client};
@@ -15,6 +14,7 @@ use crate::cli::problem::{Exit, Problem, violations};
 use crate::cli::retry;
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted};
+use crate::policy_args::PolicyArgs;
 use crate::rpc::proto;
 
 /// Which file, and how.
@@ -42,7 +42,7 @@ struct Step {
 }
 
 enum What {
-    Set(Box<Fields>, Vec<proto::PolicyChange>),
+    Set(Box<PolicyArgs>, Vec<proto::PolicyChange>),
     Delete,
 }
 
@@ -125,7 +125,7 @@ fn policies(number: usize) -> String {
 async fn plan(
     client: &Client,
     admin: &mut Admin,
-    wanted: &BTreeMap<String, Fields>,
+    wanted: &BTreeMap<String, PolicyArgs>,
 ) -> Result<Vec<Step>, Problem> {
     let (mut steps, mut wrong) = (Vec::new(), Vec::new());
     for (consumer, fields) in wanted {

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::fields::Fields;
 use crate::cli::problem::Problem;
 use crate::cli::text::clean;
+use crate::policy_args::PolicyArgs;
 
 /// No file of policies is longer.
 const BYTES_MAX: u64 = 4 << 20;
@@ -17,11 +17,11 @@ const BYTES_MAX: u64 = 4 << 20;
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    consumers: Option<BTreeMap<String, Fields>>,
+    consumers: Option<BTreeMap<String, PolicyArgs>>,
 }
 
 /// The policies of a file, or of standard input as `-`, by their consumers.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Fields>, Problem> {
+pub(super) fn read(path: &Path) -> Result<BTreeMap<String, PolicyArgs>, Problem> {
     let wrong = |error: String| Problem::usage(format!("{}: {error}", path.display()));
     let mut text = String::new();
     let mut input: Box<dyn Read> = if path.as_os_str() == "-" {
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Fields>, Problem> {
     parse(&text).map_err(wrong)
 }
 
-fn parse(text: &str) -> Result<BTreeMap<String, Fields>, String> {
+fn parse(text: &str) -> Result<BTreeMap<String, PolicyArgs>, String> {
     const NONE: &str = "names no consumer; for example `consumers: {payments: {lease: 2m}}`";
     let said = |line: &str| !line.trim().is_empty() && !line.starts_with(['#', '-']);
     if !text.lines().any(said) {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::fields::Fields;
 use super::observed::{Observed, look};
 use super::set::PolicyRequest;
 use super::{file, show};
@@ -15,6 +14,7 @@ use crate::cli::consumer::note_unknown;
 use crate::cli::problem::{Exit, Problem, violations};
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted, duration, exact};
+use crate::policy_args::PolicyArgs;
 use crate::rpc::proto::{self, OnExpiry};
 
 /// Of what.
@@ -69,10 +69,10 @@ impl Lint {
         Ok(if self.strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done })
     }
 
-    fn offline(&self, wanted: &BTreeMap<String, Fields>) -> Vec<Subject> {
+    fn offline(&self, wanted: &BTreeMap<String, PolicyArgs>) -> Vec<Subject> {
         let asked = |consumer: &&String| self.consumer.as_ref().is_none_or(|only| only == *consumer);
         let stated = wanted.iter().filter(|(consumer, fields)| asked(consumer) && !fields.delete);
-        let subject = |(consumer, fields): (&String, &Fields)| Subject {
+        let subject = |(consumer, fields): (&String, &PolicyArgs)| Subject {
             consumer: consumer.clone(),
             policy: fields.message(),
             refused: Vec::new(),
@@ -84,7 +84,7 @@ impl Lint {
     async fn online(
         &self,
         client: &Client,
-        wanted: Option<&BTreeMap<String, Fields>>,
+        wanted: Option<&BTreeMap<String, PolicyArgs>>,
     ) -> Result<Vec<Subject>, Problem> {
         let mut admin = client.connect().await?;
         let consumers: BTreeSet<String> = match (&self.consumer, wanted) {
@@ -117,7 +117,7 @@ async fn would_be(
     client: &Client,
     admin: &mut Admin,
     found: &proto::ConsumerPolicy,
-    fields: &Fields,
+    fields: &PolicyArgs,
 ) -> Result<(Option<proto::Policy>, Vec<String>), Problem> {
     let (consumer, version) = (found.consumer.as_str(), found.version);
     let request = PolicyRequest { consumer, version, request_id: String::new(), reason: "" };
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     fn fields(yaml: &str, observed: Option<Observed>) -> Vec<&'static str> {
-        let fields: Fields = serde_saphyr::from_str(yaml).unwrap();
+        let fields: PolicyArgs = serde_saphyr::from_str(yaml).unwrap();
         let policy = fields.message();
         let subject = Subject { consumer: "c".into(), policy, refused: Vec::new(), observed };
         check(&subject).into_iter().map(|(field, _)| field).collect()

@@ -2,7 +2,6 @@
 
 mod apply;
 mod diff;
-mod fields;
 mod file;
 mod lint;
 mod observed;

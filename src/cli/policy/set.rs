@@ -3,7 +3,6 @@
 use clap::Args;
 use prost_types::FieldMask;
 
-use super::fields::Fields;
 use super::{diff, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
@@ -13,6 +12,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry;
 use crate::cli::retry::Known;
 use crate::cli::text::{clean, quoted};
+use crate::policy_args::PolicyArgs;
 use crate::rpc::proto;
 
 /// What a change of one policy asks for.
@@ -36,7 +36,7 @@ pub(in crate::cli) struct Set {
     /// The consumer
     consumer: String,
     #[command(flatten)]
-    fields: Fields,
+    fields: PolicyArgs,
     #[command(flatten)]
     args: PolicyChangeArgs,
     /// Change nothing; show the difference
@@ -142,7 +142,7 @@ impl PolicyRequest<'_> {
         &self,
         client: &Client,
         admin: &Admin,
-        fields: &Fields,
+        fields: &PolicyArgs,
     ) -> Result<Known<proto::SetPolicyResponse>, Problem> {
         let request = proto::SetPolicyRequest {
             request_id: self.request_id.clone(),
@@ -162,13 +162,13 @@ impl PolicyRequest<'_> {
         &self,
         client: &Client,
         admin: &mut Admin,
-        fields: &Fields,
+        fields: &PolicyArgs,
     ) -> Result<proto::SetPolicyResponse, tonic::Status> {
         let request = proto::SetPolicyRequest { validate_only: true, ..self.request(fields) };
         admin.set_policy(client.request(request)).await.map(tonic::Response::into_inner)
     }
 
-    fn request(&self, fields: &Fields) -> proto::SetPolicyRequest {
+    fn request(&self, fields: &PolicyArgs) -> proto::SetPolicyRequest {
         proto::SetPolicyRequest {
             consumer: self.consumer.to_owned(),
             expected_version: self.version,

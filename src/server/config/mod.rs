@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use self::policies::PolicyFile;
+use crate::policy_args::PolicyArgs;
 
 pub use self::checked::Config;
 pub use self::database::{DATABASE_URL_DEFAULT, Database, database};
@@ -21,8 +21,8 @@ pub use self::settings::Settings;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct File {
-    policy: PolicyFile,
-    consumers: BTreeMap<String, PolicyFile>,
+    policy: PolicyArgs,
+    consumers: BTreeMap<String, PolicyArgs>,
     #[serde(flatten)]
     settings: toml::Table,
 }
