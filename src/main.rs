@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use idempotency_ledger::cli;
-use idempotency_ledger::server::args::Tend;
+use idempotency_ledger::server::args::ServerCommand;
 
 /// Gives memory back within seconds after a flood of requests: glibc's allocator kept a third of a calm
 /// server's memory more, whatever its settings.
@@ -22,7 +22,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[command(flatten)]
-    Server(Tend),
+    Server(ServerCommand),
     #[command(flatten)]
     Operators(cli::Command),
 }

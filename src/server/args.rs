@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::commands;
 use super::config::{Config, Settings};
 use super::telemetry::{self, LogFormat};
+use super::{health, migrate, serve};
 
 /// What runs and tends a server.
 #[derive(Subcommand)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "each text is also its command's help")]
-pub enum Tend {
+pub enum ServerCommand {
     /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
-    Serve(Settled),
+    Serve(ConfigArgs),
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
-    Migrate(Settled),
+    Migrate(ConfigArgs),
     /// Ask a server whether it serves; exits with 0 if it does
     Health {
         /// The server
@@ -31,7 +31,7 @@ pub enum Tend {
 
 /// Flags come before the environment, the environment before the file.
 #[derive(clap::Args)]
-pub struct Settled {
+pub struct ConfigArgs {
     #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
     /// A TOML file with any of these settings (as snake_case) and the policies
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
@@ -51,24 +51,24 @@ pub struct Settled {
     log: String,
 }
 
-impl Tend {
+impl ServerCommand {
     /// Runs the command.
     ///
     /// # Errors
     /// All that is wrong, each with the setting's name.
     pub async fn run(self) -> Result<(), Vec<String>> {
         let done = match self {
-            Tend::Serve(settled) => commands::serve(settled.load()?).await,
-            Tend::Migrate(settled) => commands::migrate(settled.load()?).await,
-            Tend::Health { address, service } => {
-                commands::health(&address, &service, Duration::from_secs(5)).await
+            ServerCommand::Serve(config) => serve::serve(config.load()?).await,
+            ServerCommand::Migrate(config) => migrate::migrate(config.load()?).await,
+            ServerCommand::Health { address, service } => {
+                health::health(&address, &service, Duration::from_secs(5)).await
             }
         };
         done.map_err(|problem| vec![problem])
     }
 }
 
-impl Settled {
+impl ConfigArgs {
     /// Starts the logs, and checks the settings.
     fn load(self) -> Result<Config, Vec<String>> {
         telemetry::start(self.log_format, &self.log).map_err(|problem| vec![problem])?;

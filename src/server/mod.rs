@@ -1,7 +1,11 @@
 //! The process: what is typed to run it, its settings, its logs, its start and its end.
 
 pub mod args;
-pub mod commands;
 pub mod config;
 mod descriptors;
+mod health;
+mod migrate;
+mod serve;
+mod signals;
+mod store;
 pub mod telemetry;
