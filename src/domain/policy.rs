@@ -2,7 +2,7 @@
 
 use super::{Span, StoreTime};
 
-/// What becomes of a claim whose lease and grace are over.
+/// What happens to a claim whose lease and grace are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnExpiry {
@@ -31,11 +31,11 @@ pub enum FingerprintMode {
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
-    /// After the first attempt.
+    /// The delay after the first attempt.
     pub initial: Span,
-    /// From attempt to attempt; at least 1.
+    /// By how much the delay grows from attempt to attempt; at least 1.
     pub multiplier: f64,
-    /// Never longer.
+    /// The longest delay.
     pub max: Span,
     /// The share of the delay that the jitter may take away: 0 to 1.
     pub jitter: f64,
@@ -62,25 +62,25 @@ pub struct Policy {
     pub version: i32,
     /// The lease of a claim that asks for none.
     pub lease: Span,
-    /// Longer leases are clamped to this.
+    /// The longest lease: a claim that asks for more gets this.
     pub max_lease: Span,
-    /// For how long a claim may be held, renewals included.
+    /// How long a claim may be held, renewals included.
     pub max_hold: Span,
-    /// For how long after a lease nobody else is granted the key.
+    /// How long nobody else is granted the key after its lease has ended.
     pub reclaim_grace: Span,
-    /// What becomes of an expired claim.
+    /// What happens to a claim that expires.
     pub on_expiry: OnExpiry,
     /// How many attempts; 0: no limit.
     pub max_attempts: i32,
     /// When the next attempt is due.
     pub backoff: Backoff,
-    /// For how long a completed entry is kept.
+    /// How long a completed entry is kept.
     pub retention: Span,
-    /// For how long a terminally failed entry is kept.
+    /// How long a terminally failed entry is kept.
     pub failed_retention: Span,
-    /// For how long an entry is kept that nobody claims any more.
+    /// How long an entry is kept that nobody claims any more.
     pub abandoned_retention: Span,
-    /// For how long a result is handed out.
+    /// How long a result is handed out.
     pub result_retention: Span,
     /// The longest time after which a message can still be delivered again; zero: not stated.
     pub max_redelivery_window: Span,

@@ -51,7 +51,7 @@ pub struct Violation {
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Why.
+    /// Which of the contract's reasons it is.
     pub reason: Reason,
     /// For people: what happened, and what to do next. Never a payload, never a driver's text.
     pub message: String,

@@ -173,7 +173,7 @@ pub(crate) struct PoliciesInForce {
     current: RwLock<Arc<Snapshot>>,
     /// How many readings have begun.
     begun: AtomicU64,
-    /// For how long they are good once they were read.
+    /// How long policies are trusted after they were read.
     trusted_for: Duration,
     /// When a batch last failed to read them.
     failed_at: Mutex<Option<Instant>>,
@@ -208,7 +208,7 @@ impl PoliciesInForce {
         self.refresh_as_of(session, as_of).await
     }
 
-    /// The same, where an earlier statement has read the store's clock.
+    /// Takes over what the store has now. An earlier statement has read the store's clock as `as_of`.
     pub(crate) async fn refresh_as_of(
         &self,
         session: &mut dyn Session,

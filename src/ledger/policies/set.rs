@@ -25,9 +25,9 @@ const NAMED_MAX: usize = 3;
 pub struct PolicyOrder {
     /// The operator's own id of the request; its repeats change nothing.
     pub request_id: String,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub actor: String,
-    /// Why.
+    /// The operator's reason, for the audit and the history.
     pub reason: String,
     /// The consumer.
     pub consumer: String,

@@ -33,7 +33,7 @@ pub(crate) struct EdgeOptions {
     pub(crate) bytes_max: usize,
 }
 
-/// See the module; one for each connection.
+/// One for each connection.
 #[derive(Clone)]
 pub(crate) struct Edge<S> {
     inner: S,
@@ -161,7 +161,7 @@ pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
         ),
         Code::Unimplemented => Rejection::new(
             Reason::Unimplemented,
-            "this server knows no such method, or can not read messages that are compressed like this; nothing was \
+            "this server knows no such method, or cannot read messages that are compressed like this; nothing was \
              changed",
         ),
         Code::Ok
@@ -178,7 +178,7 @@ pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
     })
 }
 
-/// What is wrong with a request that can not be read, from the words of tonic and prost.
+/// What is wrong with a request that cannot be read, from the words of tonic and prost.
 fn unreadable(message: &str) -> Violation {
     let field = field_of(message);
     let description = if message.contains("decode Protobuf") {

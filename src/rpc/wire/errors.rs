@@ -26,7 +26,7 @@ const PUSHBACK_TRAILER: &str = "grpc-retry-pushback-ms";
 /// A longer wait is not for inside a call.
 const PUSHBACK_MAX: Span = Span::from_secs(1);
 
-/// How much is told of a refusal, whatever was in the request: all trailers of an answer together, as they are
+/// How much of a refusal is sent, whatever was in the request: all trailers of an answer together, as they are
 /// sent, stay below 6 KiB. Many clients take no more than 8 KiB, and drop the details of an answer that has more.
 /// The message is sent twice, percent-encoded and within the details; those are sent as base64.
 const MESSAGE_MAX: usize = 640;
@@ -74,14 +74,14 @@ fn is_of_key(field: &str) -> bool {
     }
 }
 
-/// What is told of a refusal.
-struct Told {
+/// What fits an answer of a refusal's texts.
+struct Rendered {
     message: String,
     violations: Vec<Violation>,
     left_out: usize,
 }
 
-fn told(rejection: &Rejection) -> Told {
+fn render(rejection: &Rejection) -> Rendered {
     let mut bytes = 0;
     let all = rejection.violations.iter().map(|one| Violation {
         field: cut(&one.field, FIELD_MAX),
@@ -95,7 +95,7 @@ fn told(rejection: &Rejection) -> Told {
     let left_out = rejection.left_out + rejection.violations.len() - violations.len();
     let more = if left_out == 0 { String::new() } else { format!("; {left_out} more faults are not listed") };
     let message = message(&rejection.message, &more);
-    Told { message, violations, left_out }
+    Rendered { message, violations, left_out }
 }
 
 /// A message with its end, of which the first part is cut where both together would be too long.
@@ -118,7 +118,7 @@ fn sent_bytes(text: &str) -> usize {
 }
 
 pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
-    let Told { message, violations, left_out } = told(rejection);
+    let Rendered { message, violations, left_out } = render(rejection);
     let advice = advice(rejection).word();
     let mut metadata = HashMap::from([("advice".to_owned(), advice.to_owned())]);
     if let Some(state) = rejection.state {
@@ -177,7 +177,7 @@ impl From<Rejection> for Status {
 }
 
 pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {
-    let Told { message, violations, .. } = told(rejection);
+    let Rendered { message, violations, .. } = render(rejection);
     let violations = violations.into_iter();
     proto::Rejected {
         reason: reasons::published(rejection.reason).into(),
@@ -253,9 +253,9 @@ mod tests {
     #[test]
     fn what_is_left_out_is_counted() {
         let one = |number| Violation { field: format!("field[{number}]"), description: "is wrong".into() };
-        let few = told(&Rejection::invalid((0..20).map(one).collect()));
+        let few = render(&Rejection::invalid((0..20).map(one).collect()));
         assert_eq!((few.violations.len(), few.left_out), (20, 0));
-        let many = told(&Rejection { left_out: 5, ..Rejection::invalid((0..100).map(one).collect()) });
+        let many = render(&Rejection { left_out: 5, ..Rejection::invalid((0..100).map(one).collect()) });
         assert_eq!((many.violations.len(), many.left_out), (VIOLATIONS_MAX, 73));
         assert!(many.message.contains("field[0]: is wrong; "), "{}", many.message);
         assert!(many.message.ends_with("… [truncated]; 73 more faults are not listed"), "{}", many.message);

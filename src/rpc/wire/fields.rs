@@ -64,7 +64,7 @@ impl<'a> Fields<'a> {
         self.wrong_as(field, || description.into());
     }
 
-    /// The same of lists that may be long: what is only counted is not described.
+    /// Like `wrong`, for lists that may be long: the description is only made for what is kept.
     pub(crate) fn wrong_as(&mut self, field: &str, description: impl FnOnce() -> String) {
         if self.violations.len() >= VIOLATIONS_MAX {
             self.left_out += 1;
@@ -194,7 +194,7 @@ impl<'a> Fields<'a> {
         Some(StoreTime(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
     }
 
-    /// How many items a page shall hold; 0: the default.
+    /// How many items a page holds at most; 0: the default.
     pub(crate) fn page_size(&mut self, asked: i32, default: usize, max: usize) -> usize {
         match usize::try_from(asked) {
             Ok(0) => default,

@@ -24,7 +24,6 @@ impl Moved {
     }
 }
 
-/// See the module.
 pub(super) struct Stream {
     inner: TcpStream,
     read_before: BytesMut,

@@ -19,7 +19,6 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A flag, and four bytes of length.
 const HEADER_BYTES: usize = 5;
 
-/// See the module.
 pub(in crate::rpc) struct Counted<B> {
     body: B,
     call: Arc<Call>,

@@ -26,7 +26,6 @@ pub(in crate::rpc) fn within<W: Future>(call: Arc<Call>, work: W) -> impl Future
     CALL.scope(call, work)
 }
 
-/// See the module.
 pub(in crate::rpc) struct Codec<T, U>(ProstCodec<T, U>);
 
 impl<T, U> Default for Codec<T, U> {
@@ -84,7 +83,7 @@ fn few_fields(message: &[u8]) -> Result<(), Rejection> {
     ))
 }
 
-/// How many fields and items a message has, nested ones left out. What can not be read ends the count: the
+/// How many fields and items a message has, nested ones left out. What cannot be read ends the count: the
 /// decoder says what is wrong with it.
 fn fields(mut message: &[u8]) -> usize {
     let mut count = 0;
