@@ -33,6 +33,7 @@ pub mod duration_arg;
 pub mod ledger;
 mod once_a_second;
 pub mod policy_args;
+mod program;
 mod random;
 pub mod rpc;
 pub mod server;

@@ -30,14 +30,8 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let words = cli::options_behind_group(std::env::args_os().collect(), &Cli::command());
-    let cli = Cli::parse_from(words);
-    let command = match cli.command {
-        Command::Operators(command) => return cli::run(command, Cli::command()).await.into(),
-        Command::Server(command) => command,
-    };
-    let Err(problems) = command.run().await else { return ExitCode::SUCCESS };
-    for problem in problems {
-        eprintln!("error: {problem}");
+    match Cli::parse_from(words).command {
+        Command::Operators(command) => cli::run(command, Cli::command()).await.into(),
+        Command::Server(command) => command.run().await,
     }
-    ExitCode::FAILURE
 }

@@ -27,7 +27,7 @@ use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
 
 pub use self::wire::fields::Limits;
-pub(crate) use self::wire::policy::stated as stated_policy;
+pub(crate) use self::wire::policy::{message as policy_message, stated as stated_policy};
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]

@@ -1,23 +1,40 @@
 //! What is typed to run and tend a server.
 
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::config::{Config, Settings};
-use super::telemetry::{self, LogFormat};
+use super::config::{Config, InForce, Settings, Typed};
+use super::telemetry::LogArgs;
 use super::{health, migrate, serve};
+
+/// What is wrong with flags, variables or the file: as for a flag that does not exist.
+const WRONGLY_CALLED: u8 = 2;
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What runs and tends a server.
 #[derive(Subcommand)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "each text is also its command's help")]
 pub enum ServerCommand {
-    /// Serve until SIGTERM. Policies are read from the file: [policy] and [consumers."NAME"]
-    Serve(ConfigArgs),
+    /// Serve until SIGTERM or SIGINT; SIGHUP is logged and ignored. Policies are read from the file: [policy] and [consumers."NAME"]
+    Serve {
+        /// The configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Check flags, variables and the file, print what would be in force, and exit; opens no store and no port
+        #[arg(long)]
+        check_config: bool,
+    },
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
-    Migrate(ConfigArgs),
+    Migrate {
+        /// The configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Ask a server whether it serves; exits with 0 if it does
     Health {
         /// The server
@@ -32,46 +49,78 @@ pub enum ServerCommand {
 /// Flags come before the environment, the environment before the file.
 #[derive(clap::Args)]
 pub struct ConfigArgs {
+    #[command(flatten)]
+    typed: Typed,
     #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
     /// A TOML file with any of these settings (as snake_case) and the policies
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
     settings: Box<Settings>,
-    /// How logs are written, to standard error
-    #[arg(long, env = "IDEMPOTENCY_LEDGER_LOG_FORMAT", default_value = "text")]
-    log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
-    #[arg(
-        long,
-        env = "IDEMPOTENCY_LEDGER_LOG",
-        default_value = "info,sqlx::postgres::notice=warn",
-        value_name = "FILTER"
-    )]
-    log: String,
 }
 
 impl ServerCommand {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// All that is wrong, each with the setting's name.
-    pub async fn run(self) -> Result<(), Vec<String>> {
-        let done = match self {
-            ServerCommand::Serve(config) => serve::serve(config.load()?).await,
-            ServerCommand::Migrate(config) => migrate::migrate(config.load()?).await,
-            ServerCommand::Health { address, service } => {
-                health::health(&address, &service, Duration::from_secs(5)).await
+    /// Runs the command, and reports why it fails.
+    pub async fn run(self) -> ExitCode {
+        match self {
+            ServerCommand::Serve { config, check_config } => {
+                let log = config.log.clone();
+                match config.load() {
+                    Err(code) => code,
+                    Ok((_, in_force)) if check_config => {
+                        log.print(&in_force.to_string(), &in_force.json());
+                        ExitCode::SUCCESS
+                    }
+                    Ok((config, _)) => ended(&log, serve::serve(config, &log).await),
+                }
             }
-        };
-        done.map_err(|problem| vec![problem])
+            ServerCommand::Migrate { config } => {
+                let log = config.log.clone();
+                match config.load() {
+                    Err(code) => code,
+                    Ok((config, _)) => ended(&log, migrate::migrate(config, &log).await),
+                }
+            }
+            ServerCommand::Health { address, service } => {
+                match health::health(&address, &service, HEALTH_TIMEOUT).await {
+                    Ok(()) => ExitCode::SUCCESS,
+                    Err(problem) => {
+                        drop(writeln!(std::io::stderr(), "error: {problem}"));
+                        ExitCode::FAILURE
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn ended(log: &LogArgs, done: Result<(), String>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            log.report(&problem);
+            ExitCode::FAILURE
+        }
     }
 }
 
 impl ConfigArgs {
-    /// Starts the logs, and checks the settings.
-    fn load(self) -> Result<Config, Vec<String>> {
-        telemetry::start(self.log_format, &self.log).map_err(|problem| vec![problem])?;
-        Config::load(*self.settings, self.config.as_deref())
+    /// Starts the logs, and checks everything; all that is wrong is reported.
+    fn load(self) -> Result<(Config, InForce), ExitCode> {
+        let wrong_log = self.log.start().err();
+        let checked = Config::check(*self.settings, self.typed, self.config.as_deref());
+        let (checked, mut problems) = match checked {
+            Ok(checked) => (Some(checked), Vec::new()),
+            Err(problems) => (None, problems),
+        };
+        problems.sort_by(|one, other| one.place.cmp(&other.place));
+        let texts = wrong_log.into_iter().chain(problems.iter().map(ToString::to_string));
+        let texts: Vec<String> = texts.collect();
+        for text in &texts {
+            self.log.report(text);
+        }
+        checked.filter(|_| texts.is_empty()).ok_or_else(|| ExitCode::from(WRONGLY_CALLED))
     }
 }

@@ -1,5 +1,6 @@
 //! `health`: whether a server serves.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -26,6 +27,6 @@ pub(super) async fn health(address: &str, service: &str, within: Duration) -> Re
     let answer =
         timeout(within, asked).await.map_err(|_| format!("{address}: no answer within {within:?}"))??;
     let status = answer.into_inner().status();
-    println!("{}", status.as_str_name());
+    drop(writeln!(std::io::stdout(), "{}", status.as_str_name()));
     if status == ServingStatus::Serving { Ok(()) } else { Err(format!("{address}: not serving")) }
 }

@@ -1,5 +1,6 @@
 //! `serve`: from a configuration to a server, and its end.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,11 @@ use tokio::time::{Instant, sleep};
 
 use super::config::{Config, Database};
 use super::descriptors;
-use super::signals::{Signals, second_signal};
+use super::signals::{Signals, ignore_hangup, second_signal};
 use super::store::{of_store, store};
+use super::telemetry::{LogArgs, LogFormat};
 use crate::ledger::{Ledger, adopt};
+use crate::program::program;
 use crate::rpc;
 use crate::store::{Fault, Purpose, Store, StoreError};
 
@@ -20,7 +23,8 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn serve(mut config: Config) -> Result<(), String> {
+pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), String> {
+    ignore_hangup()?;
     config.serve.connections_max = descriptors::connections(config.serve.connections_max);
     let store = store(&config)?;
     if matches!(config.database, Database::Sqlite { .. }) {
@@ -35,10 +39,7 @@ pub(super) async fn serve(mut config: Config) -> Result<(), String> {
     let address = listener.local_addr().map_err(|error| format!("listen: {error}"))?;
     let mut signals = Signals::new()?;
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger);
-    println!("idempotency-ledger {} listens on {address}", env!("CARGO_PKG_VERSION"));
-    println!("  it stores in the {}", store.describe());
-    println!("  next, try: idempotency-ledger health --address {address}");
-    tracing::info!(%address, store = store.describe(), "serving");
+    greet(log, &address.to_string(), &store.describe());
     let served = tokio::select! {
         served = rpc::serve(listener, ledger, config.serve, signals.next()) => served,
         // `serve` has taken the first signal by the time that a second one comes.
@@ -48,6 +49,22 @@ pub(super) async fn serve(mut config: Config) -> Result<(), String> {
         Ok(true) => Ok(()),
         Ok(false) => Err("drain_max: calls were still under way when the time was over".into()),
         Err(error) => Err(format!("the server ended: {error}")),
+    }
+}
+
+/// Says that the server serves, and what to try next: an event of the log, and lines for people.
+fn greet(log: &LogArgs, address: &str, store: &str) {
+    let version = env!("CARGO_PKG_VERSION");
+    let health = format!("{} health --address {address}", program());
+    tracing::info!(version, address, store, health, "serving");
+    if log.log_format == LogFormat::Text {
+        let lines = [
+            format!("idempotency-ledger {version} listens on {address}"),
+            format!("  it stores in the {store}"),
+            format!("  next, try: {health}"),
+        ];
+        // A closed standard output must not end the server.
+        drop(writeln!(std::io::stdout(), "{}", lines.join("\n")));
     }
 }
 

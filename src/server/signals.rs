@@ -1,4 +1,4 @@
-//! The signals that end a server.
+//! The signals that end a server, and one that does not.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -9,7 +9,6 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new() -> Result<Signals, String> {
-        let listen = |kind| signal(kind).map_err(|error| format!("signals can not be received: {error}"));
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
@@ -28,4 +27,22 @@ pub(super) async fn second_signal() {
     let Ok(mut signals) = Signals::new() else { return std::future::pending().await };
     signals.next().await;
     signals.next().await;
+}
+
+/// From here on SIGHUP, as of a terminal that is closed, does not end the process.
+///
+/// # Errors
+/// Signals cannot be received.
+pub(super) fn ignore_hangup() -> Result<(), String> {
+    let mut hangup = listen(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!("SIGHUP is ignored: settings are read at the start only; restart to change them");
+        }
+    });
+    Ok(())
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, String> {
+    signal(kind).map_err(|error| format!("signals cannot be received: {error}"))
 }

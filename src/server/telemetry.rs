@@ -1,6 +1,6 @@
 //! Logs: for people on a terminal, JSON by a switch. Never a payload.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use tracing_subscriber::EnvFilter;
 
@@ -10,20 +10,66 @@ pub enum LogFormat {
     /// Lines for people; colours only on a terminal.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object a line; everything else that a server says is one, too.
     Json,
 }
 
-/// Starts logging to standard error.
-///
-/// # Errors
-/// The filter is not one.
-pub fn start(format: LogFormat, filter: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| format!("log: {error}"))?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match format {
-        LogFormat::Text => logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
-        LogFormat::Json => logs.json().flatten_event(true).try_init(),
-    };
-    started.map_err(|error| format!("log: {error}"))
+/// What is logged, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LogArgs {
+    /// How logs are written, to standard error
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LOG_FORMAT", default_value = "text")]
+    pub(super) log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or a filter like `idempotency_ledger=debug`
+    #[arg(
+        long,
+        env = "IDEMPOTENCY_LEDGER_LOG",
+        default_value = "info,sqlx::postgres::notice=warn",
+        value_name = "FILTER"
+    )]
+    log: String,
+}
+
+impl LogArgs {
+    /// Starts logging to standard error.
+    ///
+    /// # Errors
+    /// The filter is not one; everything from `info` on is logged then.
+    pub(super) fn start(&self) -> Result<(), String> {
+        let filter = EnvFilter::try_new(&self.log);
+        let problem = filter.as_ref().err().map(|error| format!("log: {error}; for example `info`"));
+        let filter = filter.unwrap_or_else(|_| EnvFilter::new("info"));
+        // A closed standard error must not end the server: what cannot be logged is lost.
+        let logs = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
+        let logs = logs.with_writer(std::io::stderr);
+        let started = match self.log_format {
+            LogFormat::Text => logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
+            LogFormat::Json => {
+                std::panic::set_hook(Box::new(|panic| {
+                    tracing::error!(%panic, "a bug of the server: a task panicked");
+                }));
+                logs.json().flatten_event(true).try_init()
+            }
+        };
+        started.map_err(|error| format!("log: {error}"))?;
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// Reports why the command ends.
+    pub(super) fn report(&self, problem: &str) {
+        match self.log_format {
+            LogFormat::Text => drop(writeln!(std::io::stderr(), "error: {problem}")),
+            LogFormat::Json => tracing::error!("{problem}"),
+        }
+    }
+
+    /// Prints the lines for people on standard output; in JSON the value.
+    pub(super) fn print(&self, text: &str, json: &serde_json::Value) {
+        // A closed standard output is no reason to end.
+        let mut out = std::io::stdout();
+        match self.log_format {
+            LogFormat::Text => drop(writeln!(out, "{}", text.trim_end())),
+            LogFormat::Json => drop(writeln!(out, "{json}")),
+        }
+    }
 }

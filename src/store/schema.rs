@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use crate::program::program;
+
 /// How a store's schema stands to the one that this binary's migrations end with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Schema {
@@ -18,7 +20,8 @@ impl Schema {
         match present.cmp(&known) {
             Ordering::Equal => Schema::Fits,
             Ordering::Less => Schema::Older(format!(
-                "the store's schema is version {present}, this binary needs {known}: run `idempotency-ledger migrate`"
+                "the store's schema is version {present}, this binary needs {known}: run `{} migrate`",
+                program()
             )),
             Ordering::Greater => Schema::Newer(format!(
                 "the store's schema is version {present}, newer than this binary's {known}: run the newer binary"

@@ -28,6 +28,7 @@ mod cursors;
 mod docs;
 mod edge;
 mod faults;
+mod first_minute;
 mod garbage;
 mod guesses;
 mod limits;

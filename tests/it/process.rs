@@ -410,11 +410,12 @@ async fn a_full_disk_is_a_clear_refusal_and_loses_nothing_on_postgres() {
 async fn logs_are_json_by_a_switch_and_hold_no_payload() {
     let folder = tempfile::tempdir().unwrap();
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let out = std::fs::File::create(folder.path().join("out")).unwrap();
     let address = format!("127.0.0.1:{}", free_port());
     let child = Command::new(BINARY)
         .args(["serve", "--listen", &address, "--database-url", &sqlite(folder.path())])
         .args(["--log-format", "json", "--log", "trace"])
-        .stdout(Stdio::null())
+        .stdout(out)
         .stderr(log)
         .spawn()
         .unwrap();
@@ -435,11 +436,13 @@ async fn logs_are_json_by_a_switch_and_hold_no_payload() {
     client.complete(proto::CompleteRequest { key, token, result }).await.unwrap();
     drop(server);
     let text = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let out = std::fs::read_to_string(folder.path().join("out")).unwrap();
     let ours: Vec<&str> = text.lines().filter(|line| line.contains("idempotency_ledger")).collect();
     assert!(!ours.is_empty());
-    for line in text.lines() {
+    for line in text.lines().chain(out.lines()) {
         let parsed: Result<serde_json::Value, _> = serde_json::from_str(line);
         assert!(parsed.is_ok(), "{line}");
     }
+    assert!(ours.iter().any(|line| line.contains("\"serving\"") && line.contains("health --address")));
     assert!(!ours.iter().any(|line| line.contains(secret)), "a payload is in the log");
 }

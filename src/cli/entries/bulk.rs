@@ -13,6 +13,7 @@ use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
 use crate::cli::text::{clean, counted, quoted};
+use crate::program::program;
 use crate::rpc::proto;
 
 /// A stream that is silent for so long is broken.
@@ -227,7 +228,7 @@ fn resume(operation_id: &str) -> String {
 }
 
 fn again(arguments: impl Iterator<Item = String>, operation_id: &str) -> String {
-    let mut words = vec!["idempotency-ledger".to_owned()];
+    let mut words = vec![program()];
     let mut named = false;
     let mut secret = false;
     for argument in arguments {
@@ -248,7 +249,7 @@ fn again(arguments: impl Iterator<Item = String>, operation_id: &str) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, again, proto};
+    use super::{Tally, again, program, proto};
 
     #[test]
     fn the_last_line_tells_this_call_from_those_before() {
@@ -279,11 +280,11 @@ mod tests {
         let said = |words: &[&str]| again(words.iter().map(ToString::to_string), "op 1");
         assert_eq!(
             said(&["entries", "redrive", "--reason", "is back", "--token", "s3cret"]),
-            "idempotency-ledger entries redrive --reason 'is back' --token TOKEN --operation-id 'op 1'"
+            program() + " entries redrive --reason 'is back' --token TOKEN --operation-id 'op 1'"
         );
         assert_eq!(
             said(&["redrive", "--token=s3cret", "--operation-id=x"]),
-            "idempotency-ledger redrive '--token=TOKEN' '--operation-id=x'"
+            program() + " redrive '--token=TOKEN' '--operation-id=x'"
         );
     }
 }

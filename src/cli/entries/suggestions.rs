@@ -1,6 +1,7 @@
 //! What an operator can do with an entry, by its state.
 
 use crate::cli::text::quoted;
+use crate::program::program;
 use crate::rpc::proto::{Entry, EntryChange, EntryKey, EntryState};
 
 /// Whether the server makes the change without `force`, as the entry says.
@@ -18,9 +19,9 @@ fn command(key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
     if words.iter().any(|word| word.starts_with('-')) {
-        format!("idempotency-ledger entries {what}{flags} --reason WHY -- {text}")
+        format!("{} entries {what}{flags} --reason WHY -- {text}", program())
     } else {
-        format!("idempotency-ledger entries {what} {text}{flags} --reason WHY")
+        format!("{} entries {what} {text}{flags} --reason WHY", program())
     }
 }
 
@@ -138,7 +139,7 @@ mod tests {
     fn a_word_that_looks_like_a_flag_comes_last() {
         let mut parked = entry(EntryState::Parked, &ALL);
         parked.key.as_mut().unwrap().id = "--yes it's".into();
-        let expected = "idempotency-ledger entries redrive --reason WHY -- c s \"--yes it's\"";
+        let expected = format!("{} entries redrive --reason WHY -- c s \"--yes it's\"", program());
         assert_eq!(steps(&parked)[0].0, expected);
     }
 }

@@ -1,16 +1,21 @@
 //! The settings, checked as a whole.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::checker::Checker;
 use super::database::{Database, database};
+use super::given::Given;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
 use crate::rpc::{Limits, ServeOptions};
 
-/// Within this time a hold is in force everywhere: older policies grant nothing after it. They are asked for once
-/// a second.
+const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_051);
+
+/// A replica whose policies are older than this grants nothing by them, so that a hold is in force everywhere within
+/// this time. Policies are read once a second.
 const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 
 /// A configuration that was checked as a whole.
@@ -36,153 +41,159 @@ pub struct Config {
     pub policies: Policies,
 }
 
-/// A configuration; what is wrong with it is added to the problems, each with the setting's name.
-pub(super) fn settings(settings: &Settings, policies: Policies, problems: &mut Vec<String>) -> Config {
-    let mut number = |name: &str, value: Option<usize>, default: usize, min: usize, max: usize| {
-        let value = value.unwrap_or(default);
-        if !(min..=max).contains(&value) {
-            problems.push(format!("{name}: is {value}, must be {min} to {max}"));
-        }
-        value
-    };
-    let limits = field_limits(settings, &mut number);
-    let connections_max = number("connections_max", settings.connections_max, 10_000, 1, 1_000_000);
-    let connection_bytes_max =
-        number("connection_bytes_max", settings.connection_bytes_max, 16 << 20, 65_536, 1 << 30);
-    let server_bytes_max = number("server_bytes_max", settings.server_bytes_max, 256 << 20, 65_536, 1 << 40);
-    let queue_bytes_max = number("queue_bytes_max", settings.queue_bytes_max, 64 << 20, 1 << 20, 1 << 40);
-    let queue_max = number("queue_max", settings.queue_max, 8_192, 16, 1_000_000);
-    let batch_max = number("batch_max", settings.batch_max, 1_000, 1, 1_000);
-    let sessions = number("sessions", settings.sessions, 2, 1, 32);
-    let purge_batch = number("purge_batch", settings.purge_batch, 500, 1, 1_000);
-    batches_fit((queue_max, queue_bytes_max, connection_bytes_max, server_bytes_max), &limits, problems);
-    let mut time =
-        |name: &str, value: Option<DurationArg>, default: Duration, min: Duration, max: Duration| {
-            let value = value.map_or(default, Duration::from);
-            if value < min || value > max {
-                problems.push(format!("{name}: is {value:?}, must be {min:?} to {max:?}"));
-            }
-            value
-        };
-    let (zero, minutes) = (Duration::ZERO, Duration::from_mins(10));
-    let tenth = Duration::from_millis(100);
-    let startup_wait = time("startup_wait", settings.startup_wait, Duration::from_secs(10), zero, minutes);
-    let ten = Duration::from_millis(10);
-    let lock_wait =
-        time("lock_wait", settings.lock_wait, Duration::from_millis(250), ten, Duration::from_secs(1));
-    let deadline_max = time("deadline_max", settings.deadline_max, Duration::from_secs(30), tenth, minutes);
-    let drain_wait = time("drain_wait", settings.drain_wait, Duration::from_secs(5), zero, minutes);
-    let drain_max = time("drain_max", settings.drain_max, Duration::from_secs(15), zero, minutes);
-    let day = Duration::from_hours(24);
-    let purge_every = time("purge_every", settings.purge_every, Duration::from_secs(10), tenth, day);
-    let audit_retention = time("audit_retention", settings.audit_retention, day * 365, day, day * 3_650);
-    let database = database(settings.database_url.as_deref()).unwrap_or_else(|problem| {
-        problems.push(problem);
-        Database::Postgres { url: String::new() }
-    });
-    Config {
-        listen: settings.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 50_051))),
-        database,
-        sessions,
-        lock_wait,
-        prepared_statements: settings.prepared_statements.unwrap_or(true),
-        startup_wait,
-        ledger: LedgerOptions {
-            queue_max,
-            queue_bytes_max,
-            batch_max,
-            registered_only: settings.require_registration.unwrap_or(false),
-            policies_trusted_for: POLICIES_TRUSTED_FOR,
-            purge: PurgeOptions {
-                every: purge_every,
-                batch: purge_batch,
-                audit_retention,
-                ..PurgeOptions::default()
-            },
-        },
-        serve: ServeOptions {
-            limits,
-            connections_max,
-            connection_bytes_max,
-            server_bytes_max,
-            deadline_max,
-            drain_wait,
-            drain_max,
-        },
+/// The longest wait at the start and at the end.
+const WAIT_MAX: Duration = Duration::from_mins(10);
+const DAY: Duration = Duration::from_hours(24);
+
+/// A configuration; the checker keeps what is wrong with it.
+pub(super) fn settings(given: &Settings, policies: Policies, checker: &mut Checker) -> Config {
+    let (secs, millis) = (Duration::from_secs, Duration::from_millis);
+    let config = Config {
+        listen: checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT),
+        database: ledger_place(given.database_url.as_deref(), checker),
+        sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),
+        lock_wait: checker.time("lock_wait", given.lock_wait.as_ref(), millis(250), millis(10)..=secs(1)),
+        prepared_statements: checker.switch("prepared_statements", given.prepared_statements.as_ref(), true),
+        startup_wait: checker.time(
+            "startup_wait",
+            given.startup_wait.as_ref(),
+            secs(10),
+            Duration::ZERO..=WAIT_MAX,
+        ),
+        ledger: ledger(given, checker),
+        serve: serve(given, checker),
         policies,
+    };
+    batches_fit(&config, checker);
+    config
+}
+
+fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
+    let mut number = |name: &str, value: Option<&Given<usize>>, default, bounds| {
+        checker.number(name, value, default, bounds)
+    };
+    let queue_max = number("queue_max", given.queue_max.as_ref(), 8_192, 16..=1_000_000);
+    let queue_bytes_max =
+        number("queue_bytes_max", given.queue_bytes_max.as_ref(), 64 << 20, 1 << 20..=1 << 40);
+    let batch_max = number("batch_max", given.batch_max.as_ref(), 1_000, 1..=1_000);
+    let purge_batch = number("purge_batch", given.purge_batch.as_ref(), 500, 1..=1_000);
+    let mut time = |name: &str, value: Option<&Given<DurationArg>>, default, bounds| {
+        checker.time(name, value, default, bounds)
+    };
+    let tenth = Duration::from_millis(100);
+    let purge_every = time("purge_every", given.purge_every.as_ref(), Duration::from_secs(10), tenth..=DAY);
+    let audit_retention =
+        time("audit_retention", given.audit_retention.as_ref(), DAY * 365, DAY..=DAY * 3_650);
+    LedgerOptions {
+        queue_max,
+        queue_bytes_max,
+        batch_max,
+        registered_only: checker.switch("require_registration", given.require_registration.as_ref(), false),
+        policies_trusted_for: POLICIES_TRUSTED_FOR,
+        purge: PurgeOptions {
+            every: purge_every,
+            batch: purge_batch,
+            audit_retention,
+            ..PurgeOptions::default()
+        },
+    }
+}
+
+fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
+    let limits = limits(given, checker);
+    let mut number = |name: &str, value: Option<&Given<usize>>, default, bounds| {
+        checker.number(name, value, default, bounds)
+    };
+    let connections_max = number("connections_max", given.connections_max.as_ref(), 10_000, 1..=1_000_000);
+    let connection_bytes_max =
+        number("connection_bytes_max", given.connection_bytes_max.as_ref(), 16 << 20, 65_536..=1 << 30);
+    let server_bytes_max =
+        number("server_bytes_max", given.server_bytes_max.as_ref(), 256 << 20, 65_536..=1 << 40);
+    let mut time = |name: &str, value: Option<&Given<DurationArg>>, default, bounds| {
+        checker.time(name, value, default, bounds)
+    };
+    let secs = Duration::from_secs;
+    let tenth = Duration::from_millis(100);
+    ServeOptions {
+        limits,
+        connections_max,
+        connection_bytes_max,
+        server_bytes_max,
+        deadline_max: time("deadline_max", given.deadline_max.as_ref(), secs(30), tenth..=WAIT_MAX),
+        drain_wait: time("drain_wait", given.drain_wait.as_ref(), secs(5), Duration::ZERO..=WAIT_MAX),
+        drain_max: time("drain_max", given.drain_max.as_ref(), secs(15), Duration::ZERO..=WAIT_MAX),
     }
 }
 
 /// The limits of fields and batches.
-fn field_limits(
-    settings: &Settings,
-    number: &mut impl FnMut(&str, Option<usize>, usize, usize, usize) -> usize,
-) -> Limits {
+fn limits(given: &Settings, checker: &mut Checker) -> Limits {
     let usual = Limits::default();
+    let mut number = |name: &str, value: Option<&Given<usize>>, default, bounds| {
+        checker.number(name, value, default, bounds)
+    };
+    let bytes = 65_536..=16_777_216;
     Limits {
-        consumer: number("consumer_bytes_max", settings.consumer_bytes_max, usual.consumer, 1, 1_024),
-        source: number("source_bytes_max", settings.source_bytes_max, usual.source, 1, 1_024),
-        id: number("id_bytes_max", settings.id_bytes_max, usual.id, 1, 4_096),
-        owner: number("owner_bytes_max", settings.owner_bytes_max, usual.owner, 1, 1_024),
+        consumer: number("consumer_bytes_max", given.consumer_bytes_max.as_ref(), usual.consumer, 1..=1_024),
+        source: number("source_bytes_max", given.source_bytes_max.as_ref(), usual.source, 1..=1_024),
+        id: number("id_bytes_max", given.id_bytes_max.as_ref(), usual.id, 1..=4_096),
+        owner: number("owner_bytes_max", given.owner_bytes_max.as_ref(), usual.owner, 1..=1_024),
         fingerprint: number(
             "fingerprint_bytes_max",
-            settings.fingerprint_bytes_max,
+            given.fingerprint_bytes_max.as_ref(),
             usual.fingerprint,
-            1,
-            256,
+            1..=256,
         ),
-        error: number("error_bytes_max", settings.error_bytes_max, usual.error, 64, 65_536),
-        result: number("result_bytes_max", settings.result_bytes_max, usual.result, 0, 1_048_576),
+        error: number("error_bytes_max", given.error_bytes_max.as_ref(), usual.error, 64..=65_536),
+        result: number("result_bytes_max", given.result_bytes_max.as_ref(), usual.result, 0..=1_048_576),
         checkpoint: number(
             "checkpoint_bytes_max",
-            settings.checkpoint_bytes_max,
+            given.checkpoint_bytes_max.as_ref(),
             usual.checkpoint,
-            0,
-            1_048_576,
+            0..=1_048_576,
         ),
-        batch_items: number("batch_items_max", settings.batch_items_max, usual.batch_items, 1, 1_000),
-        batch_bytes: number(
-            "batch_bytes_max",
-            settings.batch_bytes_max,
-            usual.batch_bytes,
-            65_536,
-            16_777_216,
-        ),
+        batch_items: number("batch_items_max", given.batch_items_max.as_ref(), usual.batch_items, 1..=1_000),
+        batch_bytes: number("batch_bytes_max", given.batch_bytes_max.as_ref(), usual.batch_bytes, bytes),
+    }
+}
+
+fn ledger_place(url: Option<&str>, checker: &mut Checker) -> Database {
+    match database(url) {
+        Ok(database) => {
+            if let Database::Sqlite { path, .. } = &database {
+                checker.shown("database_url", format!("sqlite://{}", path.display()));
+            }
+            database
+        }
+        Err(problem) => {
+            checker.wrong("database_url", &problem);
+            Database::Sqlite { path: PathBuf::new(), by_default: false }
+        }
     }
 }
 
 /// The largest batch must fit whatever it goes through.
-fn batches_fit(
-    (queue_max, queue_bytes_max, connection_bytes_max, server_bytes_max): (usize, usize, usize, usize),
-    limits: &Limits,
-    problems: &mut Vec<String>,
-) {
-    if queue_max * 5 / 8 < limits.batch_items {
-        problems.push(format!(
-            "queue_max: is {queue_max}, must be at least {} so that a batch of {} claims (batch_items_max) fits",
-            (limits.batch_items * 8).div_ceil(5),
-            limits.batch_items
-        ));
+fn batches_fit(config: &Config, checker: &mut Checker) {
+    let LedgerOptions { queue_max, queue_bytes_max, .. } = config.ledger;
+    let ServeOptions { connection_bytes_max, server_bytes_max, limits, .. } = config.serve;
+    let Limits { batch_items, batch_bytes, .. } = limits;
+    if queue_max * 5 / 8 < batch_items {
+        let least = (batch_items * 8).div_ceil(5);
+        let why = format!("so that a batch of {batch_items} claims (batch_items_max) fits");
+        checker.wrong("queue_max", &format!("is {queue_max}, must be at least {least} {why}"));
     }
-    if queue_bytes_max / 8 * 5 < limits.batch_bytes {
-        problems.push(format!(
-            "queue_bytes_max: is {queue_bytes_max}, must be at least {} so that the claims of a batch of {} bytes \
-             (batch_bytes_max) fit",
-            limits.batch_bytes.div_ceil(5) * 8,
-            limits.batch_bytes
-        ));
+    if queue_bytes_max / 8 * 5 < batch_bytes {
+        let least = batch_bytes.div_ceil(5) * 8;
+        let why = format!("so that the claims of a batch of {batch_bytes} bytes (batch_bytes_max) fit");
+        checker.wrong("queue_bytes_max", &format!("is {queue_bytes_max}, must be at least {least} {why}"));
     }
-    if connection_bytes_max < limits.batch_bytes {
-        problems.push(format!(
-            "connection_bytes_max: is {connection_bytes_max}, must be at least {} so that the largest request \
-             (batch_bytes_max) fits",
-            limits.batch_bytes
-        ));
+    if connection_bytes_max < batch_bytes {
+        let why = "so that the largest request (batch_bytes_max) fits";
+        let text = format!("is {connection_bytes_max}, must be at least {batch_bytes} {why}");
+        checker.wrong("connection_bytes_max", &text);
     }
     if server_bytes_max < connection_bytes_max {
-        problems.push(format!(
-            "server_bytes_max: is {server_bytes_max}, must be at least {connection_bytes_max}, the bytes of one \
-             connection (connection_bytes_max)"
-        ));
+        let why = "the bytes of one connection (connection_bytes_max)";
+        let text = format!("is {server_bytes_max}, must be at least {connection_bytes_max}, {why}");
+        checker.wrong("server_bytes_max", &text);
     }
 }

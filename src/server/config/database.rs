@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 /// Where the ledger lives when nothing else is said.
-pub const DATABASE_URL_DEFAULT: &str = "sqlite://data/ledger.db";
+const DATABASE_URL_DEFAULT: &str = "sqlite://data/ledger.db";
+
 /// Where the ledger lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
@@ -11,7 +12,7 @@ pub enum Database {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// Nobody chose it: its folder may be made.
+        /// Nobody chose it: its folder may be created.
         by_default: bool,
     },
     /// A server.
@@ -24,8 +25,8 @@ pub enum Database {
 /// Reads `database_url`.
 ///
 /// # Errors
-/// What is wrong with it, without a password it may contain.
-pub fn database(url: Option<&str>) -> Result<Database, String> {
+/// What is wrong with it, without the password that it may contain.
+pub(super) fn database(url: Option<&str>) -> Result<Database, String> {
     let given = url.unwrap_or(DATABASE_URL_DEFAULT);
     if given.starts_with("postgres://") || given.starts_with("postgresql://") {
         return Ok(Database::Postgres { url: given.to_owned() });
@@ -34,9 +35,7 @@ pub fn database(url: Option<&str>) -> Result<Database, String> {
         Some(path) if !path.is_empty() && !path.contains('?') && !path.contains(":memory:") => {
             Ok(Database::Sqlite { path: PathBuf::from(path), by_default: url.is_none() })
         }
-        Some(_) => {
-            Err("database_url: sqlite:// must be followed by the path of a file, without options".into())
-        }
-        None => Err("database_url: must start with sqlite:// or postgres://".into()),
+        Some(_) => Err("sqlite:// must be followed by the path of a file, without options".into()),
+        None => Err("must start with sqlite:// or postgres://".into()),
     }
 }

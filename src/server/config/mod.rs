@@ -1,31 +1,29 @@
 //! Configuration: flags, environment and a TOML file, in that order of precedence. Each setting is
-//! declared once, here.
+//! declared once, in [`Settings`].
 
 mod checked;
+mod checker;
 mod database;
+mod file;
+mod given;
+mod in_force;
 mod policies;
+mod problem;
 mod settings;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
-
-use crate::policy_args::PolicyArgs;
+use self::checker::Checker;
+use self::file::File;
+use self::problem::Places;
+use crate::store::{PostgresOptions, PostgresStore, Store as _};
 
 pub use self::checked::Config;
-pub use self::database::{DATABASE_URL_DEFAULT, Database, database};
+pub use self::database::Database;
+pub use self::given::Given;
+pub use self::in_force::InForce;
+pub use self::problem::{Problem, Typed};
 pub use self::settings::Settings;
-
-/// The file: the settings, and the policies.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct File {
-    policy: PolicyArgs,
-    consumers: BTreeMap<String, PolicyArgs>,
-    #[serde(flatten)]
-    settings: toml::Table,
-}
 
 impl Config {
     /// Merges flags and environment with the file, and checks everything.
@@ -33,24 +31,49 @@ impl Config {
     /// # Errors
     /// All that is wrong, each with the setting's name.
     pub fn load(flags: Settings, file: Option<&Path>) -> Result<Config, Vec<String>> {
-        let file = match file {
-            None => File::default(),
-            Some(path) => read(path).map_err(|problem| vec![problem])?,
-        };
-        let lower: Settings = file
-            .settings
-            .clone()
-            .try_into()
-            .map_err(|error| vec![format!("the configuration file: {error}")])?;
-        let mut problems = Vec::new();
-        let policies = policies::policies(&file.policy, &file.consumers, &mut problems);
-        let config = checked::settings(&flags.or(lower), policies, &mut problems);
-        if problems.is_empty() { Ok(config) } else { Err(problems) }
+        let checked = Config::check(flags, Typed::default(), file);
+        checked
+            .map(|(config, _)| config)
+            .map_err(|problems| problems.into_iter().map(|problem| problem.text).collect())
     }
-}
 
-fn read(path: &Path) -> Result<File, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("config: {}: {error}", path.display()))?;
-    toml::from_str(&text).map_err(|error| format!("config: {}: {error}", path.display()))
+    /// Merges flags and environment with the file, and checks everything. Opens no store and no port.
+    ///
+    /// # Errors
+    /// All that is wrong, each with the setting's name and the place where it was written.
+    pub fn check(
+        flags: Settings,
+        typed: Typed,
+        file: Option<&Path>,
+    ) -> Result<(Config, InForce), Vec<Problem>> {
+        let mut places = Places { typed, ..Places::default() };
+        let mut problems = Vec::new();
+        let File { settings, policy, consumers } =
+            file.map_or_else(File::default, |path| file::read(path, &mut places, &mut problems));
+        let mut checker = Checker::new(places, problems);
+        let policies = policies::policies(&policy, &consumers, &mut checker);
+        let config = checked::settings(&flags.or(settings), policies, &mut checker);
+        if let Database::Postgres { url } = &config.database {
+            match PostgresStore::new(&config.postgres(url)) {
+                Ok(store) => checker.shown("database_url", store.describe()),
+                Err(problem) => checker.wrong("database_url", &problem),
+            }
+        }
+        if !checker.problems.is_empty() {
+            return Err(checker.problems);
+        }
+        let in_force = InForce { settings: checker.in_force, policies: config.policies.clone() };
+        Ok((config, in_force))
+    }
+
+    /// How to reach Postgres at this URL.
+    #[must_use]
+    pub fn postgres(&self, url: &str) -> PostgresOptions {
+        PostgresOptions {
+            url: url.to_owned(),
+            sessions: self.sessions,
+            lock_wait: self.lock_wait,
+            prepared_statements: self.prepared_statements,
+        }
+    }
 }

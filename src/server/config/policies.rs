@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Policy, PolicyPatch};
+use super::checker::Checker;
+use crate::domain::{Policy, PolicyError, PolicyPatch};
 use crate::ledger::Policies;
 use crate::policy_args::PolicyArgs;
 use crate::rpc::stated_policy;
@@ -11,49 +12,53 @@ use crate::rpc::stated_policy;
 pub(super) fn policies(
     default: &PolicyArgs,
     consumers: &BTreeMap<String, PolicyArgs>,
-    problems: &mut Vec<String>,
+    checker: &mut Checker,
 ) -> Policies {
-    let lower = patch("policy", default, problems);
-    let usual = checked("policy", &lower, problems);
+    let lower = patch("policy", default, checker);
+    let usual = lower.onto(&Policy::default());
+    let inherited = usual.validate().err().unwrap_or_default();
+    for error in &inherited {
+        checker.wrong(&format!("policy.{}", error.field), &error.problem);
+    }
     let mut own = BTreeMap::new();
     for (name, args) in consumers {
         let section = format!("consumers.{name:?}");
-        let merged = patch(&section, args, problems).or(&lower);
-        own.insert(name.clone(), checked(&section, &merged, problems));
+        let policy = patch(&section, args, checker).or(&lower).onto(&Policy::default());
+        let stated = args.paths();
+        // What the default policy has wrong is reported once, there.
+        let is_own =
+            |error: &PolicyError| !inherited.contains(error) || stated.iter().any(|path| path == error.field);
+        for error in policy.validate().err().unwrap_or_default().iter().filter(|error| is_own(error)) {
+            checker.wrong(&format!("{section}.{}", error.field), &error.problem);
+        }
+        own.insert(name.clone(), policy);
     }
     if own.contains_key("") {
-        problems.push("consumers: a consumer's name is empty".into());
+        checker.wrong("consumers", "a consumer's name is empty; name the consumer");
     }
     Policies::new(usual, own)
 }
 
 /// What a section of the file sets.
-fn patch(section: &str, args: &PolicyArgs, problems: &mut Vec<String>) -> PolicyPatch {
+fn patch(section: &str, args: &PolicyArgs, checker: &mut Checker) -> PolicyPatch {
     if args.delete {
-        problems
-            .push(format!("{section}.delete: is for files of `policy apply`; leave the section out instead"));
+        let text = "is for files of `policy apply`; leave the section out instead";
+        checker.wrong(&format!("{section}.delete"), text);
     }
     stated_policy(&args.message(), args.accepted_risk.is_some()).unwrap_or_else(|violations| {
-        let within = |field: &str| field.strip_prefix("policy.").unwrap_or(field).to_owned();
-        let told =
-            violations.iter().map(|one| format!("{section}.{}: {}", within(&one.field), one.description));
-        problems.extend(told);
+        for one in violations {
+            let field = one.field.strip_prefix("policy.").unwrap_or(&one.field);
+            checker.wrong(&format!("{section}.{field}"), &one.description);
+        }
         PolicyPatch::default()
     })
-}
-
-fn checked(section: &str, patch: &PolicyPatch, problems: &mut Vec<String>) -> Policy {
-    let policy = patch.onto(&Policy::default());
-    if let Err(errors) = policy.validate() {
-        problems.extend(errors.iter().map(|error| format!("{section}.{error}")));
-    }
-    policy
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::Span;
+    use crate::server::config::problem::Places;
 
     /// The policies of `[policy]` and of the consumer `c`, and what is wrong.
     fn read(text: &str) -> (Policy, Policy, Vec<String>) {
@@ -64,8 +69,9 @@ mod tests {
             consumers: BTreeMap<String, PolicyArgs>,
         }
         let File { policy, consumers } = toml::from_str(text).unwrap();
-        let mut problems = Vec::new();
-        let policies = policies(&policy, &consumers, &mut problems);
+        let mut checker = Checker::new(Places::default(), Vec::new());
+        let policies = policies(&policy, &consumers, &mut checker);
+        let problems = checker.problems.into_iter().map(|problem| problem.text).collect();
         (Policy::clone(&policies.of("any")), Policy::clone(&policies.of("c")), problems)
     }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
+use super::given::Given;
 use crate::duration_arg::DurationArg;
 
 /// Every setting of a server that flags, the environment and the top level of the file share.
@@ -14,96 +15,96 @@ use crate::duration_arg::DurationArg;
 pub struct Settings {
     /// Where to listen [default: 127.0.0.1:50051]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", value_name = "ADDRESS")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Given<SocketAddr>>,
     /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE
     /// [default: sqlite://data/ledger.db]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
-    pub sessions: Option<usize>,
+    pub sessions: Option<Given<usize>>,
     /// How long claims and settlements wait for a row that another session of the database holds, 10ms to 1s
     /// [default: 250ms]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LOCK_WAIT", value_name = "DURATION")]
-    pub lock_wait: Option<DurationArg>,
+    pub lock_wait: Option<Given<DurationArg>>,
     /// Named prepared statements; false behind PgBouncer in transaction mode [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PREPARED_STATEMENTS", value_name = "BOOL")]
-    pub prepared_statements: Option<bool>,
+    pub prepared_statements: Option<Given<bool>>,
     /// How long to wait for the store at the start, at most 10m [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_STARTUP_WAIT", value_name = "DURATION")]
-    pub startup_wait: Option<DurationArg>,
+    pub startup_wait: Option<Given<DurationArg>>,
     /// How many commands may wait in memory, 16 to 1000000 [default: 8192]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_QUEUE_MAX", value_name = "N")]
-    pub queue_max: Option<usize>,
+    pub queue_max: Option<Given<usize>>,
     /// How many bytes the commands that wait or are at work may have, 1048576 to 1099511627776
     /// [default: 67108864]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_QUEUE_BYTES_MAX", value_name = "N")]
-    pub queue_bytes_max: Option<usize>,
+    pub queue_bytes_max: Option<Given<usize>>,
     /// How many commands one batch takes to the store, 1 to 1000 [default: 1000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_BATCH_MAX", value_name = "N")]
-    pub batch_max: Option<usize>,
+    pub batch_max: Option<Given<usize>>,
     /// How many client connections may be open at once, 1 to 1000000 [default: 10000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTIONS_MAX", value_name = "N")]
-    pub connections_max: Option<usize>,
+    pub connections_max: Option<Given<usize>>,
     /// How many bytes the requests under way of one connection may have, 65536 to 1073741824
     /// [default: 16777216]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_BYTES_MAX", value_name = "N")]
-    pub connection_bytes_max: Option<usize>,
+    pub connection_bytes_max: Option<Given<usize>>,
     /// How many bytes the requests under way of all connections may have, 65536 to 1099511627776
     /// [default: 268435456]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SERVER_BYTES_MAX", value_name = "N")]
-    pub server_bytes_max: Option<usize>,
+    pub server_bytes_max: Option<Given<usize>>,
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
-    pub deadline_max: Option<DurationArg>,
+    pub deadline_max: Option<Given<DurationArg>>,
     /// How long to go on serving after SIGTERM while saying NOT_SERVING, at most 10m [default: 5s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_WAIT", value_name = "DURATION")]
-    pub drain_wait: Option<DurationArg>,
+    pub drain_wait: Option<Given<DurationArg>>,
     /// How long calls under way may take after that, at most 10m [default: 15s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_MAX", value_name = "DURATION")]
-    pub drain_max: Option<DurationArg>,
+    pub drain_max: Option<Given<DurationArg>>,
     /// Grant only to consumers that have a policy of their own [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REGISTRATION", value_name = "BOOL")]
-    pub require_registration: Option<bool>,
+    pub require_registration: Option<Given<bool>>,
     /// How often the purge looks for entries whose retention is over, 100ms to 1d [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_EVERY", value_name = "DURATION")]
-    pub purge_every: Option<DurationArg>,
+    pub purge_every: Option<Given<DurationArg>>,
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_BATCH", value_name = "N")]
-    pub purge_batch: Option<usize>,
+    pub purge_batch: Option<Given<usize>>,
     /// How long audit events of operators' changes are kept, 1d to 3650d [default: 365d]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_AUDIT_RETENTION", value_name = "DURATION")]
-    pub audit_retention: Option<DurationArg>,
+    pub audit_retention: Option<Given<DurationArg>>,
     /// The longest `consumer`, in bytes, at most 1024 [default: 128]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONSUMER_BYTES_MAX", value_name = "N")]
-    pub consumer_bytes_max: Option<usize>,
+    pub consumer_bytes_max: Option<Given<usize>>,
     /// The longest `source`, in bytes, at most 1024 [default: 256]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SOURCE_BYTES_MAX", value_name = "N")]
-    pub source_bytes_max: Option<usize>,
+    pub source_bytes_max: Option<Given<usize>>,
     /// The longest `id`, in bytes, at most 4096 [default: 512]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_ID_BYTES_MAX", value_name = "N")]
-    pub id_bytes_max: Option<usize>,
+    pub id_bytes_max: Option<Given<usize>>,
     /// The longest `owner`, in bytes, at most 1024 [default: 128]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_OWNER_BYTES_MAX", value_name = "N")]
-    pub owner_bytes_max: Option<usize>,
+    pub owner_bytes_max: Option<Given<usize>>,
     /// The longest `fingerprint`, in bytes, at most 256 [default: 64]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_FINGERPRINT_BYTES_MAX", value_name = "N")]
-    pub fingerprint_bytes_max: Option<usize>,
+    pub fingerprint_bytes_max: Option<Given<usize>>,
     /// Longer errors are truncated, in bytes, 64 to 65536 [default: 2048]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_ERROR_BYTES_MAX", value_name = "N")]
-    pub error_bytes_max: Option<usize>,
+    pub error_bytes_max: Option<Given<usize>>,
     /// The largest `result`, in bytes, at most 1048576 [default: 16384]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_RESULT_BYTES_MAX", value_name = "N")]
-    pub result_bytes_max: Option<usize>,
+    pub result_bytes_max: Option<Given<usize>>,
     /// The largest `checkpoint`, in bytes, at most 1048576 [default: 16384]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CHECKPOINT_BYTES_MAX", value_name = "N")]
-    pub checkpoint_bytes_max: Option<usize>,
+    pub checkpoint_bytes_max: Option<Given<usize>>,
     /// How many items a batch may have, at most 1000 [default: 1000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_BATCH_ITEMS_MAX", value_name = "N")]
-    pub batch_items_max: Option<usize>,
+    pub batch_items_max: Option<Given<usize>>,
     /// The largest request and batch answer, in bytes, at most 16777216 [default: 3670016]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_BATCH_BYTES_MAX", value_name = "N")]
-    pub batch_bytes_max: Option<usize>,
+    pub batch_bytes_max: Option<Given<usize>>,
 }
 
 macro_rules! first {

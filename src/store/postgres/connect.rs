@@ -12,6 +12,7 @@ use super::errors::{of_connect, of_sqlx};
 use super::left_behind::Backend;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
+use crate::program::program;
 use crate::store::schema::Schema;
 use crate::store::{Fault, Purpose, StoreError};
 
@@ -155,7 +156,7 @@ async fn check(
         );
     }
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
-        return Err(schema("the database has no ledger yet: run `idempotency-ledger migrate`".into()));
+        return Err(schema(format!("the database has no ledger yet: run `{} migrate`", program())));
     }
     let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(connection).await.map_err(of_sqlx)?;
     let present: i64 = found.try_get("version").map_err(of_sqlx)?;

@@ -26,6 +26,7 @@ use uuid::Uuid;
 
 use super::{Entries, Fault, Mark, Operators, PolicyBook, Purpose, Session, Store, StoreError, Upkeep};
 use crate::domain::{KeyHash, Reading, StoreTime};
+use crate::program::program;
 use errors::of_sqlx;
 use left_behind::{Backend, LeftBehind};
 
@@ -198,5 +199,5 @@ fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)
 }
 
 fn no_meta() -> StoreError {
-    StoreError::NotApplied(Fault::Schema("ledger.meta has no row: run `idempotency-ledger migrate`".into()))
+    StoreError::NotApplied(Fault::Schema(format!("ledger.meta has no row: run `{} migrate`", program())))
 }

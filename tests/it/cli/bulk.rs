@@ -125,8 +125,9 @@ async fn a_redrive_that_breaks_off_says_how_to_go_on(kind: Kind) {
     });
     let ran = super::ended(output.await.unwrap());
     let resume = format!(
-        "next: go on where it was broken off: idempotency-ledger {} --yes --rate 1 --operation-id 'o 1' \
+        "next: go on where it was broken off: {} {} --yes --rate 1 --operation-id 'o 1' \
          --token TOKEN --endpoint {address}\n",
+        super::BINARY,
         MANY.join(" ").replace("is back", "'is back'")
     );
     let ran = ran.says(5, &["error: ", &resume]);

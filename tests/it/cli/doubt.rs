@@ -62,7 +62,7 @@ async fn advice_can_be_pasted(kind: Kind) {
         })
         .says(0, &[]);
         let line = shown.out.lines().find(|line| line.starts_with("next: ")).unwrap().to_owned();
-        let line = line.replace("next: idempotency-ledger entries ", "");
+        let line = line.replace(&format!("next: {} entries ", super::BINARY), "");
         let line = format!("{} entries --endpoint {} {line}", super::BINARY, server.address());
         on_a_terminal(line, "").await.says(0, &["is RECEIVED now"]);
         assert_eq!(state(&server, id).await, EntryState::Received, "{id:?}");

@@ -85,7 +85,7 @@ async fn an_entry_is_shown_with_what_can_be_done(kind: Kind) {
             "last error   no such account\n",
             "closed by    FAIL_PARK\n",
             "parked       2026-05-28T20:26:40Z (",
-            "next: idempotency-ledger entries redrive c tests \"it's\" --reason WHY    # have it",
+            &format!("next: {} entries redrive c tests \"it's\" --reason WHY    # have it", super::BINARY),
             "--as received --reason WHY",
         ],
     );

@@ -1,0 +1,125 @@
+//! Checks single settings, and keeps what would be in force and what is wrong.
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::given::Given;
+use super::problem::{Places, Problem};
+use crate::duration_arg::DurationArg;
+
+/// A setting as it would be in force.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shown {
+    pub(super) name: String,
+    pub(super) value: toml::Value,
+    /// Where it was written; none: it is the default.
+    pub(super) place: Option<String>,
+}
+
+pub(super) struct Checker {
+    pub(super) places: Places,
+    pub(super) problems: Vec<Problem>,
+    pub(super) in_force: Vec<Shown>,
+}
+
+impl Checker {
+    pub(super) fn new(places: Places, problems: Vec<Problem>) -> Checker {
+        Checker { places, problems, in_force: Vec::new() }
+    }
+
+    /// Something is wrong with the setting or field of this path.
+    pub(super) fn wrong(&mut self, path: &str, text: &str) {
+        self.problems.push(Problem { text: format!("{path}: {text}"), place: self.places.of(path) });
+    }
+
+    pub(super) fn shown(&mut self, name: &str, value: impl Into<toml::Value>) {
+        let place = self.places.of(name);
+        self.in_force.push(Shown { name: name.to_owned(), value: value.into(), place });
+    }
+
+    pub(super) fn number(
+        &mut self,
+        name: &str,
+        given: Option<&Given<usize>>,
+        default: usize,
+        bounds: RangeInclusive<usize>,
+    ) -> usize {
+        let value = self.bounded(name, "is no whole number", given, default, &bounds);
+        self.shown(name, i64::try_from(value).unwrap_or(i64::MAX));
+        value
+    }
+
+    pub(super) fn time(
+        &mut self,
+        name: &str,
+        given: Option<&Given<DurationArg>>,
+        default: Duration,
+        bounds: RangeInclusive<Duration>,
+    ) -> Duration {
+        let given = given.map(|given| match given {
+            Given::Value(value) => Given::Value(Duration::from(*value)),
+            Given::Unreadable(text) => Given::Unreadable(text.clone()),
+        });
+        let kind = "is no duration like 500ms, 30s, 15m, 24h or 7d";
+        let value = self.bounded(name, kind, given.as_ref(), default, &bounds);
+        self.shown(name, DurationArg::from(value).to_string());
+        value
+    }
+
+    pub(super) fn switch(&mut self, name: &str, given: Option<&Given<bool>>, default: bool) -> bool {
+        let value = match given {
+            None => default,
+            Some(Given::Value(value)) => *value,
+            Some(Given::Unreadable(text)) => {
+                self.wrong(name, &format!("`{text}` is neither true nor false"));
+                default
+            }
+        };
+        self.shown(name, value);
+        value
+    }
+
+    pub(super) fn address(
+        &mut self,
+        name: &str,
+        given: Option<&Given<SocketAddr>>,
+        default: SocketAddr,
+    ) -> SocketAddr {
+        let value = match given {
+            None => default,
+            Some(Given::Value(value)) => *value,
+            Some(Given::Unreadable(text)) => {
+                self.wrong(name, &format!("`{text}` is no address and port like {default}"));
+                default
+            }
+        };
+        self.shown(name, value.to_string());
+        value
+    }
+
+    fn bounded<T: Copy + Debug + PartialOrd>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        given: Option<&Given<T>>,
+        default: T,
+        bounds: &RangeInclusive<T>,
+    ) -> T {
+        let limits = format!("must be {:?} to {:?}", bounds.start(), bounds.end());
+        match given {
+            None => default,
+            Some(Given::Value(value)) => {
+                if !bounds.contains(value) {
+                    self.wrong(name, &format!("is {value:?}, {limits}"));
+                }
+                *value
+            }
+            Some(Given::Unreadable(text)) => {
+                self.wrong(name, &format!("`{text}` {kind}; {limits}"));
+                default
+            }
+        }
+    }
+}
