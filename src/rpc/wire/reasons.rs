@@ -1,4 +1,4 @@
-//! The contract's table of errors (section 7): one row for each reason, and everything that follows from a
+//! The table of errors of docs/contract.md, section 7: one row for each reason, and everything that follows from a
 //! reason alone. The compiler wants exactly one row for each [`Reason`] and for each published [`ErrorReason`].
 
 use tonic::Code;

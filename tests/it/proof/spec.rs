@@ -544,7 +544,7 @@ pub(crate) fn doubtful(row: &Row) -> bool {
     row.state != State::Completed && (unsettled || row.started || row.prior || row.unknown)
 }
 
-/// The changes that a row allows, and whether each needs `force`: section 6, as `Entry.allowed_changes` says it.
+/// The changes that a row allows, and whether each needs `force`: docs/contract.md, section 6, as `Entry.allowed_changes` says it.
 pub(crate) fn allowed(row: &Row, world: &World<'_>) -> Vec<(&'static str, bool)> {
     let unsettled = matches!(row.by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark);
     let danger = row.state == State::Completed || (unsettled && world.now < row.lease_until + row.grace);
