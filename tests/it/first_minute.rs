@@ -207,7 +207,16 @@ fn the_hint_of_the_banner_can_be_pasted() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let hint = lines.find_map(|line| line.unwrap().split_once("next, try: ").map(|it| it.1.to_owned()));
-    let ran = Command::new("sh").args(["-c", &hint.unwrap()]).current_dir("/").output().unwrap();
+    let hint = hint.unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    let ran = loop {
+        let ran = Command::new("sh").args(["-c", &hint]).current_dir("/").output().unwrap();
+        // It may be asked before its first look at the store.
+        if ran.stdout != b"NOT_SERVING\n" || Instant::now() > until {
+            break ran;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
     let killed = child.kill();
     let _ended = child.wait();
     assert_eq!(texts(&ran).0, "SERVING\n", "{ran:?}");
