@@ -1,5 +1,7 @@
 //! Why something is refused. The words are published API.
 
+use std::fmt::{self, Write as _};
+
 use super::{Span, State};
 
 /// A refusal's reason: the words of `ErrorReason` in the protobuf contract.
@@ -37,6 +39,19 @@ pub enum Reason {
     PolicyUnreadable,
     Internal,
     Unimplemented,
+}
+
+impl fmt::Display for Reason {
+    /// The word of `ErrorReason`, as `CLAIM_CLOSED`.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, letter) in format!("{self:?}").char_indices() {
+            if at > 0 && letter.is_ascii_uppercase() {
+                to.write_str("_")?;
+            }
+            to.write_char(letter.to_ascii_uppercase())?;
+        }
+        Ok(())
+    }
 }
 
 /// One fault of one field.

@@ -77,8 +77,9 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::ClaimRequest>,
     ) -> Result<Response<proto::ClaimResponse>, Status> {
-        let caller = auth::caller(request.metadata());
-        let asked = convert::claim(request.get_ref(), &caller, &self.limits, "");
+        let caller = auth::caller(request.extensions())?;
+        let asked =
+            convert::claim(request.get_ref(), &caller.principal, &caller.traceparent, &self.limits, "");
         match self.submit(asked).await.and_then(verdict) {
             Ok(response) => Ok(Response::new(response)),
             Err(rejection) => Err(errors::status(&rejection, During::Claim)),
@@ -122,7 +123,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchClaimRequest>,
     ) -> Result<Response<proto::BatchClaimResponse>, Status> {
-        let caller = auth::caller(request.metadata());
+        let caller = auth::caller(request.extensions())?;
         let requests = &request.get_ref().requests;
         self.count(requests.len(), "requests")?;
         let mut seen = HashSet::new();
@@ -131,7 +132,7 @@ impl LedgerService for LedgerRpc {
             if !request.claim_id.is_empty() && !seen.insert(request.claim_id.to_ascii_lowercase()) {
                 return Err(repeated_claim_id(&prefix));
             }
-            convert::claim(request, &caller, &self.limits, &prefix)
+            convert::claim(request, &caller.principal, &caller.traceparent, &self.limits, &prefix)
         });
         let answers = self.submit_all(asked.collect()).await;
         let answers = answers.map_err(|rejection| errors::status(&rejection, During::Claim))?;

@@ -275,7 +275,7 @@ impl<'a> Round<'a> {
         let answer = answer.map_err(|rejection| {
             if let Some(alert) = rejection.alert {
                 let (consumer, key) = (chain.key.consumer(), chain.key.hash());
-                tracing::error!(reason = ?rejection.reason, consumer, %key, "{alert}");
+                tracing::error!(reason = %rejection.reason, consumer, %key, "{alert}");
             }
             if chain.unknown > 0 { lost() } else { rejection }
         });

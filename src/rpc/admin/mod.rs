@@ -63,7 +63,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RedriveEntriesRequest>,
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = bulk::redrive(request.get_ref(), &actor, &self.limits);
         let order = order?;
         let told = redrive_all(&self.operators, order).await?;
@@ -76,7 +76,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let permit = self.operators.long_permit()?;
         let intake = bulk::Intake {
             operators: self.operators.clone(),
@@ -99,7 +99,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RaiseTokenOffsetRequest>,
     ) -> Result<Response<proto::RaiseTokenOffsetResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = token_offset::order(request.get_ref(), &actor, &self.limits);
         let order = order?;
         let clock = self.operators.raise_token_offset(order).await?;
@@ -110,7 +110,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RedriveEntryRequest>,
     ) -> Result<Response<proto::RedriveEntryResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = changes::redrive(request.get_ref(), &actor, &self.limits);
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::RedriveEntryResponse { entry, replayed }))
@@ -120,7 +120,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ParkEntryRequest>,
     ) -> Result<Response<proto::ParkEntryResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = changes::park(request.get_ref(), &actor, &self.limits);
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::ParkEntryResponse { entry, replayed }))
@@ -130,7 +130,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ResolveEntryRequest>,
     ) -> Result<Response<proto::ResolveEntryResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = changes::resolve(request.get_ref(), &actor, &self.limits);
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::ResolveEntryResponse { entry, replayed }))
@@ -140,7 +140,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::DeleteEntryRequest>,
     ) -> Result<Response<proto::DeleteEntryResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = changes::delete(request.get_ref(), &actor, &self.limits);
         let (_, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::DeleteEntryResponse { replayed }))
@@ -182,7 +182,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::SetPolicyRequest>,
     ) -> Result<Response<proto::SetPolicyResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = policies::set(request.get_ref(), &actor, &self.limits);
         let (policy, result) = self.put_in_force(order).await?;
         let changes =
@@ -194,7 +194,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::DeletePolicyRequest>,
     ) -> Result<Response<proto::DeletePolicyResponse>, Status> {
-        let actor = auth::caller(request.metadata()).principal;
+        let actor = auth::caller(request.extensions())?.principal.clone();
         let order = policies::delete(request.get_ref(), &actor, &self.limits);
         let (policy, result) = self.put_in_force(order).await?;
         Ok(Response::new(proto::DeletePolicyResponse { policy, replayed: result.replayed }))

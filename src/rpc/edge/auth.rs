@@ -1,15 +1,36 @@
 //! Who calls. Authentication is off: everybody is `anonymous`.
 
-use tonic::metadata::MetadataMap;
+use http::{Extensions, HeaderMap};
 
-use crate::rpc::wire::convert::Caller;
+use crate::domain::Rejection;
+use crate::rpc::wire::errors;
 
 const ANONYMOUS: &str = "anonymous";
 /// A W3C `traceparent` has 55 characters.
 const TRACEPARENT_MAX: usize = 64;
 
-pub(crate) fn caller(metadata: &MetadataMap) -> Caller {
-    let traceparent = metadata.get("traceparent").and_then(|value| value.to_str().ok());
-    let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).unwrap_or_default();
-    Caller { principal: ANONYMOUS.to_owned(), traceparent: traceparent.to_owned() }
+/// Who calls. The edge puts it into the extensions of each request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The authenticated identity.
+    pub(crate) principal: String,
+    /// The trace context that came with the call; empty: none.
+    pub(crate) traceparent: String,
+}
+
+impl Caller {
+    /// The caller of a request with these headers.
+    pub(super) fn of(headers: &HeaderMap) -> Caller {
+        let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
+        let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).unwrap_or_default();
+        Caller { principal: ANONYMOUS.to_owned(), traceparent: traceparent.to_owned() }
+    }
+}
+
+/// The caller of a request that came through the edge.
+///
+/// # Errors
+/// `INTERNAL`: it did not come through the edge, so that nobody knows who calls.
+pub(crate) fn caller(extensions: &Extensions) -> Result<&Caller, Rejection> {
+    extensions.get::<Caller>().ok_or_else(|| errors::internal("a request did not come through the edge"))
 }

@@ -13,6 +13,7 @@ use tonic::transport::server::TcpConnectInfo;
 use tonic::{Code, Status};
 use tower::Service;
 
+use super::auth::Caller;
 use super::budget::{self, Budget, Counted};
 use crate::domain::{Reason, Rejection, Violation};
 use crate::rpc::wire::errors;
@@ -76,6 +77,8 @@ where
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
+        let caller = Caller::of(request.headers());
+        request.extensions_mut().insert(caller);
         request.extensions_mut().insert(self.peer.clone());
         let call = self.budget.call();
         let request = request.map(|body| {

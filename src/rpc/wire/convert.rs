@@ -12,17 +12,17 @@ use crate::domain::{
 use crate::random;
 use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
 
-/// Who calls, as the edge knows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    pub(crate) principal: String,
-    pub(crate) traceparent: String,
-}
-
 /// A command, with its key.
 pub(crate) type Asked = Result<(Key, Command), Rejection>;
 
-pub(crate) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Limits, prefix: &str) -> Asked {
+/// A claim by `principal`, whose trace context is `traceparent`.
+pub(crate) fn claim(
+    request: &proto::ClaimRequest,
+    principal: &str,
+    traceparent: &str,
+    limits: &Limits,
+    prefix: &str,
+) -> Asked {
     let mut fields = Fields::new(limits, prefix);
     let key = fields.key(request.key.as_ref());
     let claim_id = fields.claim_id(&request.claim_id);
@@ -33,13 +33,13 @@ pub(crate) fn claim(request: &proto::ClaimRequest, caller: &Caller, limits: &Lim
     let claim = Claim {
         claimant: Claimant {
             claim_id: claim_id.unwrap_or_else(random::id),
-            principal: caller.principal.clone(),
+            principal: principal.to_owned(),
             owner: request.owner.clone(),
         },
         lease,
         fingerprint: own(&request.fingerprint),
         occurred_at,
-        traceparent: caller.traceparent.clone(),
+        traceparent: traceparent.to_owned(),
     };
     finish(fields, key, Command::Claim(claim))
 }
