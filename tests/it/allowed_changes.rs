@@ -1,6 +1,8 @@
 //! What an entry says of the changes that it allows, beside what the changes do: each combination of state, last
 //! claim, marks of the effect, lease, age and clock, each change with and without `force`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 use idempotency_ledger::domain::{
     Action, AllowedChange, Change, ChangeKind, Changed, ClosedBy, Context, Entry, Key, ParkCause, Policy,
@@ -103,7 +105,8 @@ fn entries() -> Vec<(Entry, Reading)> {
 #[test]
 fn each_change_succeeds_exactly_as_the_entry_says() {
     let policy = Policy::default();
-    let mut seen = std::collections::BTreeMap::<(bool, bool), usize>::new();
+    let mut seen = BTreeMap::<(bool, bool), usize>::new();
+    let mut reasons = BTreeSet::new();
     for (entry, reading) in entries() {
         let allowed = allowed_changes(&entry, &reading);
         for action in actions() {
@@ -120,6 +123,7 @@ fn each_change_succeeds_exactly_as_the_entry_says() {
                 *seen.entry((force, expected)).or_default() += 1;
                 let Err(rejection) = done else { continue };
                 let deletes = action == Action::Delete;
+                reasons.insert(format!("{:?}", rejection.reason));
                 match rejection.reason {
                     Reason::StateNotAllowed => {}
                     Reason::TooRecent => assert!(deletes && reading.mark == 0, "{rejection:?}"),
@@ -130,6 +134,7 @@ fn each_change_succeeds_exactly_as_the_entry_says() {
         }
     }
     assert_eq!(seen.len(), 4, "both with and without force something was allowed and refused: {seen:?}");
+    assert_eq!(reasons.into_iter().collect::<Vec<_>>(), ["StateNotAllowed", "StoreClockBehind", "TooRecent"]);
 }
 
 #[test]
