@@ -16,6 +16,7 @@ use super::screen::{Color, Screen};
 use super::text::clean;
 use crate::duration_arg::DurationArg;
 use crate::rpc::proto::admin_service_client::AdminServiceClient;
+use crate::rpc::proto::ledger_service_client::LedgerServiceClient;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -135,6 +136,9 @@ impl Interceptor for Caller {
 /// The operators' service.
 pub(super) type Admin = AdminServiceClient<InterceptedService<Channel, Caller>>;
 
+/// The consumers' service.
+pub(super) type Ledger = LedgerServiceClient<InterceptedService<Channel, Caller>>;
+
 /// A server, not called yet.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -175,8 +179,20 @@ impl Client {
         Ok(Client { endpoint, caller: Caller(token), timeout: options.timeout.into(), screen })
     }
 
-    /// Connects, so that a server that is not there is told from one that does not answer.
+    /// The operators' service of the server.
     pub(super) async fn connect(&self) -> Result<Admin, Problem> {
+        let channel = self.channel().await?;
+        Ok(AdminServiceClient::with_interceptor(channel, self.caller.clone())
+            .max_decoding_message_size(BYTES_MAX))
+    }
+
+    /// The consumers' service of the server.
+    pub(super) async fn connect_ledger(&self) -> Result<Ledger, Problem> {
+        Ok(LedgerServiceClient::with_interceptor(self.channel().await?, self.caller.clone()))
+    }
+
+    /// Connects, so that a server that is not there is told from one that does not answer.
+    async fn channel(&self) -> Result<Channel, Problem> {
         let connected = tokio::time::timeout(self.timeout, self.endpoint.connect()).await;
         let unreachable = |said: String| {
             let text = format!("{}: {said}", clean(&self.endpoint.uri().to_string()));
@@ -187,11 +203,9 @@ impl Client {
             };
             Problem::new(Exit::Unavailable, text).next(next)
         };
-        let channel = connected
+        connected
             .map_err(|_| unreachable(format!("no connection within {:?}", self.timeout)))?
-            .map_err(|error| unreachable(chain(&error)))?;
-        Ok(AdminServiceClient::with_interceptor(channel, self.caller.clone())
-            .max_decoding_message_size(BYTES_MAX))
+            .map_err(|error| unreachable(chain(&error)))
     }
 
     /// The server, for people: without what may stand before an `@`.

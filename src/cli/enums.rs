@@ -62,6 +62,10 @@ pub(super) fn state(number: i32) -> String {
     bare(proto::EntryState::try_from(number).ok().map(|one| one.as_str_name()), "ENTRY_STATE_", number)
 }
 
+pub(super) fn advice(number: i32) -> String {
+    bare(proto::Advice::try_from(number).ok().map(|one| one.as_str_name()), "ADVICE_", number)
+}
+
 pub(super) fn cause(number: i32) -> String {
     bare(proto::ParkCause::try_from(number).ok().map(|one| one.as_str_name()), "PARK_CAUSE_", number)
 }

@@ -20,6 +20,7 @@ mod screen;
 mod table;
 mod text;
 mod tokens;
+mod trial;
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
@@ -49,6 +50,9 @@ pub enum Command {
     /// Show and raise the offset of tokens, for a store whose clock was set back
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Tokens(Box<Tokens>),
+    /// Make a first claim: claim a new message, complete it, and claim it again
+    #[command(after_help = EXIT_CODES)]
+    Try(Box<Try>),
     /// Print the completions of a shell
     #[command(after_help = "Install, for example: idempotency-ledger completions bash \
                             > /etc/bash_completion.d/idempotency-ledger")]
@@ -86,6 +90,15 @@ group!(
     Tokens: tokens::Command,
 );
 
+/// A first claim.
+#[derive(Args)]
+pub struct Try {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    trial: trial::Trial,
+}
+
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, root: clap::Command) -> Exit {
     carry_out(command, root).await.unwrap_or_else(Problem::print)
@@ -98,6 +111,7 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
         Command::Completions { shell } => completions(shell, root),
     }
 }

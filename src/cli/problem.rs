@@ -135,7 +135,7 @@ pub(super) fn violations(status: &Status) -> Vec<String> {
 /// where it is `Unspecified`.
 pub(super) fn reason(status: &Status) -> Option<(String, ErrorReason)> {
     let details = status.get_error_details();
-    let word = &details.error_info()?.reason;
+    let word = &details.error_info().filter(|info| info.domain == proto::ERROR_DOMAIN)?.reason;
     Some((clean(word), ErrorReason::from_word(word).unwrap_or_default()))
 }
 

@@ -13,7 +13,7 @@ say "== the quick start =="
 export DEBIAN_FRONTEND=noninteractive
 quietly apt-get -q update
 quietly apt-get -q -y install --no-install-recommends make python3-venv
-serve=$(of_readme serve) claim=$(of_readme claim) look=$(of_readme look)
+serve=$(of_readme serve) try=$(of_readme try) claim=$(of_readme claim) look=$(of_readme look)
 say "building: $serve"
 bash -c "exec $serve" &
 server=$!
@@ -23,6 +23,7 @@ until (: <>/dev/tcp/127.0.0.1/50051) 2>/dev/null; do
     sleep 0.2
 done
 say "listening, after $SECONDS s"
+bash -euc "$try"
 bash -euc "$claim"
 bash -euc "$look"
 kill "$server"

@@ -12,10 +12,7 @@ use super::fit::cut;
 use super::reasons::{self, AdviceRule, During, Pushback};
 use super::words;
 use crate::domain::{Advice, Reason, Rejection, Span, State, Violation};
-use crate::rpc::proto;
-
-/// The domain of every `ErrorInfo`.
-pub(crate) const DOMAIN: &str = "idempotency.ledger.v1";
+use crate::rpc::proto::{self, ERROR_DOMAIN};
 
 /// What an error says in readable trailers too, for clients that cannot read its details.
 const REASON_TRAILER: &str = "idempotency-ledger-reason";
@@ -128,7 +125,7 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
         metadata.insert("violations_omitted".to_owned(), left_out.to_string());
     }
     let word = reasons::word(rejection.reason);
-    let mut details = ErrorDetails::with_error_info(word, DOMAIN, metadata);
+    let mut details = ErrorDetails::with_error_info(word, ERROR_DOMAIN, metadata);
     if !violations.is_empty() {
         let violations = violations.into_iter();
         details.set_bad_request(

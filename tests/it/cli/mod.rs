@@ -10,6 +10,7 @@ mod policies;
 mod retention;
 mod tls;
 mod tokens;
+mod trial;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -14,8 +14,7 @@ use tonic_types::StatusExt as _;
 pub(super) use self::body::Counted;
 pub(in crate::rpc) use self::codec::{Codec, within};
 use crate::domain::{Reason, Rejection};
-use crate::rpc::proto::ErrorReason;
-use crate::rpc::wire::errors;
+use crate::rpc::proto::{ERROR_DOMAIN, ErrorReason};
 
 /// A number of bytes of which parts are in use.
 #[derive(Debug)]
@@ -126,7 +125,7 @@ fn refused(whose: &str, setting: &str, max: usize) -> Rejection {
 
 /// What this module said of a request, which a stream of messages finds where it reads them.
 pub(super) fn refusal(status: &Status) -> Option<Rejection> {
-    let info = status.get_details_error_info().filter(|info| info.domain == errors::DOMAIN)?;
+    let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN)?;
     let said = ErrorReason::from_word(&info.reason)?;
     let own =
         [(ErrorReason::Overloaded, Reason::Overloaded), (ErrorReason::TooManyItems, Reason::TooManyItems)];

@@ -1,0 +1,106 @@
+//! `try`: the life of one claim, call by call, as a consumer makes it.
+
+use clap::Args;
+use prost::Message;
+
+use super::client::{Client, Ledger};
+use super::enums;
+use super::problem::{Exit, Problem};
+use super::retry;
+use crate::program::program;
+use crate::rpc::proto::{self, EntryKey, claim_response::Verdict};
+
+/// The result that is stored.
+const RESULT: &[u8] = b"paid";
+
+/// What is claimed.
+#[derive(Args)]
+pub(super) struct Trial {
+    /// The consumer in whose name the message is claimed; the message has a new id each time
+    #[arg(long, default_value = "quickstart", value_name = "NAME")]
+    consumer: String,
+}
+
+impl Trial {
+    pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
+        let mut ledger = client.connect_ledger().await?;
+        let id = format!("order-{}", retry::id());
+        let key = EntryKey { consumer: self.consumer.clone(), source: "try".to_owned(), id };
+        let first = claim(&client, &mut ledger, &key).await?;
+        let Some(Verdict::Acquired(acquired)) = &first.verdict else { return unexpected(&client, &first) };
+        say(&client, &first, "Claim", "acquired", "the first delivery")?;
+        let second = claim(&client, &mut ledger, &key).await?;
+        let Some(Verdict::InProgress(_)) = &second.verdict else { return unexpected(&client, &second) };
+        say(&client, &second, "Claim", "in_progress", "the same message again, meanwhile")?;
+        let request =
+            proto::CompleteRequest { key: Some(key.clone()), token: acquired.token, result: RESULT.into() };
+        let done = retry::until_known(|| {
+            let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
+            async move { ledger.complete(request).await }
+        });
+        let done = done.await.map_err(|status| Problem::of(&status))?.answer;
+        line(&client, "CompleteResponse", &done, "Complete", "OK", done.advice, "its effect is done")?;
+        let third = claim(&client, &mut ledger, &key).await?;
+        let Some(Verdict::Completed(completed)) = &third.verdict else { return unexpected(&client, &third) };
+        let result = String::from_utf8_lossy(&completed.result);
+        say(&client, &third, "Claim", "completed", &format!("delivered once more; its result: {result}"))?;
+        client.screen.note(&format!(
+            "See what the ledger holds now: {} entries list --consumer {}",
+            program(),
+            super::text::quoted(&self.consumer)
+        ));
+        Ok(Exit::Done)
+    }
+}
+
+/// A delivery of the message: each has a claim id of its own.
+async fn claim(
+    client: &Client,
+    ledger: &mut Ledger,
+    key: &EntryKey,
+) -> Result<proto::ClaimResponse, Problem> {
+    let request = proto::ClaimRequest {
+        key: Some(key.clone()),
+        claim_id: retry::id(),
+        owner: "try".to_owned(),
+        ..proto::ClaimRequest::default()
+    };
+    let answer = retry::until_known(|| {
+        let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
+        async move { ledger.claim(request).await }
+    });
+    Ok(answer.await.map_err(|status| Problem::of(&status))?.answer)
+}
+
+fn say(
+    client: &Client,
+    answer: &proto::ClaimResponse,
+    call: &str,
+    verdict: &str,
+    why: &str,
+) -> Result<(), Problem> {
+    line(client, "ClaimResponse", answer, call, verdict, answer.advice, why)
+}
+
+fn line<M: Message>(
+    client: &Client,
+    message: &str,
+    answer: &M,
+    call: &str,
+    verdict: &str,
+    advice: i32,
+    why: &str,
+) -> Result<(), Problem> {
+    if client.screen.json() {
+        return client.screen.message(message, answer);
+    }
+    client.screen.line(&format!("{call:<9} -> {verdict:<12} {:<13} {why}", enums::advice(advice)))
+}
+
+/// The consumer's own policy or quota, say, does not let it happen.
+fn unexpected(client: &Client, answer: &proto::ClaimResponse) -> Result<Exit, Problem> {
+    let text = super::json::text("ClaimResponse", answer)?;
+    let problem =
+        Problem::failed(format!("{}: the answer to Claim was another one: {text}", client.server()));
+    Err(problem.next("try a consumer without a policy of its own: --consumer NAME"))
+}
