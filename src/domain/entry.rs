@@ -224,6 +224,13 @@ impl Entry {
         }
     }
 
+    /// How many bytes it holds of what callers sent and may be large.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        let past: usize = self.history.iter().map(|attempt| attempt.error.len()).sum();
+        self.result.len() + self.checkpoint.len() + self.last_error.len() + past
+    }
+
     /// Moves the last claim, if it is known, into the history.
     pub(super) fn remember(&mut self, now: StoreTime) {
         let Some(claimant) = &self.claimant else { return };

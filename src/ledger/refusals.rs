@@ -33,6 +33,7 @@ pub(super) fn read_failed(error: &StoreError) -> Rejection {
         ),
         StoreError::NotApplied(
             Fault::Unavailable(_)
+            | Fault::TimedOut(_)
             | Fault::Conflict(_)
             | Fault::Stale(_)
             | Fault::ClockBehind

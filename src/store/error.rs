@@ -28,6 +28,9 @@ pub enum Fault {
     /// The store can not be reached or refuses writes; another time it may not.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The statement took longer than it may, and the store ended it: one with fewer rows may not.
+    #[error("the statement took too long: {0}")]
+    TimedOut(String),
     /// The statement lost against another one and may be repeated at once.
     #[error("conflict: {0}")]
     Conflict(String),

@@ -5,9 +5,11 @@ use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use sqlx::Executor as _;
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::on_both_stores;
+use crate::harness::postgres as pg;
 use crate::harness::server::{Kind, Setup, TestServer};
 
 on_both_stores!(
@@ -202,5 +204,28 @@ async fn two_replicas_that_send_the_same_keys_in_other_orders_never_deadlock(kin
         assert_eq!((won, held), (200, 200));
     }
     server.advance(Span::from_secs(1)).await;
+    server.stop().await;
+}
+
+/// What is too much for one statement is done by two.
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_halved() {
+    let mut server = TestServer::start(Kind::Postgres).await;
+    let ids: Vec<String> = (0..1_000).map(|number| format!("m{number}")).collect();
+    let answers = batch(&mut server, ids.iter().map(|id| claim("c", id)).collect()).await;
+    let tokens: Vec<i64> = answers.iter().map(|answer| acquired(answer).token).collect();
+    let mut connection = pg::shared().connect(server.at.database.as_ref().unwrap()).await;
+    // With all of them it takes three seconds; a statement may take two.
+    for statement in [
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN PERFORM pg_sleep(0.003); RETURN new; END $$",
+        "CREATE TRIGGER slow BEFORE UPDATE ON ledger.entries FOR EACH ROW EXECUTE FUNCTION slow()",
+    ] {
+        connection.execute(statement).await.unwrap();
+    }
+    let outcomes =
+        settle(&mut server, ids.iter().zip(&tokens).map(|(id, token)| complete(id, *token)).collect()).await;
+    let refused = outcomes.iter().find(|outcome| !matches!(outcome, Outcome::Complete(_)));
+    assert_eq!((outcomes.len(), refused), (1_000, None));
     server.stop().await;
 }

@@ -147,6 +147,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("C7", "the age of unanswered statements is no matter of health", "ledger::upkeep::probe", [
         ("src/ledger/upkeep/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
     ]),
+    Mutant("C8", "a statement that takes too long is refused whole", "batches::", [
+        ("src/ledger/claims/failures.rs", "if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>", "if part.len() > 1 && self.timeouts > TIMEOUTS_MAX =>"),
+    ]),
     Mutant("A1", "what fails on an old connection is not tried on a new one", "stale::", [
         ("src/ledger/operators/tries.rs", "session_at_fault && began", "session_at_fault && false && began"),
     ]),

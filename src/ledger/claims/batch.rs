@@ -18,6 +18,8 @@ use crate::store::{Completion, Fault, Found, Session, StoreError};
 /// How long a statement may take before its connection is given up. Longer than the server's own
 /// statement timeout, which is certain.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How many bytes of payload one statement writes, unless a single row has more.
+const STATEMENT_BYTES_MAX: usize = 4 << 20;
 
 /// What is left of a batch.
 pub(super) struct Leftover {
@@ -35,6 +37,8 @@ pub(super) struct Round<'a> {
     pub(super) leftover: Leftover,
     /// How often a statement has waited in vain for a row.
     pub(super) lock_waits: u32,
+    /// How often a statement took too long.
+    pub(super) timeouts: u32,
 }
 
 /// A chain with a guess, or with a decision, that waits for its statement.
@@ -54,7 +58,7 @@ impl<'a> Round<'a> {
     pub(super) fn new(shared: &'a Shared, session: &'a mut dyn Session) -> Round<'a> {
         let policies = shared.policies.snapshot();
         let leftover = Leftover { again: Vec::new(), broken: false };
-        Round { shared, session, policies, leftover, lock_waits: 0 }
+        Round { shared, session, policies, leftover, lock_waits: 0, timeouts: 0 }
     }
 
     /// One round. The chains are sorted by key, each key once.
@@ -127,7 +131,7 @@ impl<'a> Round<'a> {
 
     /// Completions that are guessed to find their claim open: one update.
     async fn guess_completions(&mut self, completions: Vec<Pending<Completion>>, loads: &mut Vec<Chain>) {
-        let mut work = vec![completions];
+        let mut work = in_parts(completions, |pending| pending.row.result.len());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
@@ -247,7 +251,7 @@ impl<'a> Round<'a> {
     }
 
     async fn write_changed(&mut self, replaces: Vec<Pending<Replacement>>) {
-        let mut work = vec![replaces];
+        let mut work = in_parts(replaces, |pending| pending.row.entry.payload_bytes());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
@@ -300,6 +304,23 @@ fn refused(rejection: Rejection) -> Decision {
     Decision { answer: Err(rejection), write: None, grants: false }
 }
 
+/// Parts that are small enough for one statement, which must end in time. The last part comes first.
+fn in_parts<T>(all: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let (mut parts, mut part, mut held) = (Vec::new(), Vec::new(), 0);
+    for one in all {
+        let more = bytes(&one);
+        if held + more > STATEMENT_BYTES_MAX && !part.is_empty() {
+            parts.push(std::mem::take(&mut part));
+            held = 0;
+        }
+        held += more;
+        part.push(one);
+    }
+    parts.push(part);
+    parts.reverse();
+    parts
+}
+
 /// A statement that does not answer is given up with its connection; whether it was applied is
 /// unknown.
 pub(super) async fn within<T>(
@@ -315,5 +336,23 @@ pub(super) async fn within<T>(
             done
         }
         Err(_) => Err(StoreError::Unknown(format!("no answer within {STATEMENT_TIMEOUT:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_as_many_rows_as_its_bytes_allow() {
+        const HALF: usize = STATEMENT_BYTES_MAX / 2;
+        for (rows, parts) in [
+            (vec![], vec![vec![]]),
+            (vec![0; 3], vec![vec![0; 3]]),
+            (vec![HALF, HALF, 1], vec![vec![1], vec![HALF, HALF]]),
+            (vec![3 * HALF, 1, HALF, HALF], vec![vec![HALF], vec![1, HALF], vec![3 * HALF]]),
+        ] {
+            assert_eq!(in_parts(rows.clone(), |bytes| *bytes), parts, "{rows:?}");
+        }
     }
 }

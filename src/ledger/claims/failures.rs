@@ -12,6 +12,8 @@ use crate::store::{Fault, StoreError};
 const ROUNDS_MAX: u32 = 32;
 /// How often a command whose outcome is unknown is tried again, on a new connection.
 const UNKNOWN_MAX: u32 = 1;
+/// How often a statement of one round may take too long, before what is left of it is refused.
+const TIMEOUTS_MAX: u32 = 3;
 /// How often one round may wait in vain for rows that somebody holds: enough to find one among a thousand by
 /// halving, where it cannot be seen.
 const LOCK_WAITS_MAX: u32 = 12;
@@ -83,9 +85,18 @@ impl Round<'_> {
             }
             // Certainly not applied: they come again, on a new session.
             StoreError::NotApplied(Fault::Stale(text)) => self.unsent(part, &text),
-            StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_))) => {
-                self.refused(part, &fault);
+            // Too much for one statement, or for the store at this moment: half of it, a few times.
+            StoreError::NotApplied(Fault::TimedOut(text))
+                if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>
+            {
+                warn_once_a_second!(error = text, commands = part.len(), "a statement took too long");
+                self.timeouts += 1;
+                work.push(part.split_off(part.len() / 2));
+                work.push(part);
             }
+            StoreError::NotApplied(
+                fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_)),
+            ) => self.refused(part, &fault),
         }
     }
 
@@ -104,7 +115,9 @@ impl Round<'_> {
         let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
         let held = match within(self.shared, self.session.entries().locked(&keys)).await {
             Ok(held) => held,
-            Err(StoreError::NotApplied(fault @ (Fault::Unavailable(_) | Fault::Schema(_)))) => {
+            Err(StoreError::NotApplied(
+                fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_)),
+            )) => {
                 return self.refused(part, &fault);
             }
             Err(StoreError::NotApplied(Fault::Stale(text)) | StoreError::Unknown(text)) => {

@@ -137,7 +137,8 @@ impl Tries {
     /// Whether a new connection may do better. The old one is given up.
     fn worth_another(&mut self, error: &StoreError, began: Instant) -> bool {
         let session_at_fault = match error {
-            StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_) | Fault::Stale(_)) => true,
+            StoreError::Unknown(_)
+            | StoreError::NotApplied(Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Stale(_)) => true,
             StoreError::NotApplied(
                 Fault::Conflict(_)
                 | Fault::Locked(_)

@@ -116,6 +116,7 @@ pub(super) fn words(error: &StoreError) -> &'static str {
         StoreError::Unknown(_) => "the connection to the store was lost",
         StoreError::NotApplied(fault) => match fault {
             Fault::Unavailable(_) => "the store could not be reached, or refused writes",
+            Fault::TimedOut(_) => "a statement took too long",
             Fault::Conflict(_) => "lost against other statements",
             Fault::Stale(_) => "the connection to the store had to be renewed",
             Fault::Locked(_) => "somebody held a row, and did not let go",

@@ -25,8 +25,10 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
         "40P01" | "40001" => Fault::Conflict(text),
         // Lock timeout.
         "55P03" => Fault::Locked(text),
-        // Read-only, statement timeout, cannot connect now.
-        "25006" | "57014" | "57P03" => Fault::Unavailable(text),
+        // Statement timeout.
+        "57014" => Fault::TimedOut(text),
+        // Read-only, cannot connect now.
+        "25006" | "57P03" => Fault::Unavailable(text),
         // A shutdown may hit a statement whose commit only waits for a standby.
         _ if code.starts_with("57P") || code.starts_with("08") || code == "40003" => {
             return StoreError::Unknown(text);
