@@ -97,7 +97,7 @@ pub(super) fn duration(value: std::time::Duration) -> Duration {
     }
 }
 
-/// A word of a shell's command, to be pasted: what can not be seen is written with its bytes, in the way
+/// A word of a shell's command, to be pasted: what cannot be seen is written with its bytes, in the way
 /// that every POSIX shell reads (`$'…'` is not: dash takes it literally).
 pub(super) fn quoted(word: &str) -> String {
     if !word.chars().any(hidden) {

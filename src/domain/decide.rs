@@ -12,8 +12,8 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         Command::Settle(token, settle) => settle::decide(entry, *token, settle, context),
     };
     if let Some(next) = &mut decision.write {
-        // A key that was forgotten and is granted anew never has a version that it had before: what was
-        // decided on its old row can not be written over the new one.
+        // A key that was forgotten and is granted again never has a version that it had before: what was
+        // decided on its old row cannot be written over the new one.
         next.version = entry.map_or_else(|| context.first_version(), |old| old.version + 1);
         next.updated_at = context.now;
         next.retain_until = super::retention::retain_until(next, context.policy);

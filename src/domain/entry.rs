@@ -171,7 +171,7 @@ pub struct Entry {
     pub result: Bytes,
     /// Until when the entry answers at least; none: until a person acts.
     pub retain_until: Option<StoreTime>,
-    /// When the purge looks at the entry next. Not a promise: the purge decides anew.
+    /// When the purge looks at the entry next. Not a promise: the purge decides again.
     pub purge_at: StoreTime,
     /// When the entry was first known, in whole milliseconds: pages of lists tell it, and the token that was
     /// handed out at that very instant shall not be guessed from it.

@@ -47,7 +47,7 @@ fn present<'a>(entry: Option<&'a Entry>, token: i64, context: &Context<'_>) -> R
             Reason::EntryNotFound,
             "there is no entry for this key: it was never claimed, or it was purged or deleted since",
         );
-        // So young a token can not belong to a purged entry: an insert was lost, or a person
+        // So young a token cannot belong to a purged entry: an insert was lost, or a person
         // deleted the entry.
         let policy = context.policy;
         let shortest = policy.retention.min(policy.failed_retention).min(policy.abandoned_retention);
@@ -165,7 +165,7 @@ fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
             return Decision::read(Err(Rejection::in_state(
                 Reason::EffectStarted,
                 entry.state,
-                "the effect of this claim has started, so it can not be given back: Complete or Fail it",
+                "the effect of this claim has started, so it cannot be given back: Complete or Fail it",
             )));
         }
         ClosedBy::Open => {}

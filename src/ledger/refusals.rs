@@ -8,14 +8,14 @@ use crate::store::{Fault, StoreError};
 pub(super) fn lost() -> Rejection {
     Rejection::new(
         Reason::OutcomeUnknown,
-        "the server can not say whether the call was carried out: repeat the identical request",
+        "the server cannot say whether the call was carried out: repeat the identical request",
     )
 }
 
 pub(super) fn store_unavailable() -> Rejection {
     Rejection::new(
         Reason::StoreUnavailable,
-        "the store can not be reached, or refuses writes; nothing was changed: try again later",
+        "the store cannot be reached, or refuses writes; nothing was changed: try again later",
     )
 }
 

@@ -48,7 +48,7 @@ pub enum Found {
     Entry(Box<Entry>),
     /// The entry of another key with the same hash.
     Collision,
-    /// A row that can not be read; the text names table, column and key.
+    /// A row that cannot be read; the text names table, column and key.
     Unreadable(String),
 }
 

@@ -25,7 +25,7 @@ impl StoreError {
 /// server.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The store can not be reached or refuses writes; another time it may not.
+    /// The store cannot be reached or refuses writes; another time it may not.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
     /// The statement took longer than it may, and the store ended it: one with fewer rows may not.

@@ -2,7 +2,7 @@
 //! one. It knows no rules.
 //!
 //! A [`Store`] opens [`Session`]s. A session is one connection that one long-lived task owns: no
-//! request's future ever holds it, so that a client that goes away can not leave a statement half
+//! request's future ever holds it, so that a client that goes away cannot leave a statement half
 //! done. Each write is one autocommit statement (Postgres) or one transaction (`SQLite`), sorted by
 //! key, and is durable when the call returns.
 
@@ -104,7 +104,7 @@ pub fn state_number(state: State) -> i16 {
 struct Mark(AtomicI64);
 
 impl Mark {
-    /// To be read before a statement is sent: a later reading can not rightly be lower.
+    /// To be read before a statement is sent: a later reading cannot rightly be lower.
     fn get(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }

@@ -23,7 +23,7 @@ struct Past {
 
 /// A value that no version of the ledger has written.
 #[derive(Debug, thiserror::Error)]
-#[error("entries.{column} of key {key} can not be read: {problem}")]
+#[error("entries.{column} of key {key} cannot be read: {problem}")]
 pub(super) struct Unreadable {
     key: Uuid,
     column: &'static str,
@@ -31,7 +31,7 @@ pub(super) struct Unreadable {
 }
 
 impl Row {
-    /// The entry, or which column of which row can not be read.
+    /// The entry, or which column of which row cannot be read.
     pub(super) fn entry(self) -> Result<Entry, Unreadable> {
         let key = self.key;
         let bad = |column, problem: String| Unreadable { key, column, problem };
@@ -179,7 +179,7 @@ fn some_bytes(bytes: &Bytes) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then(|| bytes.to_vec())
 }
 
-/// The entry in a row of either database, or why it can not be read.
+/// The entry in a row of either database, or why it cannot be read.
 pub(super) fn read<'r, R: sqlx::Row>(row: &'r R) -> Result<Entry, String>
 where
     Row: sqlx::FromRow<'r, R>,
@@ -198,14 +198,14 @@ where
     let entries = rows.iter().filter_map(|row| match read(row) {
         Ok(entry) => Some(entry),
         Err(problem) => {
-            tracing::error!(problem, "an entry can not be read");
+            tracing::error!(problem, "an entry cannot be read");
             None
         }
     });
     entries.collect()
 }
 
-/// Key and version of the rows that can not be read.
+/// Key and version of the rows that cannot be read.
 pub(super) fn unreadable<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<(Uuid, i64)>
 where
     Row: sqlx::FromRow<'r, R>,

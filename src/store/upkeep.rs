@@ -18,7 +18,7 @@ pub trait Upkeep: Send {
     /// many entries it looked at: as many as `limit` where there may be more.
     async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError>;
 
-    /// Entries that the purge should look at, the longest due first. Rows that can not be read are put
+    /// Entries that the purge should look at, the longest due first. Rows that cannot be read are put
     /// off by a day, so that they hold up nothing.
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError>;
 
@@ -53,7 +53,7 @@ pub(super) const FORGOTTEN_MAX: i64 = 100;
 /// What a replica tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct Replica {
-    /// Its id, made anew at each start.
+    /// Its id, made at each start.
     #[sqlx(rename = "replica")]
     pub id: Uuid,
     /// The newest format of stored policies that it can read.

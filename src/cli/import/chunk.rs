@@ -10,9 +10,9 @@ use crate::rpc::proto::{EntryKey, ImportedEntry};
 pub(super) enum Found {
     /// Rows to send, and how far the file was read for them.
     Chunk(Chunk),
-    /// A row that can not be sent: its line, and why.
+    /// A row that cannot be sent: its line, and why.
     Bad(u64, String),
-    /// The file can not be read on.
+    /// The file cannot be read on.
     Broken(String),
 }
 

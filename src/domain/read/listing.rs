@@ -59,7 +59,7 @@ pub struct Listing {
 pub struct Listed {
     /// The clock at the time.
     pub reading: Reading,
-    /// The entries; those that can not be read are left out, and logged.
+    /// The entries; those that cannot be read are left out, and logged.
     pub entries: Vec<Entry>,
     /// Where to go on; none: there is no more.
     pub next: Option<(StoreTime, KeyHash)>,

@@ -7,7 +7,7 @@ use crate::domain::StoreTime;
 /// What the purge of one server did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PurgeWorker {
-    /// The server's id, made anew at each start.
+    /// The server's id, made at each start.
     pub replica: Uuid,
     /// When it looked last.
     pub last_run_at: StoreTime,

@@ -25,7 +25,7 @@ const STATEMENT_BYTES_MAX: usize = 4 << 20;
 pub(super) struct Leftover {
     /// Chains that need another round.
     pub(super) again: Vec<Chain>,
-    /// The session can not be used any more.
+    /// The session cannot be used any more.
     pub(super) broken: bool,
 }
 

@@ -27,7 +27,7 @@ const CARRIED_BATCHES_MAX: usize = 4;
 /// How long opening a session may take, whatever the store does meanwhile.
 const OPEN_WITHIN: Duration = Duration::from_secs(12);
 
-/// Runs a worker, and starts it anew when it dies. Those who waited for it are answered
+/// Runs a worker, and starts it again when it dies. Those who waited for it are answered
 /// `OUTCOME_UNKNOWN`, since their answers are dropped with it.
 pub(crate) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
     loop {
@@ -35,7 +35,7 @@ pub(crate) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
         if run.is_ok() {
             return;
         }
-        tracing::error!(worker = number, "a worker died of a bug and is started anew");
+        tracing::error!(worker = number, "a worker died of a bug and is started again");
         sleep(REST_MIN).await;
     }
 }
@@ -75,10 +75,10 @@ async fn open(shared: &Shared) -> Box<dyn Session> {
                 return session;
             }
             Ok(Err(StoreError::NotApplied(fault @ Fault::Schema(_)))) => {
-                tracing::error!(%fault, "the store can not be used");
+                tracing::error!(%fault, "the store cannot be used");
             }
             Ok(Err(error)) => {
-                warn_once_a_second!(%error, "the store can not be opened");
+                warn_once_a_second!(%error, "the store cannot be opened");
                 if matches!(error, StoreError::Unknown(_)) {
                     // The connection was there, and broke: the store is on its way up, or about to be.
                     rest = REST_MIN;
@@ -106,7 +106,7 @@ async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<Chain>> {
 /// Why a worker does no more work.
 #[derive(PartialEq, Eq)]
 enum Ended {
-    /// Its session can not be used any more.
+    /// Its session cannot be used any more.
     Session,
     /// The queue is closed and empty.
     Queue,
@@ -149,7 +149,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
     }
 }
 
-/// Which of the rows are still held; none: the session can not be used any more.
+/// Which of the rows are still held; none: the session cannot be used any more.
 async fn look(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Option<Vec<KeyHash>> {
     match batch::within(shared, session.entries().locked(keys)).await {
         Ok(still) => Some(still),

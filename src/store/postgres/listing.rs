@@ -318,7 +318,7 @@ impl PgSession {
             let state: (i16, i16) =
                 (row.try_get("state").map_err(of_sqlx)?, row.try_get("cause").map_err(of_sqlx)?);
             let Some(state) = numbers::state(state.0, state.1) else {
-                tracing::error!(?state, "entries are in a state that can not be read");
+                tracing::error!(?state, "entries are in a state that cannot be read");
                 continue;
             };
             counts.push(Count {

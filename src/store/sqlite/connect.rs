@@ -36,7 +36,7 @@ pub(super) fn lock(path: &Path) -> Result<File, String> {
             "{} is in use by another idempotency-ledger process: stop that one, or choose another file",
             path.display()
         )),
-        Err(TryLockError::Error(error)) => Err(format!("{} can not be locked: {error}", beside.display())),
+        Err(TryLockError::Error(error)) => Err(format!("{} cannot be locked: {error}", beside.display())),
     }
 }
 

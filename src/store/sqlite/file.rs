@@ -69,7 +69,7 @@ impl SqliteFile {
         self.run(Purpose::Look, work).await
     }
 
-    /// In a task of its own, so that a caller that goes away can not leave a transaction open.
+    /// In a task of its own, so that a caller that goes away cannot leave a transaction open.
     async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         purpose: Purpose,

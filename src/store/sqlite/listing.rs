@@ -200,7 +200,7 @@ pub(super) async fn count(
                 expired.push(Expired { consumer: consumer.clone(), count: number, since });
             }
             let Some(state) = numbers::state(row.get("state"), row.get("cause")) else {
-                tracing::error!("entries are in a state that can not be read");
+                tracing::error!("entries are in a state that cannot be read");
                 continue;
             };
             counts.push(Count {
