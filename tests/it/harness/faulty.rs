@@ -1,9 +1,9 @@
 //! A store that fails on demand, around a real one.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+mod plan;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use idempotency_ledger::domain::{
@@ -14,104 +14,11 @@ use idempotency_ledger::store::{
     Completion, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, OffsetRaise, Operators,
     PolicyBook, Purpose, Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
 };
-use tokio::sync::{Semaphore, oneshot};
 
-/// How the next write fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inject {
-    /// It is carried out, and its answer is lost.
-    LostAnswer,
-    /// It is carried out, comes to the gate a second time, and then its answer is lost.
-    LateLostAnswer,
-    /// It is carried out and answered, and the store refuses the read that follows.
-    NoReadAfter,
-    /// The connection breaks before it is carried out.
-    LostRequest,
-    /// The store refuses it.
-    Unavailable,
-    /// It loses against another one.
-    Conflict,
-    /// The task that carries it out dies of a bug.
-    Panic,
-}
+pub(crate) use self::plan::{Inject, Plan};
 
 /// Ids that start with this spoil the statement that carries them.
 pub(crate) const POISON: &str = "poison";
-
-pub(crate) struct Plan {
-    faults: Mutex<VecDeque<Inject>>,
-    /// How many statements wrote, or tried to.
-    pub(crate) writes: AtomicUsize,
-    /// Every reading of the policies is refused.
-    pub(crate) no_policies: AtomicBool,
-    /// The next reading of all policies says that it has read them, and waits.
-    slow_reading: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
-    /// No session can be opened.
-    pub(crate) no_sessions: AtomicBool,
-    /// Each write takes a permit; there are more than enough until a test closes the gate.
-    gate: Semaphore,
-}
-
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
-            faults: Mutex::default(),
-            writes: AtomicUsize::new(0),
-            no_policies: AtomicBool::new(false),
-            slow_reading: Mutex::default(),
-            no_sessions: AtomicBool::new(false),
-            gate: Semaphore::new(OPEN),
-        }
-    }
-}
-
-/// The permits of an open gate.
-const OPEN: usize = 1 << 20;
-
-impl Plan {
-    pub(crate) fn next(&self, faults: impl IntoIterator<Item = Inject>) {
-        self.faults.lock().unwrap().extend(faults);
-    }
-
-    /// From now on writes wait at the gate.
-    pub(crate) fn close(&self) {
-        self.gate.forget_permits(usize::MAX);
-    }
-
-    /// The next reading of all policies stands still once it has read them. The first resolves then; the
-    /// reading goes on when the second is dropped.
-    pub(crate) fn slow_reading(&self) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
-        let ((read, has_read), (go_on, going_on)) = (oneshot::channel(), oneshot::channel());
-        *self.slow_reading.lock().unwrap() = Some((read, going_on));
-        (has_read, go_on)
-    }
-
-    /// Lets one write through.
-    pub(crate) fn let_through(&self) {
-        self.gate.add_permits(1);
-    }
-
-    pub(crate) fn open(&self) {
-        self.gate.add_permits(OPEN - self.gate.available_permits());
-    }
-
-    /// Waits until so many writes have come to the gate, ever.
-    pub(crate) async fn arrived(&self, writes: usize) {
-        let came = async {
-            while self.writes.load(Ordering::SeqCst) < writes {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), came).await.expect("a write comes to the gate");
-    }
-
-    fn take(&self) -> Option<Inject> {
-        self.writes.fetch_add(1, Ordering::SeqCst);
-        let fault = self.faults.lock().unwrap().pop_front();
-        assert!(fault != Some(Inject::Panic), "a bug, on demand");
-        fault
-    }
-}
 
 pub(crate) struct FaultyStore {
     pub(crate) inner: Arc<dyn Store>,
