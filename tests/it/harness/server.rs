@@ -13,7 +13,7 @@ use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
     Clock, Found, PostgresOptions, PostgresStore, Purpose, Replica, Session, SqliteStore, Store,
 };
-use sqlx::{Connection as _, Executor as _, Row as _};
+use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
@@ -45,7 +45,7 @@ pub(crate) struct TestStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) database: Option<String>,
     clock: Arc<TestClock>,
-    folder: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
 }
 
 pub(crate) async fn migrate_postgres(url: &str) {
@@ -114,69 +114,6 @@ impl TestStore {
             connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
             connection.close().await.unwrap();
         }
-    }
-
-    /// Changes rows behind the ledger's back; `@entries` stands for the table, `@ledger.` for the schema where
-    /// there is one.
-    pub(crate) async fn execute(&self, statement: &str) {
-        if let Some(database) = &self.database {
-            let statement = statement.replace("@entries", "ledger.entries").replace("@ledger.", "ledger.");
-            return postgres::shared().execute(database, &statement).await;
-        }
-        let mut connection = self.sqlite().await;
-        let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
-        connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
-        connection.close().await.unwrap();
-    }
-
-    /// One number that the statement reads; `@entries` and `@ledger.` as in `execute`.
-    pub(crate) async fn number(&self, statement: &str) -> i64 {
-        if let Some(database) = &self.database {
-            let mut connection = postgres::shared().connect(database).await;
-            let statement = statement.replace("@entries", "ledger.entries").replace("@ledger.", "ledger.");
-            let row = connection.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap();
-            return row.get(0);
-        }
-        let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
-        self.sqlite().await.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap().get(0)
-    }
-
-    /// The row of an entry as it stands in the table: every column but its key and id, as text.
-    pub(crate) async fn row(&self, id: &str) -> BTreeMap<String, Option<String>> {
-        let pairs: Vec<(String, Option<String>)> = if let Some(database) = &self.database {
-            let mut connection = postgres::shared().connect(database).await;
-            let statement =
-                "SELECT c.key, c.value FROM ledger.entries e, jsonb_each_text(to_jsonb(e)) c WHERE e.id = $1";
-            sqlx::query_as(statement).bind(id).fetch_all(&mut connection).await.unwrap()
-        } else {
-            let mut connection = self.sqlite().await;
-            let statement =
-                "SELECT group_concat('SELECT ''' || name || ''', nullif(quote(' || name || '), ''NULL'')
-                                                  FROM entries WHERE id = ?1', ' UNION ALL ')
-                             FROM pragma_table_info('entries')";
-            let all: String = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
-            sqlx::query_as(sqlx::AssertSqlSafe(all)).bind(id).fetch_all(&mut connection).await.unwrap()
-        };
-        assert!(!pairs.is_empty(), "no entry has the id {id}");
-        pairs.into_iter().filter(|(column, _)| !["key", "id"].contains(&column.as_str())).collect()
-    }
-
-    async fn sqlite(&self) -> sqlx::SqliteConnection {
-        let path = self.folder.path().join("ledger.db");
-        sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap()
-    }
-
-    /// While what this returns lives, nobody can write an entry.
-    pub(crate) async fn hold_writes(&self) -> Box<dyn std::any::Any> {
-        if let Some(database) = &self.database {
-            let mut connection = postgres::shared().connect(database).await;
-            let statement = "BEGIN; LOCK TABLE ledger.entries IN SHARE ROW EXCLUSIVE MODE";
-            connection.execute(sqlx::raw_sql(statement)).await.unwrap();
-            return Box::new(connection);
-        }
-        let mut connection = self.sqlite().await;
-        connection.execute(sqlx::raw_sql("BEGIN IMMEDIATE")).await.unwrap();
-        Box::new(connection)
     }
 
     pub(crate) fn now(&self) -> StoreTime {
