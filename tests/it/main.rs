@@ -33,6 +33,7 @@ mod garbage;
 mod guesses;
 mod limits;
 mod only_grows;
+mod operate_table;
 mod operators;
 mod policies;
 mod policy_validation;

@@ -1,6 +1,7 @@
 //! Operators' changes through the wire: what they do, what they refuse, how they repeat, and that each
-//! leaves its audit event and a refusal none. The whole table of docs/contract.md, section 6, is compared
-//! with the specification by `proof::differential` and `proof::lockstep`.
+//! leaves its audit event and a refusal none. The rows of docs/contract.md, section 6, are in
+//! `operate_table`; `proof::differential` and `proof::lockstep` compare it with the specification in every
+//! order.
 
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ class Mutant:
 
 CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
+OPERATE = "src/domain/operate.rs"
 BATCH = "src/ledger/claims/batch.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
 PG_ENTRIES = "src/store/postgres/entries.rs"
@@ -401,5 +402,14 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("W2", "a renewal tells what the policy now says of expiry", DIFFERENTIAL, [
         (SETTLE, "on_expiry: next.on_expiry,", "on_expiry: context.policy.on_expiry,"),
+    ]),
+    Mutant("O1", "an operator's change leaves the token of the claim that it forgets", "operate_table::", [
+        (OPERATE, "next.token = context.next_token(entry.token);", "next.token = entry.token;"),
+    ]),
+    Mutant("O2", "a redriven claim that nobody settled leaves no doubt of its effect", "operate_table::", [
+        (OPERATE, "    next.effect_unknown |= entry.unsettled();\n", ""),
+    ]),
+    Mutant("O3", "a holder at work is overtaken without force once an operator has parked its entry", "operate_table::", [
+        (OPERATE, "entry.unsettled() && now <", "entry.closed_by == ClosedBy::Open && now <"),
     ]),
 ]
