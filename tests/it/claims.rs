@@ -1,13 +1,17 @@
 //! A claim's life through the wire: the edge cases of docs/contract.md, section 13, the window,
 //! the lease, the invariants that one server can show.
 
+mod leases;
+mod window;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Key, OnExpiry, ParkCause, Policy, Span, State};
+use idempotency_ledger::domain::{Key, Policy, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use tonic::Code;
 
+use self::window::made_at;
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, START, Setup, TestServer};
@@ -25,15 +29,6 @@ on_both_stores!(
     a_given_retry_after_replaces_the_backoff_also_zero,
     attempts_run_out_and_the_entry_is_parked,
     a_release_gives_the_attempt_back_so_that_it_never_runs_out,
-    an_expired_lease_is_reclaimed_with_a_higher_token_and_effect_unknown,
-    effect_unknown_survives_release_and_is_cleared_by_complete,
-    park_if_started_parks_what_has_started_and_its_holders_complete_still_counts,
-    a_started_effect_can_not_be_released,
-    leases_are_clamped_and_never_shortened,
-    renewals_end_with_max_hold,
-    a_checkpoint_reaches_the_next_attempt,
-    old_messages_are_outside_the_window,
-    a_longer_retention_raises_the_floor_and_a_shorter_one_does_not,
     a_result_expires_before_the_entry_does,
     fingerprints_are_pinned_at_the_first_grant_that_presents_one,
     a_disabled_consumer_still_settles_and_answers,
@@ -251,188 +246,6 @@ async fn a_release_gives_the_attempt_back_so_that_it_never_runs_out(kind: Kind) 
         let refused = refusal(&server.client.claim(delivery("1", number)).await.unwrap_err());
         assert_eq!((refused.code, refused.reason.as_str()), (Code::Aborted, "CLAIM_CLOSED"));
     }
-    server.stop().await;
-}
-
-async fn an_expired_lease_is_reclaimed_with_a_higher_token_and_effect_unknown(kind: Kind) {
-    let mut server = server(kind).await;
-    let first = take(&mut server, delivery("1", 1)).await;
-    server.advance(Span::from_millis(30_999)).await;
-    let early = ask(&mut server, delivery("1", 2)).await;
-    assert!(matches!(early.verdict, Some(Verdict::InProgress(_))), "in its grace");
-    assert_eq!(span(early.retry_after), Span::from_millis(1));
-    server.advance(Span::from_millis(1)).await;
-    let second = take(&mut server, delivery("1", 2)).await;
-    assert!(second.token > first.token && second.effect_unknown);
-    assert_eq!(second.attempt, 2);
-    for refused in [
-        server.client.renew(renew("1", first.token)).await.unwrap_err(),
-        server.client.fail(fail("1", first.token)).await.unwrap_err(),
-        server.client.release(release("1", first.token)).await.unwrap_err(),
-        server.client.complete(complete("1", first.token, "")).await.unwrap_err(),
-    ] {
-        let refused = refusal(&refused);
-        assert_eq!((refused.reason.as_str(), refused.state.as_str()), ("LEASE_LOST", "IN_PROGRESS"));
-        assert_eq!(refused.advice, "RETRY_LATER");
-    }
-    server.stop().await;
-}
-
-async fn effect_unknown_survives_release_and_is_cleared_by_complete(kind: Kind) {
-    let mut server = server(kind).await;
-    take(&mut server, delivery("1", 1)).await;
-    server.advance(Span::from_secs(31)).await;
-    let second = take(&mut server, delivery("1", 2)).await;
-    server.client.release(release("1", second.token)).await.unwrap();
-    let third = take(&mut server, delivery("1", 3)).await;
-    assert!(third.effect_unknown);
-    server.client.complete(complete("1", third.token, "")).await.unwrap();
-    assert!(!entry(&server, "1").await.effect_unknown);
-    server.stop().await;
-}
-
-async fn park_if_started_parks_what_has_started_and_its_holders_complete_still_counts(kind: Kind) {
-    let policy = Policy { on_expiry: OnExpiry::ParkIfStarted, ..Policy::default() };
-    let mut server = TestServer::start_with(kind, Setup::default().with("c", policy)).await;
-    let started = take(&mut server, delivery("started", 1)).await;
-    let request = proto::RenewRequest { effect_started: true, ..renew("started", started.token) };
-    server.client.renew(request).await.unwrap();
-    take(&mut server, delivery("idle", 1)).await;
-    server.advance(Span::from_secs(31)).await;
-    let found = ask(&mut server, delivery("started", 2)).await;
-    let Some(Verdict::Parked(parked)) = found.verdict else { panic!("{found:?}") };
-    assert_eq!(parked.cause(), proto::ParkCause::EffectUnknown);
-    assert_eq!(entry(&server, "started").await.state, State::Parked(ParkCause::EffectUnknown));
-    assert_eq!(take(&mut server, delivery("idle", 2)).await.attempt, 2);
-    let done = server.client.complete(complete("started", started.token, "")).await.unwrap().into_inner();
-    assert!(done.late && !done.replayed);
-    server.stop().await;
-}
-
-async fn a_started_effect_can_not_be_released(kind: Kind) {
-    let mut server = server(kind).await;
-    let held = take(&mut server, delivery("1", 1)).await;
-    let request = proto::RenewRequest { effect_started: true, ..renew("1", held.token) };
-    server.client.renew(request).await.unwrap();
-    let refused = refusal(&server.client.release(release("1", held.token)).await.unwrap_err());
-    assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "EFFECT_STARTED"));
-    let repeat = refusal(&server.client.claim(delivery("1", 1)).await.unwrap_err());
-    assert_eq!((repeat.code, repeat.reason.as_str()), (Code::Aborted, "CLAIM_CLOSED"));
-    server.stop().await;
-}
-
-async fn leases_are_clamped_and_never_shortened(kind: Kind) {
-    let mut server = server(kind).await;
-    let rows = [
-        ("unset", None, 30),
-        ("zero", seconds(0), 1),
-        ("usual", seconds(60), 60),
-        ("long", seconds(90_000), 900),
-    ];
-    for (id, asked, granted) in rows {
-        let held = take(&mut server, proto::ClaimRequest { lease: asked, ..delivery(id, 1) }).await;
-        assert_eq!(span(held.lease), Span::from_secs(granted), "{id}");
-        let request = proto::RenewRequest { lease: seconds(1), ..renew(id, held.token) };
-        let renewed = server.client.renew(request).await.unwrap().into_inner();
-        assert_eq!((span(renewed.lease), renewed.revived), (Span::from_secs(granted), false), "{id}");
-    }
-    server.stop().await;
-}
-
-async fn renewals_end_with_max_hold(kind: Kind) {
-    let policy = Policy { max_hold: Span::from_secs(1_000), ..Policy::default() };
-    let mut server = TestServer::start_with(kind, Setup::default().with("c", policy)).await;
-    let held = take(&mut server, delivery("1", 1)).await;
-    server.advance(Span::from_secs(990)).await;
-    let renewed = server.client.renew(renew("1", held.token)).await.unwrap().into_inner();
-    assert_eq!((span(renewed.lease), renewed.revived), (Span::from_secs(10), true));
-    server.advance(Span::from_secs(10)).await;
-    let refused = refusal(&server.client.renew(renew("1", held.token)).await.unwrap_err());
-    assert_eq!(refused.reason, "LEASE_LIMIT_REACHED");
-    let done = server.client.complete(complete("1", held.token, "")).await.unwrap().into_inner();
-    assert!(done.late);
-    server.stop().await;
-}
-
-async fn a_checkpoint_reaches_the_next_attempt(kind: Kind) {
-    let mut server = server(kind).await;
-    let held = take(&mut server, delivery("1", 1)).await;
-    let request =
-        proto::RenewRequest { checkpoint: Some(Bytes::from_static(b"page 7")), ..renew("1", held.token) };
-    server.client.renew(request).await.unwrap();
-    server.client.renew(renew("1", held.token)).await.unwrap();
-    server.advance(Span::from_secs(40)).await;
-    assert_eq!(&take(&mut server, delivery("1", 2)).await.checkpoint[..], b"page 7");
-    server.stop().await;
-}
-
-fn made_at(id: &str, number: u128, before_now: Span) -> proto::ClaimRequest {
-    let at = START - before_now;
-    let occurred_at = prost_types::Timestamp {
-        seconds: at.micros().div_euclid(1_000_000),
-        nanos: i32::try_from(at.micros().rem_euclid(1_000_000)).unwrap() * 1_000,
-    };
-    proto::ClaimRequest { occurred_at: Some(occurred_at), ..delivery(id, number) }
-}
-
-async fn old_messages_are_outside_the_window(kind: Kind) {
-    let mut server = server(kind).await;
-    let week = Span::from_days(7);
-    let rows = [
-        ("new", Span::ZERO, true),
-        ("from the future", Span::from_days(-1), true),
-        ("just inside", week + Span::from_millis(-1), true),
-        ("on the edge", week, false),
-        ("outside", week + Span::from_days(1), false),
-    ];
-    for (id, age, inside) in rows {
-        let answer = ask(&mut server, made_at(id, 1, age)).await;
-        if inside {
-            acquired(&answer);
-        } else {
-            assert_eq!(answer.advice(), proto::Advice::DeadLetter, "{id}");
-            let Some(Verdict::OutsideWindow(outside)) = answer.verdict else { panic!("{id}") };
-            assert_eq!(span(outside.window), week);
-        }
-    }
-    // A clock that jumps right after the server has read it.
-    server.advance(Span::from_days(30)).await;
-    let answer = ask(&mut server, made_at("new, before the jump", 1, Span::ZERO)).await;
-    assert!(matches!(answer.verdict, Some(Verdict::OutsideWindow(_))), "{answer:?}");
-    server.stop().await;
-}
-
-async fn a_longer_retention_raises_the_floor_and_a_shorter_one_does_not(kind: Kind) {
-    let days = |days| Policy {
-        retention: Span::from_days(days),
-        failed_retention: Span::from_days(60),
-        abandoned_retention: Span::from_days(60),
-        result_retention: Span::from_days(1),
-        ..Policy::default()
-    };
-    let mut server = TestServer::start_with(kind, Setup { default: days(7), ..Setup::default() }).await;
-    take(&mut server, made_at("first", 1, Span::ZERO)).await;
-    // Lengthened to 30 days: what is older than 7 may be gone already.
-    let at = server.stop().await;
-    let mut server = TestServer::on(at, Setup { default: days(30), ..Setup::default() }).await;
-    let old = ask(&mut server, made_at("8 days", 1, Span::from_days(8))).await;
-    assert!(matches!(old.verdict, Some(Verdict::OutsideWindow(_))), "{old:?}");
-    take(&mut server, made_at("6 days", 1, Span::from_days(6))).await;
-    // A consumer of its own with an even longer one.
-    let at = server.stop().await;
-    let mut server =
-        TestServer::on(at, Setup { default: days(30), ..Setup::default() }.with("c", days(40))).await;
-    let old = ask(&mut server, made_at("8 days again", 1, Span::from_days(8))).await;
-    assert!(matches!(old.verdict, Some(Verdict::OutsideWindow(_))), "{old:?}");
-    // Shortened, and back: the floor never falls.
-    let at = server.stop().await;
-    let server = TestServer::on(at, Setup { default: days(3), ..Setup::default() }).await;
-    server.advance(Span::from_days(1)).await;
-    let at = server.stop().await;
-    let mut server = TestServer::on(at, Setup { default: days(30), ..Setup::default() }).await;
-    let old = ask(&mut server, made_at("3 days", 1, Span::from_days(3))).await;
-    assert!(matches!(old.verdict, Some(Verdict::OutsideWindow(_))), "{old:?}");
-    take(&mut server, made_at("1 day", 1, Span::from_days(1))).await;
     server.stop().await;
 }
 
