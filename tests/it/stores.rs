@@ -1,14 +1,13 @@
 //! The conformance of stores: each case runs on both. What the ledger relies on, and nothing else.
 
+mod purges;
+mod statements;
+
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    AuditEvent, Claim, Claimant, Command, Context, Entry, Key, Policy, PolicyVersion, Settle, Span,
-    StoreTime, decide,
+    Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
 };
-use idempotency_ledger::store::{
-    Completion, EffectiveRetention, Fault, Found, Purpose, Session, StoreError, WriteResult,
-};
-use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
+use idempotency_ledger::store::{Completion, Fault, Found, Purpose, Session, StoreError};
 
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
@@ -24,9 +23,6 @@ on_both_stores!(
     a_completion_needs_the_latest_token_and_an_open_claim,
     a_guessed_completion_writes_what_the_core_would_decide,
     loads_come_in_the_order_that_was_asked_for,
-    a_purge_spares_what_changed_since_it_was_judged,
-    a_purge_by_rules_that_are_not_in_force_takes_nothing,
-    a_key_made_anew_is_not_the_row_that_was_read,
     grants_and_purges_stop_while_the_clock_is_behind,
     the_mark_of_the_clock_survives_a_restart,
     every_kind_of_text_survives,
@@ -284,108 +280,6 @@ async fn loads_come_in_the_order_that_was_asked_for(kind: Kind) {
     }
 }
 
-async fn a_purge_spares_what_changed_since_it_was_judged(kind: Kind) {
-    let at = TestStore::new(kind).await;
-    let mut session = at.session().await;
-    let entry = granted("1", START);
-    insert(&mut *session, &entry).await;
-    let now = START + Span::from_secs(60);
-    at.set_clock(now).await;
-    let reclaimed = next(&entry, &claim(2), now);
-    session.entries().replace(std::slice::from_ref(&reclaimed)).await.unwrap();
-    let hash = entry.key.hash();
-    assert_eq!(
-        session.upkeep().purge(&[(hash, reclaimed.version)], 0).await.unwrap(),
-        0,
-        "its token is not a minute below the clock"
-    );
-    at.set_clock(now + Span::from_secs(61)).await;
-    assert_eq!(
-        session.upkeep().purge(&[(hash, entry.version)], 0).await.unwrap(),
-        0,
-        "claimed a moment before"
-    );
-    assert_eq!(session.upkeep().purge(&[(hash, reclaimed.version)], 0).await.unwrap(), 1);
-    assert_eq!(load(&mut *session, "1").await, None);
-}
-
-async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
-    let at = TestStore::new(kind).await;
-    let (mut session, mut other) = (at.session().await, at.session().await);
-    insert(&mut *session, &granted("1", START)).await;
-    let version = load(&mut *session, "1").await.unwrap().version;
-    let judged = [(Key::new("stores", "tests", "1").hash(), version)];
-    at.set_clock(START + Span::from_days(100)).await;
-    let mut in_force = EffectiveRetention {
-        consumer: "stores".into(),
-        retention: Some(Span::from_days(7)),
-        window_floor: START,
-    };
-    for step in ["a retention", "a floor", "a policy", "a policy that is not the next one", "nothing"] {
-        let before = session.policy_book().policy_epoch().await.unwrap();
-        let mut added = None;
-        match step {
-            "a floor" => in_force.window_floor = START + Span(1),
-            "a policy" | "a policy that is not the next one" => {
-                let policy = PolicyVersion {
-                    consumer: "stores".into(),
-                    version: 1,
-                    policy: Some("{}".into()),
-                    created_at: START,
-                    actor: "tests".into(),
-                    reason: "tests".into(),
-                };
-                let event = AuditEvent {
-                    request_id: step.into(),
-                    at: START,
-                    actor: "tests".into(),
-                    action: "SET_POLICY".into(),
-                    consumer: "stores".into(),
-                    key: None,
-                    reason: "tests".into(),
-                    before: None,
-                    after: None,
-                };
-                added = Some(other.policy_book().add_policy(&policy, &in_force, &event).await.unwrap());
-            }
-            _ => {}
-        }
-        if added.is_none() {
-            other.policy_book().put_in_force(std::slice::from_ref(&in_force), None).await.unwrap();
-        }
-        let changed = !matches!(step, "a policy that is not the next one" | "nothing");
-        assert!(added.is_none_or(|added| (added == WriteResult::Done) == changed), "{step}: {added:?}");
-        assert_eq!(session.policy_book().policy_epoch().await.unwrap() > before, changed, "{step}");
-        if changed {
-            assert_eq!(session.upkeep().purge(&judged, before).await.unwrap(), 0, "{step}");
-        }
-    }
-    let now = session.policy_book().policy_epoch().await.unwrap();
-    assert_eq!(session.upkeep().purge(&judged, now + 1).await.unwrap(), 0, "rules that nobody has seen yet");
-    assert_eq!(session.upkeep().purge(&judged, now).await.unwrap(), 1);
-}
-
-/// What was decided or judged before a purge meets a new row of the same key, and leaves it alone.
-async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
-    let at = TestStore::new(kind).await;
-    let mut session = at.session().await;
-    let old = granted("1", START);
-    insert(&mut *session, &old).await;
-    let now = START + Span::from_secs(120);
-    let decided = next(&old, &claim(2), now);
-    at.set_clock(now).await;
-    let judged = (old.key.hash(), load(&mut *session, "1").await.unwrap().version);
-    assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 1);
-    let fresh = session.entries().insert(&[granted("1", StoreTime(0))], StoreTime::MAX).await.unwrap();
-    let after = load(&mut *session, "1").await;
-    assert!(fresh.tokens[0] > Some(old.token));
-    at.set_clock(now + Span::from_secs(120)).await;
-    assert_eq!(session.entries().replace(&[decided]).await.unwrap(), [false]);
-    assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 0);
-    assert_eq!(session.upkeep().look_again(&[(judged.0, judged.1, now)]).await.unwrap(), 0);
-    assert_eq!(load(&mut *session, "1").await, after);
-}
-
 async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
@@ -425,115 +319,4 @@ async fn every_kind_of_text_survives(kind: Kind) {
     for id in ids {
         assert_eq!(load(&mut *session, id).await.unwrap().key.id(), id);
     }
-}
-
-#[tokio::test]
-async fn every_statement_of_postgres_can_be_prepared_and_has_a_name() {
-    let at = TestStore::new(Kind::Postgres).await;
-    let mut connection = pg::shared().connect(at.database.as_ref().unwrap()).await;
-    for statement in idempotency_ledger::store::POSTGRES_STATEMENTS.iter().copied() {
-        assert!(statement.starts_with("-- ledger."), "{statement}");
-        connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn every_statement_of_sqlite_can_be_prepared_and_has_a_name() {
-    let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    sqlx::migrate!("migrations/sqlite").run_direct(None, &mut connection, false).await.unwrap();
-    for statement in idempotency_ledger::store::SQLITE_STATEMENTS.iter().copied() {
-        assert!(statement.starts_with("-- ledger."), "{statement}");
-        connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
-    }
-}
-
-/// On a table that was never analysed and holds many rows of one consumer, the hot statements read
-/// their rows by key.
-#[tokio::test]
-async fn the_plans_of_the_hot_statements_are_pinned() {
-    let at = TestStore::new(Kind::Postgres).await;
-    let database = at.database.clone().unwrap();
-    let mut session = at.session().await;
-    for part in 0..10 {
-        let mut rows: Vec<Entry> =
-            (0..500).map(|number| granted(&format!("m{part}-{number}"), START)).collect();
-        rows.sort_by_key(|row| row.key.hash());
-        put_new(&mut *session, START, &rows).await;
-    }
-    let scans = async |database: &str| -> (i64, i64) {
-        let mut connection = pg::shared().connect(database).await;
-        // Statistics reach the view when their backend has been idle for a moment.
-        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
-        let row =
-            sqlx::query("SELECT seq_scan, seq_tup_read FROM pg_stat_user_tables WHERE relname = 'entries'")
-                .fetch_one(&mut connection)
-                .await
-                .unwrap();
-        connection.close().await.unwrap();
-        (row.get(0), row.get(1))
-    };
-    let before = scans(&database).await;
-    let mut keys: Vec<Key> =
-        (0..500).map(|number| Key::new("stores", "tests", &format!("m3-{number}"))).collect();
-    keys.sort_by_key(Key::hash);
-    let loaded = session.entries().load(&keys).await.unwrap();
-    let entries: Vec<Entry> = loaded
-        .found
-        .into_iter()
-        .map(|found| match found {
-            Found::Entry(entry) => next(&entry, &claim(2), START + Span::from_secs(60)),
-            Found::Absent | Found::Collision | Found::Unreadable(_) => panic!("{found:?}"),
-        })
-        .collect();
-    assert!(session.entries().replace(&entries).await.unwrap().iter().all(|done| *done));
-    let completions: Vec<Completion> = entries
-        .iter()
-        .map(|entry| Completion {
-            key: entry.key.clone(),
-            token: entry.token,
-            result: Bytes::new(),
-            retention: Span::from_days(7),
-        })
-        .collect();
-    assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
-    assert_eq!(scans(&database).await, before, "a hot statement read the whole table");
-}
-
-/// A completion touches no index: the claims that operators must find enter theirs only when they are old, or
-/// were changed.
-#[tokio::test]
-async fn completions_are_heap_only_updates() {
-    let at = TestStore::new(Kind::Postgres).await;
-    let database = at.database.clone().unwrap();
-    let mut session = at.session().await;
-    for part in 0..10 {
-        let mut rows: Vec<Entry> =
-            (0..500).map(|number| granted(&format!("m{part}-{number}"), START)).collect();
-        rows.sort_by_key(|row| row.key.hash());
-        put_new(&mut *session, START, &rows).await;
-        let completions: Vec<Completion> = rows
-            .iter()
-            .map(|row| Completion {
-                key: row.key.clone(),
-                token: row.token,
-                result: Bytes::from_static(b"done"),
-                retention: Span::from_days(7),
-            })
-            .collect();
-        assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
-    }
-    drop(session);
-    let mut connection = pg::shared().connect(&database).await;
-    let statement = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'entries'";
-    let (updated, heap_only) = loop {
-        // Statistics reach the view when their backend has been idle for a moment, or has gone.
-        let row = sqlx::query(statement).fetch_one(&mut connection).await.unwrap();
-        let (updated, heap_only): (i64, i64) = (row.get(0), row.get(1));
-        if updated >= 5_000 {
-            break (updated, heap_only);
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    };
-    connection.close().await.unwrap();
-    assert!(heap_only * 100 >= updated * 90, "{heap_only} of {updated}");
 }
