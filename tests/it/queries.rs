@@ -1,28 +1,25 @@
 //! Lists and counts: what fits a filter is shown once and in order, whatever else happens meanwhile; what
 //! is not COMPLETED is counted exactly.
 
+mod marks;
+mod summaries;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use idempotency_ledger::domain::{Policy, Span};
+use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto::{
     self, EntryFilter, EntryOrder, EntryState, FailureKind, ListEntriesRequest, ParkCause,
 };
 
 use crate::harness::details::{acquired, claim, fields, key};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::server::{Kind, TestServer};
 
 on_both_stores!(
     every_filter_shows_exactly_what_fits_in_order,
     a_page_token_belongs_to_its_filter_and_order,
     ages_mean_the_instants_of_the_first_page,
     what_stands_still_is_shown_once_amid_changes,
-    the_marks_change_nothing_that_is_shown,
-    every_consumer_has_its_turn_to_be_marked,
-    a_clock_that_was_set_back_hides_nothing,
-    a_summary_counts_what_is_there,
-    a_small_ledger_is_counted_exactly,
-    a_summary_pages_through_the_consumers,
     lists_and_counts_wait_for_no_writer,
     malformed_queries_are_refused_by_field,
 );
@@ -297,213 +294,6 @@ async fn what_stands_still_is_shown_once_amid_changes(kind: Kind) {
             }
         }
     }
-    server.stop().await;
-}
-
-/// What is beyond the mark is found by another way than what is before it.
-async fn the_marks_change_nothing_that_is_shown(kind: Kind) {
-    let mut server = TestServer::start(kind).await;
-    let mut expected = Vec::new();
-    for number in 0..30 {
-        let id = format!("m{number:02}");
-        let made = if number % 5 == 0 { Made::Done } else { Made::Held };
-        let token = make(&mut server, "c", &id, made).await;
-        if made == Made::Held {
-            expected.push(id.clone());
-        }
-        if number % 7 == 0 && made == Made::Held {
-            // Renewed: in the index before its time.
-            let renew = proto::RenewRequest { key: key("c", &id), token, ..Default::default() };
-            server.client.renew(renew).await.unwrap();
-        }
-        server.advance(Span::from_secs(7)).await;
-    }
-    for step in 0..4 {
-        let held = filter(&[EntryState::InProgress]);
-        assert_eq!(ids(&mut server, ask(held.clone(), false, 4)).await, expected, "{step}");
-        let mut back = ids(&mut server, ask(held, true, 4)).await;
-        back.reverse();
-        assert_eq!(back, expected, "{step}");
-        let request = proto::SummarizeEntriesRequest { consumer: "c".into(), ..Default::default() };
-        let summary = server.admin.summarize_entries(request).await.unwrap().into_inner();
-        let counts: Vec<(i32, i64)> =
-            summary.consumers[0].states.iter().map(|state| (state.state, state.count)).collect();
-        assert_eq!(counts, [(2, 24), (4, 6)], "{step}");
-        if step < 2 {
-            server.at.session().await.upkeep().index_open_claims(5).await.unwrap();
-        } else {
-            mark(&server).await;
-            server.advance(Span::from_secs(61)).await;
-        }
-    }
-    // Completed ones leave it, marked or not.
-    let tokens = expected.clone();
-    for id in &tokens {
-        let asked = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
-        let entry = server.admin.get_entry(asked).await.unwrap().into_inner().entry.unwrap();
-        let resolve = proto::ResolveEntryRequest {
-            key: key("c", id),
-            request_id: format!("resolve {id}"),
-            expected_version: entry.version,
-            reason: "done".into(),
-            force: true,
-            state: EntryState::Completed.into(),
-            ..Default::default()
-        };
-        server.admin.resolve_entry(resolve).await.unwrap();
-    }
-    assert!(ids(&mut server, ask(filter(&[EntryState::InProgress]), false, 4)).await.is_empty());
-    server.stop().await;
-}
-
-/// Some always have new claims; the others are not forgotten for them.
-async fn every_consumer_has_its_turn_to_be_marked(kind: Kind) {
-    let mut server = TestServer::start(kind).await;
-    let names: Vec<String> = (0..230).map(|number| format!("c{number:03}")).collect();
-    let claims = |round: i32| {
-        let one = |name: &String| claim(name, &round.to_string());
-        proto::BatchClaimRequest { requests: names.iter().map(one).collect() }
-    };
-    let mut session = server.at.session().await;
-    for round in 0..4 {
-        server.client.batch_claim(claims(round)).await.unwrap();
-        server.advance(Span::from_secs(61)).await;
-        session.upkeep().index_open_claims(1_000).await.unwrap();
-    }
-    let Some(database) = &server.at.database else { return drop(server.stop().await) };
-    let statement = "SELECT count(*) FROM ledger.consumers n WHERE n.marked_at = 0
-                     AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no)";
-    let mut connection = crate::harness::postgres::shared().connect(database).await;
-    let unmarked: i64 = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
-    assert_eq!(unmarked, 0, "of 230 consumers");
-    sqlx::Connection::close(connection).await.unwrap();
-    server.stop().await;
-}
-
-async fn a_clock_that_was_set_back_hides_nothing(kind: Kind) {
-    let mut server = TestServer::start(kind).await;
-    make(&mut server, "c", "before", Made::Held).await;
-    server.advance(Span::from_secs(120)).await;
-    mark(&server).await;
-    // An hour back; what operators do then is to raise token_offset.
-    server.advance(Span::from_secs(-3_600)).await;
-    let meta = if kind == Kind::Postgres { "ledger.meta" } else { "meta" };
-    server.at.execute(&format!("UPDATE {meta} SET token_offset = 7200000000")).await;
-    mark(&server).await;
-    make(&mut server, "c", "after", Made::Held).await;
-    for seconds in [0, 61, 61] {
-        server.advance(Span::from_secs(seconds)).await;
-        let mut held = ids(&mut server, ask(filter(&[EntryState::InProgress]), false, 4)).await;
-        held.sort();
-        assert_eq!(held, ["after", "before"], "{seconds}");
-        mark(&server).await;
-    }
-    server.stop().await;
-}
-
-async fn a_summary_counts_what_is_there(kind: Kind) {
-    let few = Policy { max_attempts: 2, ..Policy::default() };
-    let disabled = Policy { disabled: true, ..Policy::default() };
-    let setup = Setup::default().with("few", few).with("held", disabled);
-    let mut server = TestServer::start_with(kind, setup).await;
-    for (number, made) in ALL.iter().enumerate() {
-        for copy in 0..=number {
-            make(&mut server, "c", &format!("{made:?}-{copy}"), *made).await;
-        }
-        server.advance(Span::from_secs(10)).await;
-    }
-    make(&mut server, "few", "1", Made::Retried).await;
-    make(&mut server, "few", "2", Made::Done).await;
-    // The microseconds of a grant would tell its token.
-    server.advance(Span(7)).await;
-    let summarize =
-        |consumer: &str| proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
-    let answer = server.admin.summarize_entries(summarize("c")).await.unwrap().into_inner();
-    let [summary] = answer.consumers.as_slice() else { panic!("{answer:?}") };
-    let told: Vec<(EntryState, ParkCause, i64, Option<i64>)> = summary
-        .states
-        .iter()
-        .map(|one| (one.state(), one.cause(), one.count, one.oldest_age.map(|age| age.seconds)))
-        .collect();
-    let none = ParkCause::Unspecified;
-    assert_eq!(
-        told,
-        [
-            (EntryState::Received, none, 4, Some(30)),
-            (EntryState::InProgress, none, 1, Some(60)),
-            (EntryState::FailedRetryable, none, 5, Some(20)),
-            (EntryState::Completed, none, 2, None),
-            (EntryState::FailedTerminal, none, 6, Some(10)),
-            (EntryState::Parked, ParkCause::Consumer, 3, Some(40)),
-        ]
-    );
-    assert!(summary.states.iter().all(|state| !state.estimated) && !summary.disabled);
-    let ages = summary.states.iter().filter_map(|state| state.oldest_age).chain(summary.longest_expired);
-    assert!(ages.map(|age| age.nanos).all(|nanos| nanos == 0) && answer.as_of.unwrap().nanos == 0);
-    // Its lease of 30 s and its grace of 1 s were over 29 s ago.
-    assert_eq!((summary.expired, summary.longest_expired.map(|span| span.seconds)), (1, Some(29)));
-    assert_eq!(summary.near_exhaustion, 0);
-    let few = server.admin.summarize_entries(summarize("few")).await.unwrap().into_inner();
-    assert_eq!(few.consumers[0].near_exhaustion, 1, "one attempt of two was used");
-    let held = server.admin.summarize_entries(summarize("held")).await.unwrap().into_inner();
-    assert!(held.consumers[0].disabled && held.consumers[0].states.is_empty());
-    server.stop().await;
-}
-
-/// What a consumer has COMPLETED, and whether that is an estimate.
-async fn completed(server: &TestServer, consumer: &str) -> Option<(i64, bool)> {
-    let request = proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
-    let answer = server.admin.clone().summarize_entries(request).await.unwrap().into_inner();
-    let [summary] = answer.consumers.as_slice() else { panic!("{answer:?}") };
-    let completed = summary.states.iter().find(|one| one.state() == EntryState::Completed);
-    completed.map(|one| (one.count, one.estimated))
-}
-
-async fn a_small_ledger_is_counted_exactly(kind: Kind) {
-    const EXACT_MAX: i64 = 4_000;
-    let server = TestServer::start(kind).await;
-    let part = |consumer: &str, ids: std::ops::Range<i64>| proto::ImportEntriesRequest {
-        operation_id: "before".into(),
-        reason: "adoption".into(),
-        entries: ids
-            .map(|id| proto::ImportedEntry { key: key(consumer, &id.to_string()), ..Default::default() })
-            .collect(),
-    };
-    let import = async |parts: Vec<proto::ImportEntriesRequest>| {
-        let stored = server.admin.clone().import_entries(futures_util::stream::iter(parts)).await;
-        let mut stored = stored.unwrap().into_inner();
-        while let Some(answer) = stored.message().await.unwrap() {
-            assert!(answer.rejections.is_empty(), "{answer:?}");
-        }
-    };
-    let most = (0..4).map(|at| part("c", at * 1_000..(at + 1) * 1_000 - i64::from(at == 3)));
-    import(most.chain([part("d", 0..1)]).collect()).await;
-    assert_eq!(completed(&server, "c").await, Some((EXACT_MAX - 1, false)));
-    assert_eq!(completed(&server, "d").await, Some((1, false)));
-    assert_eq!(completed(&server, "nobody").await, None);
-    import(vec![part("d", 1..2)]).await;
-    let (estimate, estimated) = completed(&server, "c").await.unwrap();
-    assert!(estimated && (EXACT_MAX - 1..EXACT_MAX + 40).contains(&estimate), "{estimate}");
-    server.stop().await;
-}
-
-async fn a_summary_pages_through_the_consumers(kind: Kind) {
-    let mut server = TestServer::start(kind).await;
-    for name in ["b", "a", "c", "ä", "A"] {
-        make(&mut server, name, "1", Made::Parked).await;
-    }
-    let (mut seen, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let request = proto::SummarizeEntriesRequest { page_size: 2, page_token, ..Default::default() };
-        let page = server.admin.summarize_entries(request).await.unwrap().into_inner();
-        assert!(page.consumers.iter().all(|one| one.states[0].count == 1));
-        seen.extend(page.consumers.into_iter().map(|one| one.consumer));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(seen, ["A", "a", "b", "c", "ä"], "by bytes");
     server.stop().await;
 }
 

@@ -1,0 +1,121 @@
+//! Counts: exact for what is not COMPLETED, page by page through the consumers.
+
+use idempotency_ledger::domain::{Policy, Span};
+use idempotency_ledger::rpc::proto::{self, EntryState, ParkCause};
+
+use super::{ALL, Made, make};
+use crate::harness::details::key;
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer};
+
+on_both_stores!(
+    a_summary_counts_what_is_there,
+    a_small_ledger_is_counted_exactly,
+    a_summary_pages_through_the_consumers,
+);
+
+async fn a_summary_counts_what_is_there(kind: Kind) {
+    let few = Policy { max_attempts: 2, ..Policy::default() };
+    let disabled = Policy { disabled: true, ..Policy::default() };
+    let setup = Setup::default().with("few", few).with("held", disabled);
+    let mut server = TestServer::start_with(kind, setup).await;
+    for (number, made) in ALL.iter().enumerate() {
+        for copy in 0..=number {
+            make(&mut server, "c", &format!("{made:?}-{copy}"), *made).await;
+        }
+        server.advance(Span::from_secs(10)).await;
+    }
+    make(&mut server, "few", "1", Made::Retried).await;
+    make(&mut server, "few", "2", Made::Done).await;
+    // The microseconds of a grant would tell its token.
+    server.advance(Span(7)).await;
+    let summarize =
+        |consumer: &str| proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
+    let answer = server.admin.summarize_entries(summarize("c")).await.unwrap().into_inner();
+    let [summary] = answer.consumers.as_slice() else { panic!("{answer:?}") };
+    let told: Vec<(EntryState, ParkCause, i64, Option<i64>)> = summary
+        .states
+        .iter()
+        .map(|one| (one.state(), one.cause(), one.count, one.oldest_age.map(|age| age.seconds)))
+        .collect();
+    let none = ParkCause::Unspecified;
+    assert_eq!(
+        told,
+        [
+            (EntryState::Received, none, 4, Some(30)),
+            (EntryState::InProgress, none, 1, Some(60)),
+            (EntryState::FailedRetryable, none, 5, Some(20)),
+            (EntryState::Completed, none, 2, None),
+            (EntryState::FailedTerminal, none, 6, Some(10)),
+            (EntryState::Parked, ParkCause::Consumer, 3, Some(40)),
+        ]
+    );
+    assert!(summary.states.iter().all(|state| !state.estimated) && !summary.disabled);
+    let ages = summary.states.iter().filter_map(|state| state.oldest_age).chain(summary.longest_expired);
+    assert!(ages.map(|age| age.nanos).all(|nanos| nanos == 0) && answer.as_of.unwrap().nanos == 0);
+    // Its lease of 30 s and its grace of 1 s were over 29 s ago.
+    assert_eq!((summary.expired, summary.longest_expired.map(|span| span.seconds)), (1, Some(29)));
+    assert_eq!(summary.near_exhaustion, 0);
+    let few = server.admin.summarize_entries(summarize("few")).await.unwrap().into_inner();
+    assert_eq!(few.consumers[0].near_exhaustion, 1, "one attempt of two was used");
+    let held = server.admin.summarize_entries(summarize("held")).await.unwrap().into_inner();
+    assert!(held.consumers[0].disabled && held.consumers[0].states.is_empty());
+    server.stop().await;
+}
+
+/// What a consumer has COMPLETED, and whether that is an estimate.
+async fn completed(server: &TestServer, consumer: &str) -> Option<(i64, bool)> {
+    let request = proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
+    let answer = server.admin.clone().summarize_entries(request).await.unwrap().into_inner();
+    let [summary] = answer.consumers.as_slice() else { panic!("{answer:?}") };
+    let completed = summary.states.iter().find(|one| one.state() == EntryState::Completed);
+    completed.map(|one| (one.count, one.estimated))
+}
+
+async fn a_small_ledger_is_counted_exactly(kind: Kind) {
+    const EXACT_MAX: i64 = 4_000;
+    let server = TestServer::start(kind).await;
+    let part = |consumer: &str, ids: std::ops::Range<i64>| proto::ImportEntriesRequest {
+        operation_id: "before".into(),
+        reason: "adoption".into(),
+        entries: ids
+            .map(|id| proto::ImportedEntry { key: key(consumer, &id.to_string()), ..Default::default() })
+            .collect(),
+    };
+    let import = async |parts: Vec<proto::ImportEntriesRequest>| {
+        let stored = server.admin.clone().import_entries(futures_util::stream::iter(parts)).await;
+        let mut stored = stored.unwrap().into_inner();
+        while let Some(answer) = stored.message().await.unwrap() {
+            assert!(answer.rejections.is_empty(), "{answer:?}");
+        }
+    };
+    let most = (0..4).map(|at| part("c", at * 1_000..(at + 1) * 1_000 - i64::from(at == 3)));
+    import(most.chain([part("d", 0..1)]).collect()).await;
+    assert_eq!(completed(&server, "c").await, Some((EXACT_MAX - 1, false)));
+    assert_eq!(completed(&server, "d").await, Some((1, false)));
+    assert_eq!(completed(&server, "nobody").await, None);
+    import(vec![part("d", 1..2)]).await;
+    let (estimate, estimated) = completed(&server, "c").await.unwrap();
+    assert!(estimated && (EXACT_MAX - 1..EXACT_MAX + 40).contains(&estimate), "{estimate}");
+    server.stop().await;
+}
+
+async fn a_summary_pages_through_the_consumers(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    for name in ["b", "a", "c", "ä", "A"] {
+        make(&mut server, name, "1", Made::Parked).await;
+    }
+    let (mut seen, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = proto::SummarizeEntriesRequest { page_size: 2, page_token, ..Default::default() };
+        let page = server.admin.summarize_entries(request).await.unwrap().into_inner();
+        assert!(page.consumers.iter().all(|one| one.states[0].count == 1));
+        seen.extend(page.consumers.into_iter().map(|one| one.consumer));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(seen, ["A", "a", "b", "c", "ä"], "by bytes");
+    server.stop().await;
+}
