@@ -1,0 +1,89 @@
+//! What is wrong at a start is said with the name of its setting.
+
+use std::process::Command;
+
+use super::{BINARY, fails, sqlite};
+
+#[test]
+fn a_wrong_setting_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let fine = sqlite(folder.path());
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["serve", "--database-url", "mysql://x"], &["database_url", "sqlite://", "postgres://"]),
+        (&["serve", "--database-url", "sqlite://"], &["database_url", "path of a file"]),
+        (
+            &["serve", "--database-url", "sqlite:///no/such/folder/ledger.db"],
+            &["database_url", "/no/such/folder"],
+        ),
+        (&["serve", "--database-url", "sqlite:///proc/ledger.db"], &["database_url", "writable"]),
+        (&["serve", "--database-url", "postgres://127.0.0.1:1/x"], &["database_url", "127.0.0.1:1"]),
+        (&["serve", "--database-url", &fine, "--queue-max", "3"], &["queue_max", "16 to 1000000"]),
+        (
+            &["serve", "--database-url", &fine, "--queue-bytes-max", "5000000"],
+            &["queue_bytes_max", "5872032", "batch_bytes_max"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--queue-bytes-max", "5"],
+            &["queue_bytes_max", "1048576 to 1099511627776"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--connection-bytes-max", "3670015"],
+            &["connection_bytes_max", "3670016", "batch_bytes_max"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--server-bytes-max", "4000000"],
+            &["server_bytes_max", "16777216", "connection_bytes_max"],
+        ),
+        (&["serve", "--database-url", &fine, "--deadline-max", "soon"], &["deadline-max", "30s"]),
+        (&["serve", "--database-url", &fine, "--listen", "nowhere"], &["--listen"]),
+        (&["serve", "--database-url", &fine, "--config", "/no/such.toml"], &["config", "/no/such.toml"]),
+        (&["migrate", "--database-url", "sqlite:///no/such/folder/ledger.db"], &["database_url"]),
+    ];
+    for (arguments, says) in rows {
+        fails(arguments, says);
+    }
+}
+
+#[test]
+fn a_wrong_policy_is_named_with_its_field_and_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ledger.toml");
+    for (text, says) in [
+        ("queue_maxx = 3", &["queue_maxx"][..]),
+        ("[policy]\nleese = \"3s\"", &["leese"]),
+        ("[policy]\nlease = \"soon\"", &["soon"]),
+        ("[policy]\nlease = \"500ms\"", &["policy.lease", "1s"]),
+        ("[policy]\nretention = \"500d\"", &["policy.retention", "400d"]),
+        ("[consumers.pay]\nmax_attempts = -1", &["consumers.\"pay\".max_attempts"]),
+        ("[consumers.pay]\non_expiry = \"EXPLODE\"", &["EXPLODE"]),
+        (
+            "[consumers.pay]\nretention = \"1d\"\nmax_redelivery_window = \"14d\"",
+            &["consumers.\"pay\".retention", "max_redelivery_window", "(accepted_risk)"],
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        fails(&["serve", "--database-url", &sqlite(folder.path()), "--config", file.to_str().unwrap()], says);
+    }
+}
+
+#[test]
+fn help_lists_every_setting_and_the_commands() {
+    let help =
+        String::from_utf8(Command::new(BINARY).args(["serve", "--help"]).output().unwrap().stdout).unwrap();
+    for flag in [
+        "listen",
+        "database-url",
+        "config",
+        "queue-max",
+        "queue-bytes-max",
+        "connection-bytes-max",
+        "server-bytes-max",
+        "drain-wait",
+        "batch-bytes-max",
+        "log-format",
+    ] {
+        assert!(help.contains(&format!("--{flag}")), "{flag}");
+        let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
+        assert!(help.contains(&variable), "{variable}");
+    }
+}
