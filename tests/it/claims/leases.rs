@@ -31,15 +31,15 @@ async fn an_expired_lease_is_reclaimed_with_a_higher_token_and_effect_unknown(ki
     let second = take(&mut server, delivery("1", 2)).await;
     assert!(second.token > first.token && second.effect_unknown);
     assert_eq!(second.attempt, 2);
-    for refused in [
-        server.client.renew(renew("1", first.token)).await.unwrap_err(),
-        server.client.fail(fail("1", first.token)).await.unwrap_err(),
-        server.client.release(release("1", first.token)).await.unwrap_err(),
-        server.client.complete(complete("1", first.token, "")).await.unwrap_err(),
+    for (what, refused) in [
+        ("Renew", server.client.renew(renew("1", first.token)).await.unwrap_err()),
+        ("Fail", server.client.fail(fail("1", first.token)).await.unwrap_err()),
+        ("Release", server.client.release(release("1", first.token)).await.unwrap_err()),
+        ("Complete", server.client.complete(complete("1", first.token, "")).await.unwrap_err()),
     ] {
         let refused = refusal(&refused);
-        assert_eq!((refused.reason.as_str(), refused.state.as_str()), ("LEASE_LOST", "IN_PROGRESS"));
-        assert_eq!(refused.advice, "RETRY_LATER");
+        let told = (refused.reason.as_str(), refused.state.as_str(), refused.advice.as_str());
+        assert_eq!(told, ("LEASE_LOST", "IN_PROGRESS", "RETRY_LATER"), "{what}");
     }
     server.stop().await;
 }

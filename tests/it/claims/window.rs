@@ -3,10 +3,10 @@
 use idempotency_ledger::domain::{Policy, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 
-use super::{ask, delivery, server, span, take};
+use super::{ask, delivery, server, span};
 use crate::harness::details::acquired;
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, START, Setup, TestServer};
+use crate::harness::server::{Kind, START, Setup, TestServer, TestStore};
 
 on_both_stores!(
     old_messages_are_outside_the_window,
@@ -49,7 +49,17 @@ async fn old_messages_are_outside_the_window(kind: Kind) {
     server.stop().await;
 }
 
+/// Each row is a start of the server: with these retentions, in days; then so many days later messages of these
+/// ages, counted from the first start, are within the window or not.
 async fn a_longer_retention_raises_the_floor_and_a_shorter_one_does_not(kind: Kind) {
+    type Row = (&'static str, i64, Option<i64>, i64, &'static [(i64, bool)]);
+    let rows: [Row; 5] = [
+        ("first", 7, None, 0, &[(0, true)]),
+        ("lengthened to 30 days: what is older than 7 may be gone", 30, None, 0, &[(8, false), (6, true)]),
+        ("a consumer of its own with an even longer one", 30, Some(40), 0, &[(8, false)]),
+        ("shortened", 3, None, 1, &[]),
+        ("and back: the floor never falls", 30, None, 0, &[(3, false), (1, true)]),
+    ];
     let days = |days| Policy {
         retention: Span::from_days(days),
         failed_retention: Span::from_days(60),
@@ -57,28 +67,21 @@ async fn a_longer_retention_raises_the_floor_and_a_shorter_one_does_not(kind: Ki
         result_retention: Span::from_days(1),
         ..Policy::default()
     };
-    let mut server = TestServer::start_with(kind, Setup { default: days(7), ..Setup::default() }).await;
-    take(&mut server, made_at("first", 1, Span::ZERO)).await;
-    // Lengthened to 30 days: what is older than 7 may be gone already.
-    let at = server.stop().await;
-    let mut server = TestServer::on(at, Setup { default: days(30), ..Setup::default() }).await;
-    let old = ask(&mut server, made_at("8 days", 1, Span::from_days(8))).await;
-    assert!(matches!(old.verdict, Some(Verdict::OutsideWindow(_))), "{old:?}");
-    take(&mut server, made_at("6 days", 1, Span::from_days(6))).await;
-    // A consumer of its own with an even longer one.
-    let at = server.stop().await;
-    let mut server =
-        TestServer::on(at, Setup { default: days(30), ..Setup::default() }.with("c", days(40))).await;
-    let old = ask(&mut server, made_at("8 days again", 1, Span::from_days(8))).await;
-    assert!(matches!(old.verdict, Some(Verdict::OutsideWindow(_))), "{old:?}");
-    // Shortened, and back: the floor never falls.
-    let at = server.stop().await;
-    let server = TestServer::on(at, Setup { default: days(3), ..Setup::default() }).await;
-    server.advance(Span::from_days(1)).await;
-    let at = server.stop().await;
-    let mut server = TestServer::on(at, Setup { default: days(30), ..Setup::default() }).await;
-    let old = ask(&mut server, made_at("3 days", 1, Span::from_days(3))).await;
-    assert!(matches!(old.verdict, Some(Verdict::OutsideWindow(_))), "{old:?}");
-    take(&mut server, made_at("1 day", 1, Span::from_days(1))).await;
-    server.stop().await;
+    let mut at = TestStore::new(kind).await;
+    for (what, default, own, later, messages) in rows {
+        let setup = Setup { default: days(default), ..Setup::default() };
+        let setup = own.into_iter().fold(setup, |setup, own| setup.with("c", days(own)));
+        let mut server = TestServer::on(at, setup).await;
+        server.advance(Span::from_days(later)).await;
+        for &(age, inside) in messages {
+            let id = format!("{what}: {age} days");
+            let answer = ask(&mut server, made_at(&id, 1, Span::from_days(age))).await;
+            if inside {
+                acquired(&answer);
+            } else {
+                assert!(matches!(answer.verdict, Some(Verdict::OutsideWindow(_))), "{id}: {answer:?}");
+            }
+        }
+        at = server.stop().await;
+    }
 }
