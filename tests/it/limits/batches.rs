@@ -19,19 +19,24 @@ on_both_stores!(
 
 async fn batches_are_bounded_and_name_their_items(kind: Kind) {
     let mut server = TestServer::start(kind).await;
-    let many = |count| (0..count).map(|number| claim("c", &format!("m{number}"))).collect::<Vec<_>>();
-    let status =
-        server.client.batch_claim(proto::BatchClaimRequest { requests: many(1_001) }).await.unwrap_err();
-    let refused = refusal(&status);
-    assert_eq!((refused.code, refused.reason.as_str()), (Code::InvalidArgument, "TOO_MANY_ITEMS"));
-    assert_eq!(fields(&status), ["requests"]);
-    assert_eq!(server.entry(&Key::new("c", "tests", "m0")).await, None, "nothing of it was done");
+    let requests = (0..1_001).map(|number| claim("c", &format!("m{number}"))).collect();
     let settlements = vec![proto::Settlement { action: None }; 1_001];
-    let status = server.client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap_err();
-    assert_eq!(
-        (refusal(&status).reason.as_str(), fields(&status)),
-        ("TOO_MANY_ITEMS", vec!["settlements".into()])
-    );
+    for (field, status) in [
+        ("requests", server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap_err()),
+        (
+            "settlements",
+            server.client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap_err(),
+        ),
+    ] {
+        let refused = refusal(&status);
+        assert_eq!(
+            (refused.code, refused.reason.as_str()),
+            (Code::InvalidArgument, "TOO_MANY_ITEMS"),
+            "{field}"
+        );
+        assert_eq!(fields(&status), [field]);
+    }
+    assert_eq!(server.entry(&Key::new("c", "tests", "m0")).await, None, "nothing of it was done");
     let empty = server.client.batch_claim(proto::BatchClaimRequest::default()).await.unwrap().into_inner();
     assert!(empty.responses.is_empty());
 
@@ -41,6 +46,21 @@ async fn batches_are_bounded_and_name_their_items(kind: Kind) {
     assert_eq!((refused.code, refused.reason.as_str()), (Code::InvalidArgument, "TOO_LARGE"));
     assert_eq!(refused.advice, "RETRY_LATER");
     server.stop().await;
+}
+
+/// The answer fits its bound; what it left out is said to be left out, and nothing else is.
+fn a_part_is_left_out(
+    answer: &proto::BatchClaimResponse,
+    carried: fn(&proto::ClaimResponse) -> (Bytes, bool),
+) {
+    assert!(prost::Message::encoded_len(answer) <= 3_670_016);
+    let (mut whole, mut omitted) = (0, 0);
+    for response in &answer.responses {
+        let (carried, left_out) = carried(response);
+        assert_eq!(left_out, carried.is_empty());
+        if left_out { omitted += 1 } else { whole += 1 }
+    }
+    assert!(whole > 200 && omitted > 50, "{whole} whole, {omitted} left out");
 }
 
 async fn results_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
@@ -62,14 +82,10 @@ async fn results_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
     }
     let answer = server.client.batch_claim(proto::BatchClaimRequest { requests: claims() }).await;
     let answer = answer.unwrap().into_inner();
-    assert!(prost::Message::encoded_len(&answer) <= 3_670_016);
-    let (mut whole, mut omitted) = (0, 0);
-    for response in &answer.responses {
+    a_part_is_left_out(&answer, |response| {
         let found = completed(response);
-        assert_eq!(found.result_omitted, found.result.is_empty());
-        if found.result_omitted { omitted += 1 } else { whole += 1 }
-    }
-    assert!(whole > 200 && omitted > 50, "{whole} whole, {omitted} left out");
+        (found.result, found.result_omitted)
+    });
     let alone = completed(&server.client.claim(claim("c", "m299")).await.unwrap().into_inner());
     assert_eq!(alone.result.len(), 16_384, "asked for alone, it is there");
     server.stop().await;
@@ -95,14 +111,10 @@ async fn checkpoints_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
         .collect();
     let last = requests[299].clone();
     let answer = server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap().into_inner();
-    assert!(prost::Message::encoded_len(&answer) <= 3_670_016);
-    let (mut whole, mut omitted) = (0, 0);
-    for response in &answer.responses {
+    a_part_is_left_out(&answer, |response| {
         let held = acquired(response);
-        assert_eq!(held.checkpoint_omitted, held.checkpoint.is_empty());
-        if held.checkpoint_omitted { omitted += 1 } else { whole += 1 }
-    }
-    assert!(whole > 200 && omitted > 50, "{whole} whole, {omitted} left out");
+        (held.checkpoint, held.checkpoint_omitted)
+    });
     let alone = acquired(&server.client.claim(last).await.unwrap().into_inner());
     assert!(alone.replayed && alone.checkpoint.len() == 16_384, "asked for alone, it is there");
     server.stop().await;
