@@ -128,34 +128,43 @@ async fn a_redriven_message_is_claimed_anew_and_old_tokens_are_fenced(kind: Kind
     server.stop().await;
 }
 
+/// What was resolved, with which result and evidence, and what the next delivery is answered.
+type Resolved = (proto::EntryState, &'static [u8], &'static str, fn(&proto::ClaimResponse) -> bool);
+
 async fn a_resolved_message_is_answered_as_resolved(kind: Kind) {
     let mut server = TestServer::start(kind).await;
-    for id in ["done", "never", "not done"] {
-        take(&mut server, id).await;
+    let rows: [Resolved; 3] = [
+        (proto::EntryState::Completed, b"R", "receipt 7", |answer| {
+            let found = completed(answer);
+            &found.result[..] == b"R" && !found.by_this_claim
+        }),
+        (
+            proto::EntryState::FailedTerminal,
+            b"",
+            "no such account",
+            |answer| matches!(&answer.verdict, Some(Verdict::Failed(it)) if it.error == "no such account"),
+        ),
+        // Nothing is unknown any more.
+        (proto::EntryState::Received, b"", "", |answer| {
+            let held = acquired(answer);
+            !held.effect_unknown && held.attempt == 1
+        }),
+    ];
+    let id = |state: proto::EntryState| state.as_str_name();
+    for (state, ..) in rows {
+        take(&mut server, id(state)).await;
     }
     server.advance(Span::from_secs(31)).await;
-    let request = proto::ResolveEntryRequest {
-        result: Bytes::from_static(b"R"),
-        evidence: "receipt 7".into(),
-        ..resolve(&mut server, "done", proto::EntryState::Completed).await
-    };
-    server.admin.resolve_entry(request).await.unwrap();
-    let found = completed(&server.client.claim(claim("c", "done")).await.unwrap().into_inner());
-    assert_eq!((&found.result[..], found.by_this_claim), (&b"R"[..], false));
-    let request = proto::ResolveEntryRequest {
-        evidence: "no such account".into(),
-        ..resolve(&mut server, "never", proto::EntryState::FailedTerminal).await
-    };
-    server.admin.resolve_entry(request).await.unwrap();
-    let asked = server.client.claim(claim("c", "never")).await.unwrap().into_inner();
-    assert!(
-        matches!(&asked.verdict, Some(Verdict::Failed(it)) if it.error == "no such account"),
-        "{asked:?}"
-    );
-    let request = resolve(&mut server, "not done", proto::EntryState::Received).await;
-    server.admin.resolve_entry(request).await.unwrap();
-    let held = acquired(&server.client.claim(claim("c", "not done")).await.unwrap().into_inner());
-    assert!(!held.effect_unknown && held.attempt == 1, "nothing is unknown any more");
+    for (state, result, evidence, answered) in rows {
+        let request = proto::ResolveEntryRequest {
+            result: Bytes::from_static(result),
+            evidence: evidence.into(),
+            ..resolve(&mut server, id(state), state).await
+        };
+        server.admin.resolve_entry(request).await.unwrap();
+        let answer = server.client.claim(claim("c", id(state))).await.unwrap().into_inner();
+        assert!(answered(&answer), "{state:?}: {answer:?}");
+    }
     let last = audit(&mut server).await.pop().unwrap();
     assert_eq!(last.action, "RESOLVE_COMPLETED");
     assert!(last.after_json.contains("receipt 7") && last.before_json.contains("IN_PROGRESS"), "{last:?}");
