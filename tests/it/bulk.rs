@@ -12,7 +12,7 @@ use idempotency_ledger::rpc::proto::{
 };
 use tonic::Status;
 
-use self::imports::{import, imported, part, row};
+use self::imports::{imported, part, row};
 use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
@@ -291,8 +291,14 @@ async fn an_operation_ends_when_the_server_drains(kind: Kind) {
 
 async fn malformed_redrives_are_refused_by_field(kind: Kind) {
     let mut server = TestServer::start(kind).await;
-    let refused = server.admin.redrive_entries(RedriveEntriesRequest::default()).await.unwrap_err();
-    assert_eq!(fields(&refused), ["filter.consumer", "filter.states", "operation_id", "reason"]);
+    // An id that was used: for another filter, for another kind of change.
+    park(&mut server, numbered(0..2)).await;
+    whole(&mut server, redrive("op")).await;
+    let used = |change: fn(&mut EntryFilter)| {
+        let mut request = redrive("op");
+        change(request.filter.as_mut().unwrap());
+        request
+    };
     let wrong = RedriveEntriesRequest {
         filter: Some(EntryFilter {
             consumer: "c".into(),
@@ -305,19 +311,26 @@ async fn malformed_redrives_are_refused_by_field(kind: Kind) {
         maximum: -1,
         ..Default::default()
     };
-    let refused = server.admin.redrive_entries(wrong).await.unwrap_err();
-    assert_eq!(fields(&refused), ["filter.states", "operation_id", "reason", "rate", "maximum"]);
-    // An id that was used: for another filter, for another kind of change.
-    park(&mut server, numbered(0..2)).await;
-    whole(&mut server, redrive("op")).await;
-    let other = RedriveEntriesRequest { drop_fingerprint: true, ..redrive("op") };
-    assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
-    let mut other = redrive("op");
-    other.filter.as_mut().unwrap().id_prefix = "m".into();
-    assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
-    let mut other = redrive("op");
-    other.filter.as_mut().unwrap().consumer = "another".into();
-    assert_eq!(fields(&server.admin.redrive_entries(other).await.unwrap_err()), ["operation_id"]);
+    let rows: [(&str, RedriveEntriesRequest, &[&str]); 6] = [
+        (
+            "nothing is given",
+            RedriveEntriesRequest::default(),
+            &["filter.consumer", "filter.states", "operation_id", "reason"],
+        ),
+        ("beyond each bound", wrong, &["filter.states", "operation_id", "reason", "rate", "maximum"]),
+        (
+            "used for another change",
+            RedriveEntriesRequest { drop_fingerprint: true, ..redrive("op") },
+            &["operation_id"],
+        ),
+        ("used for another prefix", used(|filter| filter.id_prefix = "m".into()), &["operation_id"]),
+        ("used for another consumer", used(|filter| filter.consumer = "another".into()), &["operation_id"]),
+        ("a slash, which parts the ids of its events", redrive("op/1"), &["operation_id"]),
+    ];
+    for (what, request, wrong) in rows {
+        let refused = server.admin.redrive_entries(request).await.unwrap_err();
+        assert_eq!(fields(&refused), wrong, "{what}");
+    }
     server.stop().await;
 }
 
@@ -375,9 +388,5 @@ async fn an_operation_counts_its_own_entries_only(kind: Kind) {
     server.admin.redrive_entry(single).await.unwrap();
     let ended = whole(&mut server, RedriveEntriesRequest { maximum: 3, ..redrive("op") }).await;
     assert_eq!((ended.redriven, ended.outcomes.len()), (3, 3));
-    let slash = server.admin.redrive_entries(redrive("op/1")).await.unwrap_err();
-    assert_eq!(fields(&slash), ["operation_id"]);
-    let slash = import(&mut server, vec![part("op/1", vec![])]).await.remove(0).unwrap_err();
-    assert_eq!(fields(&slash), ["operation_id"]);
     server.stop().await;
 }

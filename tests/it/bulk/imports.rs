@@ -33,7 +33,7 @@ pub(super) fn part(operation: &str, entries: Vec<ImportedEntry>) -> ImportEntrie
     ImportEntriesRequest { operation_id: operation.into(), reason: "adoption".into(), entries }
 }
 
-pub(super) async fn import(
+async fn import(
     server: &mut TestServer,
     parts: Vec<ImportEntriesRequest>,
 ) -> Vec<Result<ImportEntriesResponse, Status>> {
@@ -189,16 +189,25 @@ async fn malformed_rows_are_refused_alone(kind: Kind) {
 
 async fn malformed_imports_are_refused(kind: Kind) {
     let mut server = TestServer::start(kind).await;
-    let refused = import(&mut server, vec![ImportEntriesRequest::default()]).await.remove(0).unwrap_err();
-    assert_eq!(fields(&refused), ["operation_id", "reason"]);
-    let many = part("i", numbered(0..1_001).map(|id| row(&id)).collect());
-    let refused = import(&mut server, vec![many]).await.remove(0).unwrap_err();
-    assert_eq!(refusal(&refused).reason, "TOO_MANY_ITEMS");
-    assert_eq!(fields(&refused), ["entries"]);
+    let many = numbered(0..1_001).map(|id| row(&id)).collect();
     let large =
         (0..300).map(|number| ImportedEntry { result: vec![0; 16_000].into(), ..row(&number.to_string()) });
-    let refused = import(&mut server, vec![part("i", large.collect())]).await.remove(0).unwrap_err();
-    assert_eq!(refusal(&refused).reason, "TOO_LARGE");
+    let rows: [(&str, ImportEntriesRequest, &str, &[&str]); 4] = [
+        ("nothing is given", ImportEntriesRequest::default(), "INVALID_FIELD", &["operation_id", "reason"]),
+        (
+            "a slash, which parts the ids of its events",
+            part("op/1", vec![]),
+            "INVALID_FIELD",
+            &["operation_id"],
+        ),
+        ("too many rows", part("i", many), "TOO_MANY_ITEMS", &["entries"]),
+        ("too many bytes", part("i", large.collect()), "TOO_LARGE", &[]),
+    ];
+    for (what, part, reason, wrong) in rows {
+        let refused = import(&mut server, vec![part]).await.remove(0).unwrap_err();
+        assert_eq!(refusal(&refused).reason, reason, "{what}");
+        assert_eq!(fields(&refused), wrong, "{what}");
+    }
     assert!(import(&mut server, vec![]).await.is_empty());
     assert!(audit(&mut server, "IMPORT_ENTRIES").await.is_empty());
     server.stop().await;
