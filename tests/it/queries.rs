@@ -322,28 +322,34 @@ async fn malformed_queries_are_refused_by_field(kind: Kind) {
         max_age: span(10_001 * 86_400),
         ..Default::default()
     };
-    let refused = server.admin.list_entries(ask(wrong, false, 1_001)).await.unwrap_err();
-    assert_eq!(
-        fields(&refused),
-        [
-            "filter.consumer",
-            "filter.source",
-            "filter.id_prefix",
-            "filter.states[1]",
-            "filter.states[2]",
-            "filter.causes[0]",
-            "filter.min_age",
-            "filter.max_age",
-            "page_size",
-        ]
-    );
     let crossed = EntryFilter { min_age: span(2), max_age: span(1), ..filter(&[]) };
-    let request = ListEntriesRequest { order: 7, ..ask(crossed, false, 1) };
-    let refused = server.admin.list_entries(request).await.unwrap_err();
-    assert_eq!(fields(&refused), ["filter.min_age", "order"]);
-    let many = filter(&[EntryState::Parked; 7]);
-    let refused = server.admin.list_entries(ask(many, false, 1)).await.unwrap_err();
-    assert_eq!(fields(&refused), ["filter.states"]);
+    let rows: [(&str, ListEntriesRequest, &[&str]); 3] = [
+        (
+            "beyond each bound",
+            ask(wrong, false, 1_001),
+            &[
+                "filter.consumer",
+                "filter.source",
+                "filter.id_prefix",
+                "filter.states[1]",
+                "filter.states[2]",
+                "filter.causes[0]",
+                "filter.min_age",
+                "filter.max_age",
+                "page_size",
+            ],
+        ),
+        (
+            "ages that exclude each other, and no such order",
+            ListEntriesRequest { order: 7, ..ask(crossed, false, 1) },
+            &["filter.min_age", "order"],
+        ),
+        ("more states than there are", ask(filter(&[EntryState::Parked; 7]), false, 1), &["filter.states"]),
+    ];
+    for (what, request, wrong) in rows {
+        let refused = server.admin.list_entries(request).await.unwrap_err();
+        assert_eq!(fields(&refused), wrong, "{what}");
+    }
     let request =
         proto::SummarizeEntriesRequest { consumer: "c".into(), page_size: 101, page_token: "b".into() };
     let refused = server.admin.summarize_entries(request).await.unwrap_err();
