@@ -22,19 +22,15 @@ async fn a_purge_spares_what_changed_since_it_was_judged(kind: Kind) {
     at.set_clock(now).await;
     let reclaimed = next(&entry, &claim(2), now);
     session.entries().replace(std::slice::from_ref(&reclaimed)).await.unwrap();
-    let hash = entry.key.hash();
-    assert_eq!(
-        session.upkeep().purge(&[(hash, reclaimed.version)], 0).await.unwrap(),
-        0,
-        "its token is not a minute below the clock"
-    );
-    at.set_clock(now + Span::from_secs(61)).await;
-    assert_eq!(
-        session.upkeep().purge(&[(hash, entry.version)], 0).await.unwrap(),
-        0,
-        "claimed a moment before"
-    );
-    assert_eq!(session.upkeep().purge(&[(hash, reclaimed.version)], 0).await.unwrap(), 1);
+    for (what, later, judged, taken) in [
+        ("its token is not a minute below the clock", 0, reclaimed.version, 0),
+        ("claimed a moment before", 61, entry.version, 0),
+        ("judged as it is", 61, reclaimed.version, 1),
+    ] {
+        at.set_clock(now + Span::from_secs(later)).await;
+        let purged = session.upkeep().purge(&[(entry.key.hash(), judged)], 0).await.unwrap();
+        assert_eq!(purged, taken, "{what}");
+    }
     assert_eq!(load(&mut *session, "1").await, None);
 }
 
