@@ -3,205 +3,27 @@
 //! Each bar is a ratio or a time inside one run. `LEDGER_PROOF_SIZE` is the number of seconds that each harm
 //! lasts; beside other tests the bars of rates are lower, since those use the machine too.
 
+mod load;
+mod scene;
+
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use sqlx::Executor as _;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tonic::transport::Channel;
-use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
-use tonic_health::pb::health_client::HealthClient;
 
+use self::load::Load;
+use self::scene::Scene;
 use crate::harness::details::{acquired, claim, key, refusal};
-use crate::harness::postgres::Cluster;
-use crate::harness::server::{Served, Setup, migrate_postgres, postgres_store};
-use crate::harness::switch::Switch;
-use crate::proof::run::Run;
 
 /// The default of `lock_wait`: whoever waits for a row in vain waits so long.
 const LOCK_WAIT: Duration = Duration::from_millis(250);
-
-/// Alone, rates are compared without the other harms beside them.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-/// A cluster of its own, a server on it, and a network between them that can fail.
-struct Scene {
-    _alone: Option<tokio::sync::MutexGuard<'static, ()>>,
-    run: Run,
-    cluster: Cluster,
-    switch: Switch,
-    served: Served,
-}
-
-impl Scene {
-    async fn new(suite: &'static str, seconds: u64) -> Scene {
-        let alone = if alone() { Some(ALONE.lock().await) } else { None };
-        let run = Run::new(suite, seconds);
-        let cluster = tokio::task::spawn_blocking(|| Cluster::start("fsync = off")).await.unwrap();
-        migrate_postgres(&cluster.url("postgres")).await;
-        // Not a superuser: limits of roles do not hold for those.
-        cluster
-            .execute(
-                "postgres",
-                "CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ledger TO app; \
-                 GRANT ALL ON ALL TABLES IN SCHEMA ledger TO app; GRANT SELECT ON _sqlx_migrations TO app",
-            )
-            .await;
-        let switch = Switch::before(SocketAddr::from(([127, 0, 0, 1], cluster.port))).await;
-        let url = format!("postgres://app@{}/postgres?sslmode=disable", switch.address);
-        let served = Served::start(Arc::new(postgres_store(&url)), Setup::default()).await;
-        let scene = Scene { _alone: alone, run, cluster, switch, served };
-        scene.becomes(ServingStatus::Serving).await;
-        scene
-    }
-
-    fn client(&self) -> LedgerServiceClient<Channel> {
-        self.served.client.clone()
-    }
-
-    async fn health(&self) -> ServingStatus {
-        self.health_of("").await
-    }
-
-    async fn health_of(&self, name: &str) -> ServingStatus {
-        let channel = Channel::from_shared(format!("http://{}", self.served.address)).unwrap();
-        let mut client = HealthClient::new(channel.connect().await.unwrap());
-        let request = HealthCheckRequest { service: name.to_owned() };
-        client.check(request).await.unwrap().into_inner().status()
-    }
-
-    async fn becomes(&self, status: ServingStatus) {
-        let until = Instant::now() + Duration::from_secs(30);
-        while self.health().await != status {
-            assert!(Instant::now() < until, "the server does not become {status:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// How long a harm lasts.
-    fn seconds(&self) -> Duration {
-        Duration::from_secs(self.run.size)
-    }
-
-    /// Of a rate, in hundredths: what is asked alone, and what beside other tests.
-    fn bar(&self, alone: u64) -> u64 {
-        if self::alone() { alone } else { alone / 2 }
-    }
-
-    async fn end(self, told: String) {
-        self.run.summary(told);
-        self.served.stop().await;
-    }
-}
-
-/// The suite was started by itself.
-fn alone() -> bool {
-    std::env::var_os("LEDGER_PROOF_SIZE").is_some()
-}
-
-/// Pairs of claim and complete on keys of their own, by many clients, each after the other.
-struct Load {
-    counted: Arc<Counted>,
-    clients: Vec<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Counted {
-    pairs: AtomicU64,
-    over: AtomicBool,
-    refused: std::sync::Mutex<BTreeMap<String, u64>>,
-    /// The longest time without any answer that was OK.
-    last: std::sync::Mutex<Option<Instant>>,
-    gap: std::sync::Mutex<Duration>,
-}
-
-impl Counted {
-    fn answered(&self) {
-        let now = Instant::now();
-        if let Some(last) = self.last.lock().unwrap().replace(now) {
-            let mut gap = self.gap.lock().unwrap();
-            *gap = gap.max(now - last);
-        }
-    }
-}
-
-impl Load {
-    fn start(client: &LedgerServiceClient<Channel>, clients: u64) -> Load {
-        let counted = Arc::new(Counted::default());
-        let clients = (0..clients)
-            .map(|number| tokio::spawn(work(client.clone(), number, Arc::clone(&counted))))
-            .collect();
-        Load { counted, clients }
-    }
-
-    fn pairs(&self) -> u64 {
-        self.counted.pairs.load(Ordering::Relaxed)
-    }
-
-    /// How many pairs were done meanwhile.
-    async fn during(&self, time: Duration) -> u64 {
-        let before = self.pairs();
-        tokio::time::sleep(time).await;
-        self.pairs() - before
-    }
-
-    /// From now on the longest gap counts.
-    fn watch_gaps(&self) {
-        *self.counted.last.lock().unwrap() = Some(Instant::now());
-        *self.counted.gap.lock().unwrap() = Duration::ZERO;
-    }
-
-    fn gap(&self) -> Duration {
-        self.counted.answered();
-        *self.counted.gap.lock().unwrap()
-    }
-
-    fn refused(&self) -> BTreeMap<String, u64> {
-        self.counted.refused.lock().unwrap().clone()
-    }
-
-    async fn end(self) {
-        self.counted.over.store(true, Ordering::Relaxed);
-        for client in self.clients {
-            client.await.unwrap();
-        }
-    }
-}
-
-async fn work(mut client: LedgerServiceClient<Channel>, number: u64, counted: Arc<Counted>) {
-    for round in 0_u64.. {
-        if counted.over.load(Ordering::Relaxed) {
-            return;
-        }
-        let id = format!("load-{number}-{round}");
-        let done = async {
-            let answer = client.claim(claim("load", &id)).await?.into_inner();
-            counted.answered();
-            let token = acquired(&answer).token;
-            let request = proto::CompleteRequest { key: key("load", &id), token, ..Default::default() };
-            client.complete(request).await
-        };
-        match done.await {
-            Ok(_) => {
-                counted.answered();
-                counted.pairs.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(status) => {
-                *counted.refused.lock().unwrap().entry(refusal(&status).reason).or_default() += 1;
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    }
-}
 
 async fn hold(scene: &Scene, id: &str) -> sqlx::PgConnection {
     let mut other = scene.cluster.connect("postgres").await;

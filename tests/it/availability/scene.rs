@@ -1,0 +1,94 @@
+//! A cluster, a server, and a network between them that can fail.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use tonic::transport::Channel;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::harness::postgres::Cluster;
+use crate::harness::server::{Served, Setup, migrate_postgres, postgres_store};
+use crate::harness::switch::Switch;
+use crate::proof::run::Run;
+
+/// Alone, rates are compared without the other harms beside them.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A cluster of its own, a server on it, and a network between them that can fail.
+pub(super) struct Scene {
+    _alone: Option<tokio::sync::MutexGuard<'static, ()>>,
+    pub(super) run: Run,
+    pub(super) cluster: Cluster,
+    pub(super) switch: Switch,
+    pub(super) served: Served,
+}
+
+impl Scene {
+    pub(super) async fn new(suite: &'static str, seconds: u64) -> Scene {
+        let alone = if alone() { Some(ALONE.lock().await) } else { None };
+        let run = Run::new(suite, seconds);
+        let cluster = tokio::task::spawn_blocking(|| Cluster::start("fsync = off")).await.unwrap();
+        migrate_postgres(&cluster.url("postgres")).await;
+        // Not a superuser: limits of roles do not hold for those.
+        cluster
+            .execute(
+                "postgres",
+                "CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ledger TO app; \
+                 GRANT ALL ON ALL TABLES IN SCHEMA ledger TO app; GRANT SELECT ON _sqlx_migrations TO app",
+            )
+            .await;
+        let switch = Switch::before(SocketAddr::from(([127, 0, 0, 1], cluster.port))).await;
+        let url = format!("postgres://app@{}/postgres?sslmode=disable", switch.address);
+        let served = Served::start(Arc::new(postgres_store(&url)), Setup::default()).await;
+        let scene = Scene { _alone: alone, run, cluster, switch, served };
+        scene.becomes(ServingStatus::Serving).await;
+        scene
+    }
+
+    pub(super) fn client(&self) -> LedgerServiceClient<Channel> {
+        self.served.client.clone()
+    }
+
+    pub(super) async fn health(&self) -> ServingStatus {
+        self.health_of("").await
+    }
+
+    pub(super) async fn health_of(&self, name: &str) -> ServingStatus {
+        let channel = Channel::from_shared(format!("http://{}", self.served.address)).unwrap();
+        let mut client = HealthClient::new(channel.connect().await.unwrap());
+        let request = HealthCheckRequest { service: name.to_owned() };
+        client.check(request).await.unwrap().into_inner().status()
+    }
+
+    pub(super) async fn becomes(&self, status: ServingStatus) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.health().await != status {
+            assert!(Instant::now() < until, "the server does not become {status:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How long a harm lasts.
+    pub(super) fn seconds(&self) -> Duration {
+        Duration::from_secs(self.run.size)
+    }
+
+    /// Of a rate, in hundredths: what is asked alone, and what beside other tests.
+    pub(super) fn bar(&self, alone: u64) -> u64 {
+        if self::alone() { alone } else { alone / 2 }
+    }
+
+    pub(super) async fn end(self, told: String) {
+        self.run.summary(told);
+        self.served.stop().await;
+    }
+}
+
+/// The suite was started by itself.
+pub(super) fn alone() -> bool {
+    std::env::var_os("LEDGER_PROOF_SIZE").is_some()
+}
