@@ -140,7 +140,7 @@ async fn a_batch_with_a_held_row_is_answered_soon() {
             }
         }
         told.push(format!("{what} {} ms", took.as_millis()));
-        // Not from memory: the next batch meets the row anew.
+        // Not from memory: the next batch meets the row again.
         held.execute("ROLLBACK").await.unwrap();
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         held = hold(&scene, "m700").await;

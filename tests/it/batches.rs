@@ -138,7 +138,7 @@ async fn settlements_of_one_key_are_carried_out_in_order(kind: Kind) {
 }
 
 async fn a_full_queue_refuses_claims_before_completions(kind: Kind) {
-    // Five eighths of 16 commands for claims: a batch of 11 can not enter, one of 10 can.
+    // Five eighths of 16 commands for claims: a batch of 11 cannot enter, one of 10 can.
     let setup = Setup { queue_max: 16, ..Setup::default() };
     let mut server = TestServer::start_with(kind, setup).await;
     let many = |count: usize| (0..count).map(|number| claim("c", &format!("m{number}"))).collect::<Vec<_>>();

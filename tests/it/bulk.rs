@@ -215,7 +215,7 @@ async fn an_operation_takes_only_what_stood_there_when_it_began(kind: Kind) {
     let ended = whole(&mut server, redrive("op-1")).await;
     assert_eq!(ended.redriven, 3);
     server.advance(Span::from_secs(1)).await;
-    // One is parked anew, and others for the first time.
+    // One is parked again, and others for the first time.
     park(&mut server, numbered(0..1)).await;
     park(&mut server, numbered(5..8)).await;
     let ended = whole(&mut server, redrive("op-1")).await;

@@ -81,7 +81,7 @@ enum Want {
         effect_unknown: bool,
         prior_effect_started: bool,
     },
-    /// The same token again; whether the lease was armed anew.
+    /// The same token again; whether the lease was armed again.
     Replayed {
         rearmed: bool,
     },

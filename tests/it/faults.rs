@@ -140,7 +140,7 @@ async fn a_grant_whose_answer_came_too_late_is_not_armed_once_more(kind: Kind) {
     let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
     assert!(held.replayed, "its own claim, armed by its own repeat");
     let closed = server.client.claim(delivery("1", 2)).await.unwrap().into_inner();
-    assert!(matches!(closed.verdict, Some(Verdict::InProgress(_))), "the lease runs anew: {closed:?}");
+    assert!(matches!(closed.verdict, Some(Verdict::InProgress(_))), "the lease runs again: {closed:?}");
     server.stop().await;
 }
 

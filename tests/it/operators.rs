@@ -277,7 +277,7 @@ async fn a_repeat_changes_nothing(kind: Kind) {
         let refused = server.admin.redrive_entry(other.clone()).await.unwrap_err();
         assert_eq!(fields(&refused), ["request_id"], "{other:?}");
     }
-    // Whoever looks at the version anew repeats it, too.
+    // Whoever looks at the version again repeats it, too.
     let anew = redrive(&mut server, "1").await;
     assert!(server.admin.redrive_entry(anew).await.unwrap().into_inner().replayed);
     assert_eq!(audit(&mut server).await.len(), 1);

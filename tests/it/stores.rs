@@ -205,7 +205,7 @@ async fn replicas_that_can_not_read_a_format_are_found_and_forgotten(kind: Kind)
         );
     }
     assert_eq!(session.policy_book().replicas_below(3, StoreTime(0), 1).await.unwrap(), [replica(1)]);
-    // It is written anew with each heartbeat, and kept for a day.
+    // It is written again with each heartbeat, and kept for a day.
     at.set_clock(START + Span::from_days(1)).await;
     session.upkeep().write_heartbeat(&replica(2)).await.unwrap();
     assert_eq!(
@@ -296,7 +296,7 @@ async fn grants_and_purges_stop_while_the_clock_is_behind(kind: Kind) {
 async fn the_mark_of_the_clock_survives_a_restart(kind: Kind) {
     let at = TestStore::new(kind).await;
     at.session().await.upkeep().write_heartbeat(&replica(1)).await.unwrap();
-    // A store that is opened anew knows nothing but what was written down.
+    // A store that is opened again knows nothing but what was written down.
     at.set_clock(START - Span::from_secs(1)).await;
     let Some(database) = &at.database else { return restarted_sqlite(at).await };
     let fresh = crate::harness::server::postgres_store(&pg::shared().url(database));

@@ -207,13 +207,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("P5", "of two readings of the policies the older one wins", "policies::", [
         ("src/ledger/policies/in_force.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
     ]),
-    Mutant("P6", "policies that are too old are not read anew, and not trusted all the same", "policies::", [
+    Mutant("P6", "policies that are too old are not read again, and not trusted all the same", "policies::", [
         (BATCH, "if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {", "if claims && reading.now > StoreTime::MAX {"),
     ]),
     Mutant("P7", "an unknown field of a stored policy is passed over", "unreadable::", [
         ("src/domain/policy.rs", "#[serde(default, deny_unknown_fields)]", "#[serde(default)]"),
     ]),
-    Mutant("P8", "a policy that can not be read leaves the one below it, without a doubt", "unreadable::", [
+    Mutant("P8", "a policy that cannot be read leaves the one below it, without a doubt", "unreadable::", [
         ("src/ledger/policies/table.rs", "let policy = Policy { doubt: Doubt::Unreadable, ..Policy::clone(&last) };", "let policy = Policy { doubt: Doubt::None, ..Policy::clone(&last) };"),
     ]),
     Mutant("P9", "the purge goes by rules that are in doubt", "unreadable::", [
@@ -222,13 +222,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("P10", "the last attempt is parked by rules that are in doubt", "unreadable::", [
         (SETTLE, "policy.exhausted(entry.attempts) && policy.doubt == Doubt::None", "policy.exhausted(entry.attempts)"),
     ]),
-    Mutant("P11", "a policy is written though a replica at work can not read it", "unreadable::", [
+    Mutant("P11", "a policy is written though a replica at work cannot read it", "unreadable::", [
         ("src/ledger/policies/set.rs", "    if behind.is_empty() {\n", "    if behind.len() < 100 {\n"),
     ]),
     Mutant("P12", "fields at their default are stored", "unreadable::", [
         ("src/domain/stored_policy.rs", "own.retain(|name, value| usual.get(name) != Some(value));", "own.retain(|name, _| usual.contains_key(name));"),
     ]),
-    Mutant("P13", "single fields of a policy that can not be read are changed", "unreadable::", [
+    Mutant("P13", "single fields of a policy that cannot be read are changed", "unreadable::", [
         ("src/ledger/policies/set.rs", "    if base.doubt == Doubt::Unreadable {\n", "    if base.doubt == Doubt::Stale {\n"),
     ]),
     Mutant("P14", "the heartbeat waits for whoever has locked meta", "proof::live::hold::a_lock", [
@@ -244,7 +244,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("P17", "a change of a policy is not looked for where nothing else is", "policies::", [
         ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch <= Some(epoch)"),
     ]),
-    Mutant("P18", "the window of a policy that can not be read is trusted", "unreadable::", [
+    Mutant("P18", "the window of a policy that cannot be read is trusted", "unreadable::", [
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
     ]),
     Mutant("E1", "a connection may take for ever to finish its preface", "edge::silence", [

@@ -36,7 +36,7 @@ impl SmallDisk {
     }
 }
 
-/// In a chroot whose root is no mount point mounts can not be made private: they are undone instead.
+/// In a chroot whose root is no mount point mounts cannot be made private: they are undone instead.
 fn own_mounts() -> bool {
     let mut probe = Command::new("unshare");
     probe.args(["--mount", "true"]).stderr(Stdio::null());

@@ -85,7 +85,7 @@ fn sound_histories_are_accepted() {
         ("started, expired, parked", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, renew(5, true), OK), at(2, 1_300, 1_310, claim(2), Parked), at(1, 1_400, 1_410, complete(5), LATE)]),
         ("parked by an operator, completed by its holder", &[at(1, 0, 9, claim(1), got(5)), at(9, 10, 19, order(Order::Park, false), OK), at(2, 20, 29, claim(2), Parked), at(1, 30, 39, complete(5), LATE)]),
         ("completed, redriven by force, granted again", &[at(1, 0, 9, claim(1), got(5)), at(1, 10, 19, complete(5), OK), at(9, 20, 29, order(Order::Redrive, true), OK), at(2, 30, 39, claim(2), got(35)), at(1, 40, 49, complete(5), LOST)]),
-        ("deleted, granted anew with a higher token", &[at(1, 0, 9, claim(1), got(5)), at(9, 20, 29, order(Order::Delete, true), OK), at(2, 30, 39, claim(2), got(35))]),
+        ("deleted, granted again with a higher token", &[at(1, 0, 9, claim(1), got(5)), at(9, 20, 29, order(Order::Delete, true), OK), at(2, 30, 39, claim(2), got(35))]),
         ("two tokens in one millisecond", &[at(1, 0, 9, claim(1), got(5)), at(1, 5, 9, release(5), OK), at(2, 5, 9, claim(2), Outcome::Acquired { token: token(5) + 1, replayed: false, attempt: 0 })]),
     ];
     for (name, events) in rows {

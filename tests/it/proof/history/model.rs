@@ -80,7 +80,7 @@ impl State {
     }
 
     /// Every state in which the key may be once this call has taken effect with this outcome; none:
-    /// it can not have happened now. `facts` are all that may have been in force.
+    /// it cannot have happened now. `facts` are all that may have been in force.
     pub(super) fn after(&self, event: &Event, facts: &Facts) -> Vec<State> {
         match event.call {
             Call::Claim { claim } => self.claimed(claim, event, facts),

@@ -66,7 +66,7 @@ impl Deaths<'_> {
         done
     }
 
-    /// Starts the dead anew, or all.
+    /// Starts the dead again, or all.
     pub(crate) async fn bury(&mut self, all: bool) {
         for replica in self.replicas.iter_mut() {
             let alive = replica.is_alive();

@@ -16,7 +16,7 @@ use crate::proof::run::Run;
 const FINISHERS: u64 = 8;
 /// Their numbers begin here.
 const FINISHER: u64 = 1_000_000;
-/// A key that can not be had for so long is stranded.
+/// A key that cannot be had for so long is stranded.
 const STRANDED: Duration = Duration::from_secs(20);
 
 /// Ends every key, judges every history; a summary of what was seen.

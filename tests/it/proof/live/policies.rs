@@ -132,7 +132,7 @@ pub(crate) async fn enable(world: &Arc<World>) {
         let enabled = proto::Policy { disabled: Some(false), ..Default::default() };
         let shown = tuner.look(consumer, 0).await.expect("the policy");
         let asked = tuner.asking(consumer, shown.version, Some(enabled), None);
-        assert!(tuner.ask(0, &asked).await, "{consumer} can not be enabled");
+        assert!(tuner.ask(0, &asked).await, "{consumer} cannot be enabled");
     }
     if world.everywhere == EVERYWHERE {
         // By now the one that is never asked must go by it too.

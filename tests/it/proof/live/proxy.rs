@@ -21,7 +21,7 @@ enum Fault {
     Reset,
     /// Both ends see an orderly end.
     Close,
-    /// The sender can not send any more; the other direction goes on for a while.
+    /// The sender cannot send any more; the other direction goes on for a while.
     HalfClose,
     /// Nothing more is passed on in any direction, and nobody is told.
     Silence,

@@ -64,6 +64,6 @@ pub(super) fn witnessed() -> Vec<(Event, Property<OneKey>)> {
         "an operator parks": ParkedByHand,
         "an operator deletes": Deleted,
         "a row is purged": Purged,
-        "a purged key is granted anew": GrantAfterPurge,
+        "a purged key is granted again": GrantAfterPurge,
     }
 }

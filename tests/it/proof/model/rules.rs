@@ -11,7 +11,7 @@ pub(super) struct Rules {
     pub(super) purge: Compare,
     /// A row that was decided after a look is inserted with the clock of the insert.
     pub(super) stamps: bool,
-    /// A row that is made anew begins with a version that no earlier one had.
+    /// A row that is made again begins with a version that no earlier one had.
     pub(super) fresh_versions: bool,
     /// A call whose first try has an unknown outcome is never refused as not applied.
     pub(super) says_unknown: bool,
