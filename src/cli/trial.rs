@@ -29,21 +29,38 @@ impl Trial {
         let first = claim(&client, &mut ledger, &key).await?;
         let Some(Verdict::Acquired(acquired)) = &first.verdict else { return unexpected(&client, &first) };
         say(&client, &first, "Claim", "acquired", "the first delivery")?;
-        let second = claim(&client, &mut ledger, &key).await?;
-        let Some(Verdict::InProgress(_)) = &second.verdict else { return unexpected(&client, &second) };
-        say(&client, &second, "Claim", "in_progress", "the same message again, meanwhile")?;
-        let request =
-            proto::CompleteRequest { key: Some(key.clone()), token: acquired.token, result: RESULT.into() };
+        let token = acquired.token;
+        let done = self.goes_on(&client, &mut ledger, &key, token).await;
+        if done.is_err() {
+            // Nobody processes the message: its claim is given back, as far as that is possible.
+            let request = proto::ReleaseRequest { key: Some(key), token, delay: None };
+            let _given_back = ledger.release(client.request(request)).await.is_ok();
+        }
+        done
+    }
+
+    /// What follows the grant.
+    async fn goes_on(
+        &self,
+        client: &Client,
+        ledger: &mut Ledger,
+        key: &EntryKey,
+        token: i64,
+    ) -> Result<Exit, Problem> {
+        let second = claim(client, ledger, key).await?;
+        let Some(Verdict::InProgress(_)) = &second.verdict else { return unexpected(client, &second) };
+        say(client, &second, "Claim", "in_progress", "the same message again, meanwhile")?;
+        let request = proto::CompleteRequest { key: Some(key.clone()), token, result: RESULT.into() };
         let done = retry::until_known(|| {
             let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
             async move { ledger.complete(request).await }
         });
         let done = done.await.map_err(|status| Problem::of(&status))?.answer;
-        line(&client, "CompleteResponse", &done, "Complete", "OK", done.advice, "its effect is done")?;
-        let third = claim(&client, &mut ledger, &key).await?;
-        let Some(Verdict::Completed(completed)) = &third.verdict else { return unexpected(&client, &third) };
+        line(client, "CompleteResponse", &done, "Complete", "OK", done.advice, "its effect is done")?;
+        let third = claim(client, ledger, key).await?;
+        let Some(Verdict::Completed(completed)) = &third.verdict else { return unexpected(client, &third) };
         let result = String::from_utf8_lossy(&completed.result);
-        say(&client, &third, "Claim", "completed", &format!("delivered once more; its result: {result}"))?;
+        say(client, &third, "Claim", "completed", &format!("delivered once more; its result: {result}"))?;
         client.screen.note(&format!(
             "See what the ledger holds now: {} entries list --consumer {}",
             program(),

@@ -55,11 +55,14 @@ impl LogArgs {
         problem.map_or(Ok(()), Err)
     }
 
-    /// Reports why the command ends.
+    /// Reports why the command ends, whatever the filter of the log.
     pub(super) fn report(&self, problem: &str) {
         match self.log_format {
             LogFormat::Text => drop(writeln!(std::io::stderr(), "error: {problem}")),
-            LogFormat::Json => tracing::error!("{problem}"),
+            LogFormat::Json => {
+                let line = serde_json::json!({ "level": "ERROR", "message": problem });
+                drop(writeln!(std::io::stderr(), "{line}"));
+            }
         }
     }
 

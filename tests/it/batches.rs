@@ -215,10 +215,10 @@ async fn a_statement_that_takes_too_long_is_halved() {
     let answers = batch(&mut server, ids.iter().map(|id| claim("c", id)).collect()).await;
     let tokens: Vec<i64> = answers.iter().map(|answer| acquired(answer).token).collect();
     let mut connection = pg::shared().connect(server.at.database.as_ref().unwrap()).await;
-    // With all of them it takes three seconds; a statement may take two.
+    // With all of them it takes 2.4 seconds; a statement may take two.
     for statement in [
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
-         $$ BEGIN PERFORM pg_sleep(0.003); RETURN new; END $$",
+         $$ BEGIN PERFORM pg_sleep(0.0023); RETURN new; END $$",
         "CREATE TRIGGER slow BEFORE UPDATE ON ledger.entries FOR EACH ROW EXECUTE FUNCTION slow()",
     ] {
         connection.execute(statement).await.unwrap();

@@ -329,7 +329,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRIES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),
     ]),
     Mutant("S12", "the purge may find its entries by another index than the primary key", GROWTH, [
-        (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])", "WHERE e.key = ANY (ARRAY[r.key])"),
+        (PG_UPKEEP, "WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])\n  AND e.version = r.version AND greatest(", "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.version = r.version AND greatest("),
     ]),
     Mutant("S13", "a load joins from the side of the consumers", GROWTH, [
         (PG_STATEMENTS, "JOIN LATERAL (SELECT c.name FROM ledger.consumers c WHERE c.no = e.consumer OFFSET 0) n ON true", "JOIN ledger.consumers n ON n.no = e.consumer"),

@@ -13,7 +13,7 @@ use crate::domain::{
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
 use crate::ledger::runtime::timeout;
-use crate::store::{Completion, Fault, Found, Session, StoreError};
+use crate::store::{Completion, Fault, Found, Loaded, Session, StoreError};
 
 /// How long a statement may take before its connection is given up. Longer than the server's own
 /// statement timeout, which is certain.
@@ -158,47 +158,48 @@ impl<'a> Round<'a> {
         let asking: Vec<Pending<()>> =
             chains.into_iter().map(|chain| Pending { chain, answer: Err(lost()), row: () }).collect();
         let mut work = vec![asking];
-        let (mut grants, mut until, mut replaces) = (Vec::new(), StoreTime::MAX, Vec::new());
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
             let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
             match within(self.shared, self.session.entries().load(&keys)).await {
-                Ok(loaded) => {
-                    self.shared.clock.note(&loaded.reading);
-                    if let Err(error) = self.renew_policies(&part, &loaded.reading).await {
-                        self.unsent(part, &error.to_string());
-                        continue;
-                    }
-                    for ((pending, found), position) in part.into_iter().zip(loaded.found).zip(1..) {
-                        let chain = pending.chain;
-                        let Decision { answer, write, grants: granting } =
-                            self.decide(&chain, &found, &loaded.reading, position);
-                        match (write, &found) {
-                            (None, _) => self.deliver(chain, answer),
-                            // It was applied, and its lease is over: to arm it once more is for the caller to ask.
-                            (Some(_), Found::Entry(entry)) if granted_before(&chain, entry) => {
-                                self.deliver(chain, Err(lost()));
-                            }
-                            (Some(entry), Found::Entry(_)) => {
-                                let until =
-                                    if granting { self.policies.trusted_until } else { StoreTime::MAX };
-                                replaces.push(Pending { chain, answer, row: Replacement { entry, until } });
-                            }
-                            // A new row takes the clock of its insert, not the one of this look: were
-                            // it late, its token could be lower than that of a row that came and went.
-                            (Some(_), _) => {
-                                let (grant, until_then) = self.first_grant(chain, position);
-                                until = until.min(until_then);
-                                grants.extend(grant);
-                            }
-                        }
-                    }
-                }
+                Ok(loaded) => self.decide_and_write(part, loaded).await,
                 // A load changes nothing: what is unknown is only its answer.
                 Err(StoreError::Unknown(text)) => self.unsent(part, &text),
                 Err(error) => self.failed(part, error, &mut work).await,
+            }
+        }
+    }
+
+    /// What was decided is written at once: it counts from the clock of its load.
+    async fn decide_and_write(&mut self, part: Vec<Pending<()>>, loaded: Loaded) {
+        self.shared.clock.note(&loaded.reading);
+        if let Err(error) = self.renew_policies(&part, &loaded.reading).await {
+            return self.unsent(part, &error.to_string());
+        }
+        let (mut grants, mut until, mut replaces) = (Vec::new(), StoreTime::MAX, Vec::new());
+        for ((pending, found), position) in part.into_iter().zip(loaded.found).zip(1..) {
+            let chain = pending.chain;
+            let Decision { answer, write, grants: granting } =
+                self.decide(&chain, &found, &loaded.reading, position);
+            match (write, &found) {
+                (None, _) => self.deliver(chain, answer),
+                // It was applied, and its lease is over: to arm it once more is for the caller to ask.
+                (Some(_), Found::Entry(entry)) if granted_before(&chain, entry) => {
+                    self.deliver(chain, Err(lost()));
+                }
+                (Some(entry), Found::Entry(_)) => {
+                    let until = if granting { self.policies.trusted_until } else { StoreTime::MAX };
+                    replaces.push(Pending { chain, answer, row: Replacement { entry, until } });
+                }
+                // A new row takes the clock of its insert, not the one of this look: were
+                // it late, its token could be lower than that of a row that came and went.
+                (Some(_), _) => {
+                    let (grant, until_then) = self.first_grant(chain, position);
+                    until = until.min(until_then);
+                    grants.extend(grant);
+                }
             }
         }
         for chain in self.insert(grants, until).await {
@@ -267,6 +268,10 @@ impl<'a> Round<'a> {
                             self.lost_race(pending.chain);
                         }
                     }
+                }
+                // What was decided gets older with each try: it is refused, and not tried in halves.
+                Err(StoreError::NotApplied(fault @ Fault::TimedOut(_))) => {
+                    self.refused(part, &mut work, &fault);
                 }
                 Err(error) => self.failed(part, error, &mut work).await,
             }

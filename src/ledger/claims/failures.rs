@@ -12,8 +12,9 @@ use crate::store::{Fault, StoreError};
 const ROUNDS_MAX: u32 = 32;
 /// How often a command whose outcome is unknown is tried again, on a new connection.
 const UNKNOWN_MAX: u32 = 1;
-/// How often a statement of one round may take too long, before what is left of it is refused.
-const TIMEOUTS_MAX: u32 = 3;
+/// How often a statement of one round may take too long, before what is left of it is refused. Once: where the
+/// store stands still, callers must hear of it soon.
+const TIMEOUTS_MAX: u32 = 1;
 /// How often one round may wait in vain for rows that somebody holds: enough to find one among a thousand by
 /// halving, where it cannot be seen.
 const LOCK_WAITS_MAX: u32 = 12;
@@ -85,7 +86,7 @@ impl Round<'_> {
             }
             // Certainly not applied: they come again, on a new session.
             StoreError::NotApplied(Fault::Stale(text)) => self.unsent(part, &text),
-            // Too much for one statement, or for the store at this moment: half of it, a few times.
+            // Too much for one statement, or for the store at this moment: it is tried in halves.
             StoreError::NotApplied(Fault::TimedOut(text))
                 if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>
             {
@@ -96,15 +97,21 @@ impl Round<'_> {
             }
             StoreError::NotApplied(
                 fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_)),
-            ) => self.refused(part, &fault),
+            ) => self.refused(part, work, &fault),
         }
     }
 
-    /// The store refuses a statement, and whatever comes after it on this session.
-    fn refused<T>(&mut self, part: Vec<Pending<T>>, fault: &Fault) {
+    /// The store refuses a statement, with it the parts that wait for the same one, and whatever comes after it
+    /// on this session.
+    pub(super) fn refused<T>(
+        &mut self,
+        part: Vec<Pending<T>>,
+        work: &mut Vec<Vec<Pending<T>>>,
+        fault: &Fault,
+    ) {
         warn_once_a_second!(%fault, commands = part.len(), "the store refuses a statement");
         self.leftover.broken = true;
-        for pending in part {
+        for pending in part.into_iter().chain(work.drain(..).flatten()) {
             self.deliver(pending.chain, Err(store_unavailable()));
         }
     }
@@ -118,7 +125,7 @@ impl Round<'_> {
             Err(StoreError::NotApplied(
                 fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_)),
             )) => {
-                return self.refused(part, &fault);
+                return self.refused(part, work, &fault);
             }
             Err(StoreError::NotApplied(Fault::Stale(text)) | StoreError::Unknown(text)) => {
                 return self.unsent(part, &text);

@@ -105,7 +105,7 @@ pub(super) async fn carry_out(
                     stored = entries.len(),
                     request_id = event.request_id,
                     actor = event.actor,
-                    "entries were entries"
+                    "entries were imported"
                 );
                 return Ok(Ok(outcomes));
             }
@@ -115,7 +115,7 @@ pub(super) async fn carry_out(
             Err(error) => return Err(error),
         }
     }
-    Ok(Err(contended("callers", "claim what is entries")))
+    Ok(Err(contended("callers", "claim what is imported")))
 }
 
 fn clock_behind() -> Rejection {

@@ -250,7 +250,7 @@ impl Run {
                 self.progress.redriven += 1;
                 None
             }
-            // CountScope before, by the call that did it.
+            // Counted before, by the call that did it.
             Ok(false) => return Ok(()),
             Err(rejection) => {
                 self.progress.refused += 1;

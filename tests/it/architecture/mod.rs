@@ -129,7 +129,7 @@ fn each_room_uses_only_what_it_may() {
 #[test]
 fn long_files_say_why() {
     const LINES_MAX: usize = 400;
-    for (path, text) in files("src") {
+    for (path, text) in files("src").into_iter().chain(files("tests/it")) {
         let says =
             text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains("Long because"));
         let lines = text.lines().count();

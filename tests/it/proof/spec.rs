@@ -1,6 +1,6 @@
 //! The rules of docs/contract.md, sections 4, 5 and 8, once more, written from the text and not from
 //! the core: the two check each other. Plain data, plain `if`s, one row for one key, microseconds everywhere.
-//! Only the nouns (states, policies) are shared. One file, though a long one: it is read beside the contract.
+//! Only the nouns (states, policies) are shared. Long because it is read beside the contract.
 
 use idempotency_ledger::domain::{
     ClosedBy, FailureKind, FingerprintMode, OnExpiry, ParkCause, Policy, State,

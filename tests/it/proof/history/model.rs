@@ -1,5 +1,5 @@
-//! One key as a machine that knows times only as intervals: which states an answer can lead to. One file,
-//! though a long one: all operations change the same few private fields.
+//! One key as a machine that knows times only as intervals: which states an answer can lead to.
+//! Long because all operations change the same few private fields.
 
 use super::{Call, Event, Expiry, Facts, Kind, Order, Outcome, Refusal, Rules};
 
