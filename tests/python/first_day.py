@@ -71,13 +71,14 @@ class Operator:
     """Types commands, and keeps what is printed."""
 
     def __init__(self, binary, address):
-        self.command = [str(binary)]
+        # By its name, as an operator types it: so the program names itself in what it suggests.
+        self.binary, self.command = str(binary), ["idempotency-ledger"]
         self.environment = {"IDEMPOTENCY_LEDGER_ENDPOINT": address, "PATH": "/usr/bin:/bin", "COLUMNS": "110"}
         self.transcript = ""
 
     def types(self, line, *arguments, expected=0):
         ran = subprocess.run(
-            self.command + list(arguments), env=self.environment, stdin=subprocess.DEVNULL,
+            self.command + list(arguments), executable=self.binary, env=self.environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
         assert ran.returncode == expected, f"{line}: exit code {ran.returncode}\n{ran.stdout}"
         self.transcript += f"$ idempotency-ledger {line}\n{ran.stdout.rstrip()}\n\n"
