@@ -1,5 +1,6 @@
 """The command lines of the recipes, run as they stand: their arguments, their variables, their files."""
 
+import os
 import re
 import shutil
 import signal
@@ -47,7 +48,7 @@ def check(deploy, program, database_url):
         files = secrets(problems, top, database_url)
         recipes = [of_compose(deploy, files), of_kubernetes(deploy, database_url), of_systemd(deploy)]
         code, said = recipes[0].ask(program, recipes[0].serve)
-        problems.expect(code == 1 and "run `idempotency-ledger migrate`" in said,
+        problems.expect(code == 1 and f"run `{os.path.abspath(program.binary)} migrate`" in said,
                         f"compose: a server before its migration exits with {code}: {said}")
         for recipe in recipes:
             if recipe.migrate:
