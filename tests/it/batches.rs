@@ -211,14 +211,14 @@ async fn two_replicas_that_send_the_same_keys_in_other_orders_never_deadlock(kin
 #[tokio::test]
 async fn a_statement_that_takes_too_long_is_halved() {
     let mut server = TestServer::start(Kind::Postgres).await;
-    let ids: Vec<String> = (0..1_000).map(|number| format!("m{number}")).collect();
+    let ids: Vec<String> = (0..20).map(|number| format!("m{number}")).collect();
     let answers = batch(&mut server, ids.iter().map(|id| claim("c", id)).collect()).await;
     let tokens: Vec<i64> = answers.iter().map(|answer| acquired(answer).token).collect();
     let mut connection = pg::shared().connect(server.at.database.as_ref().unwrap()).await;
     // With all of them it takes 2.4 seconds; a statement may take two.
     for statement in [
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
-         $$ BEGIN PERFORM pg_sleep(0.0023); RETURN new; END $$",
+         $$ BEGIN PERFORM pg_sleep(0.12); RETURN new; END $$",
         "CREATE TRIGGER slow BEFORE UPDATE ON ledger.entries FOR EACH ROW EXECUTE FUNCTION slow()",
     ] {
         connection.execute(statement).await.unwrap();
@@ -226,6 +226,6 @@ async fn a_statement_that_takes_too_long_is_halved() {
     let outcomes =
         settle(&mut server, ids.iter().zip(&tokens).map(|(id, token)| complete(id, *token)).collect()).await;
     let refused = outcomes.iter().find(|outcome| !matches!(outcome, Outcome::Complete(_)));
-    assert_eq!((outcomes.len(), refused), (1_000, None));
+    assert_eq!((outcomes.len(), refused), (20, None));
     server.stop().await;
 }
