@@ -15,8 +15,8 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Around them: [`server`] (the process: its commands, settings and logs) and [`cli`] (what operators type; a
-//! client like any other).
+//! Around them: [`command_line`] (the program), [`server`] (the process: its commands, settings and logs) and
+//! [`cli`] (what operators type; a client like any other).
 //!
 //! # What always holds
 //!
@@ -27,6 +27,7 @@
 //! - A driver's text never leaves the server, and no payload enters a log.
 
 pub mod cli;
+pub mod command_line;
 mod crash;
 pub mod domain;
 pub mod duration_arg;

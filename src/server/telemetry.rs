@@ -2,7 +2,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -36,19 +39,22 @@ impl LogArgs {
     /// # Errors
     /// The filter is not one; everything from `info` on is logged then.
     pub(super) fn start(&self) -> Result<(), String> {
-        let filter = EnvFilter::try_new(&self.log);
+        let filter = self.log.parse::<Targets>();
         let problem = filter.as_ref().err().map(|error| format!("log: {error}; for example `info`"));
-        let filter = filter.unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = filter.unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
         // A closed standard error must not end the server: what cannot be logged is lost.
-        let logs = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
-        let logs = logs.with_writer(std::io::stderr);
+        let logs = tracing_subscriber::fmt::layer().log_internal_errors(false).with_writer(std::io::stderr);
+        let filtered = tracing_subscriber::registry().with(filter);
         let started = match self.log_format {
-            LogFormat::Text => logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
+            LogFormat::Text => {
+                let colours = std::io::stderr().is_terminal();
+                filtered.with(logs.with_ansi(colours).with_target(false)).try_init()
+            }
             LogFormat::Json => {
                 std::panic::set_hook(Box::new(|panic| {
                     tracing::error!(%panic, "a bug of the server: a task panicked");
                 }));
-                logs.json().flatten_event(true).try_init()
+                filtered.with(logs.json().flatten_event(true)).try_init()
             }
         };
         started.map_err(|error| format!("log: {error}"))?;

@@ -4,6 +4,8 @@
 
 use uuid::Uuid;
 
+use super::from_row::from_row;
+
 /// The table: for each column its type in Rust and in Postgres. The columns under `fixed` are written by
 /// the insert alone, those under `replaced` by every replacement too. Not in the table: `key` and `version`,
 /// by which a statement finds its row, `attention`, which follows from the state, and the names of
@@ -55,16 +57,17 @@ pub(super) use entry_columns;
 
 macro_rules! row {
     ([] fixed { $($fixed:ident: $fixed_type:ty, $_f:literal;)* } replaced { $($name:ident: $type:ty, $_t:literal;)* }) => {
-        /// A row of `entries`, with consumer and source as names.
-        #[derive(sqlx::FromRow)]
-        #[allow(clippy::struct_excessive_bools, reason = "these are the columns")]
-        pub(super) struct Row {
-            pub(super) key: Uuid,
-            pub(super) version: i64,
-            pub(super) consumer: String,
-            pub(super) source: String,
-            $(pub(super) $fixed: $fixed_type,)*
-            $(pub(super) $name: $type,)*
+        from_row! {
+            /// A row of `entries`, with consumer and source as names.
+            #[allow(clippy::struct_excessive_bools, reason = "these are the columns")]
+            pub(super) struct Row {
+                pub(super) key: Uuid,
+                pub(super) version: i64,
+                pub(super) consumer: String,
+                pub(super) source: String,
+                $(pub(super) $fixed: $fixed_type,)*
+                $(pub(super) $name: $type,)*
+            }
         }
 
         /// The columns that a replacement writes, with their types in Postgres.

@@ -10,6 +10,8 @@ mod clock;
 mod columns;
 mod entries;
 mod error;
+mod from_row;
+mod migrations;
 mod numbers;
 mod operators;
 mod policies;

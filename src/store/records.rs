@@ -2,17 +2,19 @@
 
 use uuid::Uuid;
 
+use super::from_row::from_row;
 use crate::domain::{AuditEvent, PolicyVersion, PurgeWorker, StoreTime};
 
-/// The columns of `purges`.
-#[derive(sqlx::FromRow)]
-pub(super) struct WorkerRow {
-    replica: Uuid,
-    last_run_at: i64,
-    purged_total: i64,
-    purged_per_second: f64,
-    last_error: Option<String>,
-    last_error_at: Option<i64>,
+from_row! {
+    /// The columns of `purges`.
+    pub(super) struct WorkerRow {
+        replica: Uuid,
+        last_run_at: i64,
+        purged_total: i64,
+        purged_per_second: f64,
+        last_error: Option<String>,
+        last_error_at: Option<i64>,
+    }
 }
 
 impl From<WorkerRow> for PurgeWorker {
@@ -28,18 +30,19 @@ impl From<WorkerRow> for PurgeWorker {
     }
 }
 
-/// An audit event in a row of either database.
-#[derive(sqlx::FromRow)]
-pub(super) struct AuditRow {
-    request_id: String,
-    at: i64,
-    actor: String,
-    action: String,
-    consumer: Option<String>,
-    key: Option<Uuid>,
-    reason: String,
-    before: Option<String>,
-    after: Option<String>,
+from_row! {
+    /// An audit event in a row of either database.
+    pub(super) struct AuditRow {
+        request_id: String,
+        at: i64,
+        actor: String,
+        action: String,
+        consumer: Option<String>,
+        key: Option<Uuid>,
+        reason: String,
+        before: Option<String>,
+        after: Option<String>,
+    }
 }
 
 impl From<AuditRow> for AuditEvent {
@@ -58,16 +61,17 @@ impl From<AuditRow> for AuditEvent {
     }
 }
 
-/// A version of a policy in a row of either database.
-#[derive(sqlx::FromRow)]
-pub(super) struct PolicyRow {
-    consumer: String,
-    version: i32,
-    policy: Option<String>,
-    deleted: bool,
-    created_at: i64,
-    actor: String,
-    reason: String,
+from_row! {
+    /// A version of a policy in a row of either database.
+    pub(super) struct PolicyRow {
+        consumer: String,
+        version: i32,
+        policy: Option<String>,
+        deleted: bool,
+        created_at: i64,
+        actor: String,
+        reason: String,
+    }
 }
 
 impl From<PolicyRow> for PolicyVersion {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::StoreError;
+use super::from_row::from_row;
 use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, Span, StoreTime};
 
 /// What a server does by itself.
@@ -50,14 +51,15 @@ pub(super) const WORKERS_MAX: i64 = 1_000;
 /// How many replicas that were not heard of for a day one heartbeat forgets, at the most.
 pub(super) const FORGOTTEN_MAX: i64 = 100;
 
-/// What a replica tells of itself.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
-pub struct Replica {
-    /// Its id, made at each start.
-    #[sqlx(rename = "replica")]
-    pub id: Uuid,
-    /// The newest format of stored policies that it can read.
-    pub speaks: i32,
-    /// The version of its binary, for people.
-    pub version: String,
+from_row! {
+    /// What a replica tells of itself.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Replica {
+        /// Its id, made at each start.
+        pub id: Uuid,
+        /// The newest format of stored policies that it can read.
+        pub speaks: i32,
+        /// The version of its binary, for people.
+        pub version: String,
+    }
 }

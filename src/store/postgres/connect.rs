@@ -3,7 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _};
 use tokio::time::timeout;
@@ -13,10 +12,9 @@ use super::left_behind::Backend;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
 use crate::program::program;
+use crate::store::migrations::POSTGRES as MIGRATIONS;
 use crate::store::schema::Schema;
 use crate::store::{Fault, Purpose, StoreError};
-
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// The oldest server that is supported.
 const VERSION_MIN: i32 = 140_000;

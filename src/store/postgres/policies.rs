@@ -73,7 +73,7 @@ ORDER BY p.version DESC LIMIT $3";
 
 pub(super) const REPLICAS_BELOW: &str = "\
 -- ledger.replicas_below
-SELECT replica, speaks, version FROM ledger.replicas
+SELECT replica AS id, speaks, version FROM ledger.replicas
 WHERE heard_at >= $1 AND speaks < $2
 ORDER BY speaks, replica LIMIT $3";
 

@@ -4,20 +4,18 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::errors::of_sqlx;
 use super::statements as sql;
+use crate::store::migrations::SQLITE as MIGRATIONS;
 use crate::store::schema::Schema;
 use crate::store::{Fault, StoreError};
 
 /// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
 /// its statement, so that what ends with it was certainly not applied.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// Locks the file for this process. The operating system ends the lock with the process, however
 /// it dies.

@@ -99,6 +99,7 @@ const WALLS: &[(&str, &[&str])] = &[
         "server",
         &["domain", "store", "ledger", "rpc", "rpc/proto", "rpc/wire", "cli", "policy_args", "beside"],
     ),
+    ("command_line", &["server", "cli", "beside"]),
     ("beside", &[]),
 ];
 

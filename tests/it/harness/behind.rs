@@ -53,7 +53,7 @@ impl TestStore {
         pairs.into_iter().filter(|(column, _)| !["key", "id"].contains(&column.as_str())).collect()
     }
 
-    async fn sqlite(&self) -> sqlx::SqliteConnection {
+    pub(crate) async fn sqlite(&self) -> sqlx::SqliteConnection {
         let path = self.folder.path().join("ledger.db");
         sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap()
     }

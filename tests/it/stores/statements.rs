@@ -21,8 +21,8 @@ async fn every_statement_of_postgres_can_be_prepared_and_has_a_name() {
 
 #[tokio::test]
 async fn every_statement_of_sqlite_can_be_prepared_and_has_a_name() {
-    let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    sqlx::migrate!("migrations/sqlite").run_direct(None, &mut connection, false).await.unwrap();
+    let at = TestStore::new(Kind::Sqlite).await;
+    let mut connection = at.sqlite().await;
     for statement in idempotency_ledger::store::SQLITE_STATEMENTS.iter().copied() {
         assert!(statement.starts_with("-- ledger."), "{statement}");
         connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();

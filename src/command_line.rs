@@ -1,0 +1,37 @@
+//! The program's command line: the server's commands and the operators'.
+//!
+//! It lies in the library, so that the program itself has nothing to compile but a call.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::cli;
+use crate::server::args::ServerCommand;
+
+/// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, after_help = cli::EXIT_CODES)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Server(ServerCommand),
+    #[command(flatten)]
+    Operators(cli::Command),
+}
+
+/// Carries out what the arguments of this process say.
+#[tokio::main]
+#[must_use]
+pub async fn run() -> ExitCode {
+    let words = cli::options_behind_group(std::env::args_os().collect(), &CommandLine::command());
+    match CommandLine::parse_from(words).command {
+        Command::Operators(command) => cli::run(command, CommandLine::command()).await.into(),
+        Command::Server(command) => command.run().await,
+    }
+}
