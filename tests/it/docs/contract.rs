@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{block, read};
 
-const LEDGER: &str = "proto/idempotency/ledger/v1/ledger.proto";
-const ADMIN: &str = "proto/idempotency/ledger/v1/admin.proto";
+pub(super) const LEDGER: &str = "proto/idempotency/ledger/v1/ledger.proto";
+pub(super) const ADMIN: &str = "proto/idempotency/ledger/v1/admin.proto";
 
 /// The text of a section, its subsections included.
 fn section(number: u32) -> String {
@@ -16,7 +16,7 @@ fn section(number: u32) -> String {
 }
 
 /// The values of an enum, without prefix, but the unspecified one, each with its comment.
-fn words(proto: &str, name: &str, prefix: &str) -> BTreeMap<String, String> {
+pub(super) fn words(proto: &str, name: &str, prefix: &str) -> BTreeMap<String, String> {
     let (mut found, mut comment) = (BTreeMap::new(), String::new());
     for line in block(proto, "enum", name) {
         let line = line.trim();

@@ -4,6 +4,7 @@ mod citations;
 mod configuration;
 mod contract;
 mod pages;
+mod reasons;
 
 use std::fs;
 use std::path::{Path, PathBuf};
