@@ -21,7 +21,7 @@ pub enum State {
     FailedRetryable,
     /// Done.
     Completed,
-    /// Given up by the consumer.
+    /// Given up by the consumer or by an operator.
     FailedTerminal,
     /// Waits for a person.
     Parked(ParkCause),
@@ -80,7 +80,7 @@ pub enum ClosedBy {
     Expiry,
     /// An operator parked it while it was open.
     OperatorPark,
-    /// An operator's redrive or resolve; the claim is forgotten.
+    /// An operator's redrive, resolve or import; a claim that the entry had is forgotten.
     Operator,
 }
 
