@@ -33,7 +33,10 @@ def arguments():
     parser.add_argument("--ledger", default="127.0.0.1:50051")
     parser.add_argument("--consumer", default="payments", help="the ledger's consumer; its subject is events.CONSUMER")
     parser.add_argument("--sinks", default="sinks.db")
-    parser.add_argument("--ack-wait", type=float, default=30.0, help="seconds; longer than the lease")
+    # Longer than lease (30 s) and grace (1 s) of the default policy: the delivery after a crash is granted at once.
+    # A shorter one does no harm: it is answered `in_progress`, and waits for what remains of both.
+    parser.add_argument("--ack-wait", type=float, default=35.0,
+                        help="seconds until the broker delivers again; best longer than lease and grace together")
     parser.add_argument("--drain", type=float, default=15.0, help="seconds that a running effect has to end")
     parser.add_argument("--announce", action="store_true", help="announce each effect before it starts")
     parser.add_argument("--repeat-announced", action="store_true",
