@@ -1,7 +1,7 @@
 """Claims a message, completes it, and claims it again.
 
     python3 -m venv .venv && .venv/bin/pip install grpcio-tools
-    .venv/bin/python examples/quickstart.py [ADDRESS]
+    .venv/bin/python examples/quickstart.py [HOST:PORT or http://HOST:PORT]
 """
 
 import os
@@ -12,8 +12,11 @@ import grpc
 from stubs import pb, rpc
 
 default = os.environ.get("IDEMPOTENCY_LEDGER_ENDPOINT", "127.0.0.1:50051")
-address = sys.argv[1] if len(sys.argv) > 1 else default
-ledger = rpc.LedgerServiceStub(grpc.insecure_channel(address))
+endpoint = sys.argv[1] if len(sys.argv) > 1 else default
+scheme, _, address = endpoint.rpartition("://")
+if scheme not in ("", "http"):
+    raise SystemExit(f"{endpoint}: this example speaks without TLS; give HOST:PORT or http://HOST:PORT")
+ledger = rpc.LedgerServiceStub(grpc.insecure_channel(address.rstrip("/")))
 key = pb.EntryKey(consumer="quickstart", source="shop", id=f"order-{uuid.uuid4()}")
 
 

@@ -48,6 +48,14 @@ def quick_start(_, address):
     assert run(ROOT / "examples" / "quickstart.py", address) == PRINTED
 
 
+def an_endpoint_as_the_command_line_takes_it(_, address):
+    program = ROOT / "examples" / "quickstart.py"
+    assert run(program, f"http://{address}") == PRINTED
+    assert run(program, IDEMPOTENCY_LEDGER_ENDPOINT=f"http://{address}/") == PRINTED
+    refused = subprocess.run([sys.executable, str(program), f"https://{address}"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "without TLS; give HOST:PORT or http://HOST:PORT" in refused.stderr, refused
+
+
 def beside_a_module_of_that_name(folder, address):
     assert run(beside(folder) / "quickstart.py", address) == PRINTED
 
@@ -81,8 +89,8 @@ def the_checks_leave_the_newcomers_environment_alone(_, __):
     assert pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve(), "the checks would make .venv again"
 
 
-CHECKS = [quick_start, beside_a_module_of_that_name, with_a_module_of_that_name_on_the_path,
-          a_module_of_that_name_is_not_hidden, a_service_makes_its_stubs,
+CHECKS = [quick_start, an_endpoint_as_the_command_line_takes_it, beside_a_module_of_that_name,
+          with_a_module_of_that_name_on_the_path, a_module_of_that_name_is_not_hidden, a_service_makes_its_stubs,
           the_checks_leave_the_newcomers_environment_alone]
 
 
