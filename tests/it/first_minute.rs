@@ -86,6 +86,29 @@ fn all_that_is_wrong_is_told_at_once_with_its_place() {
     }
 }
 
+/// Each problem is told for the place where the bad value stands, though the same setting is given elsewhere too.
+#[test]
+fn a_bad_value_is_told_where_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, flag, ends) in [
+        ("\nbatch_max = 'many'\n", "5", &["ledger.toml, line 2)"][..]),
+        ("\nbatch_max = 5\n", "many", &["(--batch-max)"]),
+        ("\nbatch_max = 0\n", "1001", &["(--batch-max)"]),
+        ("\nbatch_max = 'many'\n", "1001", &["(--batch-max)", "ledger.toml, line 2)"]),
+        // A flag stands above the file: a number out of bounds there is never in force.
+        ("\nbatch_max = 0\n", "5", &[]),
+    ] {
+        let file = write(folder.path(), text);
+        let arguments = ["serve", "--check-config", "--config", &file, "--batch-max", flag];
+        let (_, err) = texts(&command(&arguments).output().unwrap());
+        let told: Vec<&str> = err.lines().collect();
+        assert_eq!(told.len(), ends.len(), "{text} {flag}: {err}");
+        for (line, end) in told.iter().zip(ends) {
+            assert!(line.starts_with("error: batch_max: ") && line.ends_with(end), "{text} {flag}: {err}");
+        }
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_parsed_is_told_with_its_lines() {
     let folder = tempfile::tempdir().unwrap();

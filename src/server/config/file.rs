@@ -72,7 +72,9 @@ fn parts(mut root: Table, places: &Places, problems: &mut Vec<Problem>) -> File 
     let mut wrong = |path: &str, text: &str| {
         // Without the position, which is the place's.
         let text = text.trim().lines().next().unwrap_or_default();
-        problems.push(Problem { text: format!("{path}: {text}"), place: places.of(path) });
+        // It is the file's own value, though a flag of the same name may stand above it.
+        let place = places.in_file(path).unwrap_or_else(|| places.file.display().to_string());
+        problems.push(Problem { text: format!("{path}: {text}"), place: Some(place) });
     };
     let policy = root.remove("policy").unwrap_or(Value::Table(Table::new()));
     let policy = section("policy", policy, &mut wrong);

@@ -67,11 +67,13 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The place of a setting or of a policy's field; of a field that is not written, that of its section.
+    /// The place of the value that counts for a setting or a policy's field: a flag or a variable stands above the file.
     pub(super) fn of(&self, path: &str) -> Option<String> {
-        if let Some(typed) = self.typed.0.get(path) {
-            return Some(typed.clone());
-        }
+        self.typed.0.get(path).cloned().or_else(|| self.in_file(path))
+    }
+
+    /// The place in the file; of a field that is not written, that of its section.
+    pub(super) fn in_file(&self, path: &str) -> Option<String> {
         let mut path = path;
         loop {
             if let Some(line) = self.lines.get(path) {
