@@ -1,56 +1,63 @@
 //! Why something is refused. The words are published API.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::{Span, State};
 
-/// A refusal's reason: the words of `ErrorReason` in the protobuf contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each word is explained once, at ErrorReason in ledger.proto")]
-pub enum Reason {
-    InvalidField,
-    TooManyItems,
-    TooLarge,
-    ClaimClosed,
-    EffectStarted,
-    LeaseLimitReached,
-    TokenFromFuture,
-    ConsumerDisabled,
-    UnknownConsumer,
-    RetentionTooShort,
-    StateNotAllowed,
-    TooRecent,
-    LeaseLost,
-    VersionMismatch,
-    EntryNotFound,
-    PolicyNotFound,
-    Unauthenticated,
-    ConsumerNotAllowed,
-    Overloaded,
-    QuotaExceeded,
-    StoreUnavailable,
-    StoreClockBehind,
-    Draining,
-    OutcomeUnknown,
-    DeadlineExceeded,
-    Cancelled,
-    KeyCollision,
-    EntryUnreadable,
-    PolicyUnreadable,
-    Internal,
-    Unimplemented,
+macro_rules! reasons {
+    ($($reason:ident = $word:literal,)*) => {
+        /// A refusal's reason: the words of `ErrorReason` in the protobuf contract.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "each word is explained once, at ErrorReason in ledger.proto")]
+        pub enum Reason { $($reason),* }
+
+        impl Reason {
+            /// The word of `ErrorReason` without its prefix, as it stands in `ErrorInfo.reason`, trailers and logs.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Reason::$reason => $word),* }
+            }
+        }
+    };
+}
+
+reasons! {
+    InvalidField = "INVALID_FIELD",
+    TooManyItems = "TOO_MANY_ITEMS",
+    TooLarge = "TOO_LARGE",
+    ClaimClosed = "CLAIM_CLOSED",
+    EffectStarted = "EFFECT_STARTED",
+    LeaseLimitReached = "LEASE_LIMIT_REACHED",
+    TokenFromFuture = "TOKEN_FROM_FUTURE",
+    ConsumerDisabled = "CONSUMER_DISABLED",
+    UnknownConsumer = "UNKNOWN_CONSUMER",
+    RetentionTooShort = "RETENTION_TOO_SHORT",
+    StateNotAllowed = "STATE_NOT_ALLOWED",
+    TooRecent = "TOO_RECENT",
+    LeaseLost = "LEASE_LOST",
+    VersionMismatch = "VERSION_MISMATCH",
+    EntryNotFound = "ENTRY_NOT_FOUND",
+    PolicyNotFound = "POLICY_NOT_FOUND",
+    Unauthenticated = "UNAUTHENTICATED",
+    ConsumerNotAllowed = "CONSUMER_NOT_ALLOWED",
+    Overloaded = "OVERLOADED",
+    QuotaExceeded = "QUOTA_EXCEEDED",
+    StoreUnavailable = "STORE_UNAVAILABLE",
+    StoreClockBehind = "STORE_CLOCK_BEHIND",
+    Draining = "DRAINING",
+    OutcomeUnknown = "OUTCOME_UNKNOWN",
+    DeadlineExceeded = "DEADLINE_EXCEEDED",
+    Cancelled = "CANCELLED",
+    KeyCollision = "KEY_COLLISION",
+    EntryUnreadable = "ENTRY_UNREADABLE",
+    PolicyUnreadable = "POLICY_UNREADABLE",
+    Internal = "INTERNAL",
+    Unimplemented = "UNIMPLEMENTED",
 }
 
 impl fmt::Display for Reason {
-    /// The word of `ErrorReason`, as `CLAIM_CLOSED`.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, letter) in format!("{self:?}").char_indices() {
-            if at > 0 && letter.is_ascii_uppercase() {
-                to.write_str("_")?;
-            }
-            to.write_char(letter.to_ascii_uppercase())?;
-        }
-        Ok(())
+        to.write_str(self.word())
     }
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
     if left_out > 0 {
         metadata.insert("violations_omitted".to_owned(), left_out.to_string());
     }
-    let word = reasons::word(rejection.reason);
+    let word = rejection.reason.word();
     let mut details = ErrorDetails::with_error_info(word, ERROR_DOMAIN, metadata);
     if !violations.is_empty() {
         let violations = violations.into_iter();

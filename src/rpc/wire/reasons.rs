@@ -67,6 +67,9 @@ macro_rules! reasons {
             match reason { $(Reason::$reason => ErrorReason::$reason),* }
         }
 
+        #[cfg(test)]
+        const ALL: &[Reason] = &[$(Reason::$reason),*];
+
         /// The row of a published reason.
         const fn rule_of(reason: ErrorReason) -> Option<Rule> {
             match reason {
@@ -139,12 +142,7 @@ impl Rule {
     }
 }
 
-/// The reason as `ErrorInfo.reason`, trailers and logs have it: the published word without its prefix.
-pub(super) fn word(reason: Reason) -> &'static str {
-    let word = published(reason).as_str_name();
-    word.strip_prefix(PREFIX).unwrap_or(word)
-}
-
+/// What the published name of a reason has before its word.
 const PREFIX: &str = "ERROR_REASON_";
 
 impl ErrorReason {
@@ -164,6 +162,13 @@ impl ErrorReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_reason_is_published_under_its_word() {
+        for reason in ALL {
+            assert_eq!(ErrorReason::from_word(reason.word()), Some(published(*reason)), "{reason:?}");
+        }
+    }
 
     #[test]
     fn each_row_agrees_with_itself() {

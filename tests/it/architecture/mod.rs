@@ -160,18 +160,9 @@ fn time_and_randomness_have_one_home_each() {
 fn every_reason_is_published() {
     let source =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain/reason.rs")).unwrap();
-    let body = source.split("pub enum Reason {").nth(1).unwrap().split('}').next().unwrap();
-    let words: Vec<String> = body
-        .split(',')
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
-        .map(|word| {
-            let parts = word.char_indices().flat_map(|(at, c)| {
-                (at > 0 && c.is_uppercase()).then_some('_').into_iter().chain(c.to_uppercase())
-            });
-            format!("ERROR_REASON_{}", parts.collect::<String>())
-        })
-        .collect();
+    let body = source.split("\nreasons! {").nth(1).unwrap().split('}').next().unwrap();
+    let words = body.lines().filter_map(|line| line.split('"').nth(1));
+    let words: Vec<String> = words.map(|word| format!("ERROR_REASON_{word}")).collect();
     for word in &words {
         assert!(ErrorReason::from_str_name(word).is_some(), "{word} is not published");
     }
