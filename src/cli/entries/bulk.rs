@@ -104,7 +104,8 @@ struct Tally {
     /// Of these, in earlier calls; known with the first answer.
     before: Option<i64>,
     refused: i64,
-    /// How many of this call's may have had their effect.
+    /// How many of this call's may have had their effect. Every released server says so of each outcome: a missing
+    /// `effect_doubtful` means no.
     doubtful: i64,
     maximum_reached: bool,
 }

@@ -39,7 +39,7 @@ pub(super) struct EntryChangeArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Never,
-    /// Where the server would redrive an entry whose effect may have happened.
+    /// Where the server would redrive an entry whose effect may have happened, or does not say so.
     InDoubt,
     Always,
 }
@@ -49,9 +49,6 @@ impl Ask {
         if harmful { Ask::Always } else { Ask::Never }
     }
 }
-
-const SECOND: &str =
-    "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
 
 /// A change that is about to be made.
 pub(super) struct Change<'c> {
@@ -73,25 +70,23 @@ impl<'c> Change<'c> {
     ) -> Result<Change<'c>, Problem> {
         let mut admin = client.connect().await?;
         let seen = get::fetch(client, &mut admin, &key).await;
-        let mut risky = false;
+        let mut doubt = None;
         let version = match (seen, args.expected_version) {
             (Ok(found), given) => {
                 let entry = found.entry.unwrap_or_default();
                 print(client, &key, &entry, what);
-                risky = ask == Ask::InDoubt
-                    && entry.effect_doubtful
-                    && suggestions::allowed(&entry, proto::EntryChange::Redrive);
+                doubt = suggestions::doubt(&entry).filter(|_| ask == Ask::InDoubt);
                 given.unwrap_or(entry.version)
             }
             // A repeat of a deletion finds nothing any more, and is answered all the same.
             (Err(_), Some(given)) if args.request_id.is_some() => given,
             (Err(problem), _) => return Err(problem),
         };
-        if risky {
+        if let Some(doubt) = doubt {
             // Also where a yes was given beforehand, and to whom reads only errors.
-            client.screen.aside(&format!("  {SECOND}"));
+            client.screen.aside(&format!("  {doubt}"));
         }
-        if risky || ask == Ask::Always {
+        if doubt.is_some() || ask == Ask::Always {
             // Machines were not told what is there.
             let question = if client.screen.json() { what } else { "Do it" };
             confirm(client, &format!("{question}?"), args.yes)?;

@@ -5,13 +5,32 @@ use crate::program::program;
 use crate::rpc::proto::{Entry, EntryChange, EntryKey, EntryState};
 
 /// Whether the server makes the change without `force`, as the entry says.
-pub(super) fn allowed(entry: &Entry, change: EntryChange) -> bool {
+fn allowed(entry: &Entry, change: EntryChange) -> bool {
     entry.allowed_changes.iter().any(|allowed| allowed.change() == change && !allowed.needs_force)
 }
 
 /// Whether the server makes the change only with `force`.
 fn needs_force(entry: &Entry, change: EntryChange) -> bool {
     entry.allowed_changes.iter().any(|allowed| allowed.change() == change && allowed.needs_force)
+}
+
+/// Whether the server says nothing of what the entry allows. A redrive and a resolve are always among it, at least
+/// with force, so that only a server that does not know these fields is silent: it says nothing of the effect either.
+fn silent(entry: &Entry) -> bool {
+    entry.allowed_changes.is_empty()
+}
+
+const SILENT: &str = "this server does not say what the entry allows, nor whether its effect may have happened: it is \
+                      older than this command line; look the effect up before a redrive";
+const SECOND: &str =
+    "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
+
+/// Why to ask before a redrive of the entry; none: the server would refuse it, or knows of no effect.
+pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
+    if silent(entry) {
+        return Some(SILENT);
+    }
+    (entry.effect_doubtful && allowed(entry, EntryChange::Redrive)).then_some(SECOND)
 }
 
 /// A command to paste into a shell. A word that looks like a flag comes after `--`.
@@ -61,6 +80,9 @@ pub(super) fn steps(entry: &Entry) -> Vec<(String, &'static str)> {
 
 /// What to know before.
 fn note(entry: &Entry) -> Option<&'static str> {
+    if silent(entry) {
+        return Some(SILENT);
+    }
     match entry.state() {
         EntryState::FailedRetryable | EntryState::Received => {
             Some("wait: the next delivery's Claim is granted once it is due")
@@ -111,6 +133,7 @@ mod tests {
         use EntryState::{Completed, FailedRetryable, FailedTerminal, InProgress, Parked, Received};
         let expired = |allowed| Entry { expired: true, ..entry(InProgress, allowed) };
         let doubtful = |state, allowed| Entry { effect_doubtful: true, ..entry(state, allowed) };
+        let silent = |state| Entry { allowed_changes: Vec::new(), ..entry(state, &[]) };
         for (entry, suggested) in [
             (entry(Parked, &ALL), &["redrive", "completed", "failed", "received"][..]),
             (doubtful(Parked, &ALL), &["completed", "received", "failed", "redrive"]),
@@ -125,14 +148,29 @@ mod tests {
                 &["the next delivery's Claim decides what becomes of it", "completed", "received", "redrive"],
             ),
             (entry(Completed, &[]), &[]),
-            // Of a server that says nothing of it nothing is suggested.
-            (Entry { allowed_changes: Vec::new(), ..entry(Parked, &[]) }, &[]),
+            // Of a server that says nothing of it no command is suggested.
+            (silent(Parked), &["this server does not say what the entry allows"]),
         ] {
             assert_eq!(short(&entry), suggested, "{entry:?}");
         }
         let doubt = steps(&doubtful(Parked, &ALL));
         assert!(doubt.last().unwrap().1.contains("may bring a second one"), "{doubt:?}");
         assert!(!steps(&entry(Parked, &ALL))[0].1.contains("second"));
+    }
+
+    #[test]
+    fn a_redrive_is_asked_about_where_it_may_bring_a_second_effect() {
+        let parked = entry(EntryState::Parked, &ALL);
+        let doubtful = |entry| Entry { effect_doubtful: true, ..entry };
+        for (entry, why) in [
+            (parked.clone(), None),
+            (doubtful(parked.clone()), Some(SECOND)),
+            // The server refuses it.
+            (doubtful(entry(EntryState::Parked, &[])), None),
+            (Entry { allowed_changes: Vec::new(), ..parked }, Some(SILENT)),
+        ] {
+            assert_eq!(doubt(&entry), why, "{entry:?}");
+        }
     }
 
     #[test]
