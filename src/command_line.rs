@@ -26,6 +26,9 @@ enum Command {
 }
 
 /// Carries out what the arguments of this process say.
+///
+/// # Panics
+/// The operating system gives this process no thread.
 #[tokio::main]
 #[must_use]
 pub async fn run() -> ExitCode {

@@ -7,73 +7,95 @@ CREATE SCHEMA IF NOT EXISTS ledger;
 CREATE FUNCTION ledger.clock() RETURNS bigint LANGUAGE sql VOLATILE
     AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
--- One row. clock_mark is the highest reading of clock + token_offset that was ever written down.
+-- One row. clock_mark is the highest reading of clock + token_offset that was ever written down; policy_epoch
+-- counts the changes of what is in force: the purge takes nothing by older rules.
 CREATE TABLE ledger.meta (
     one          smallint PRIMARY KEY CHECK (one = 1),
     token_offset bigint NOT NULL,
-    clock_mark   bigint NOT NULL
+    clock_mark   bigint NOT NULL,
+    policy_epoch bigint NOT NULL
 );
-INSERT INTO ledger.meta VALUES (1, 0, 0);
+INSERT INTO ledger.meta VALUES (1, 0, 0, 0);
 
--- Consumers and sources repeat in every row: there they are numbers. The consumer with the empty
--- name stands for the default policy. `retention` is the effective one as last put in force.
+-- What repeats in entries is a number there. The consumer with the empty name stands for the default policy.
+-- `retention` is the effective one as last put in force. Up to the mark, which follows a minute behind, every
+-- claim that is still open is in the index of what operators look for.
 CREATE TABLE ledger.consumers (
     no           integer PRIMARY KEY,
     name         text COLLATE "C" NOT NULL UNIQUE,
     retention    bigint,
-    window_floor bigint NOT NULL DEFAULT 0
+    window_floor bigint NOT NULL DEFAULT 0,
+    marked_at    bigint NOT NULL DEFAULT 0,
+    marked_key   uuid   NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000'
 );
 CREATE TABLE ledger.sources (
     no   integer PRIMARY KEY,
     name text COLLATE "C" NOT NULL UNIQUE
 );
+CREATE TABLE ledger.principals (
+    no   integer PRIMARY KEY,
+    name text COLLATE "C" NOT NULL UNIQUE
+);
 
+-- The terms of grants: what a policy said then, as far as an entry goes by it for the rest of its claim's life.
+CREATE TABLE ledger.terms (
+    no                  integer PRIMARY KEY,
+    policy_version      integer NOT NULL,
+    grace               bigint NOT NULL,
+    max_hold            bigint NOT NULL,
+    on_expiry           smallint NOT NULL,
+    retention           bigint NOT NULL,
+    failed_retention    bigint NOT NULL,
+    abandoned_retention bigint NOT NULL,
+    UNIQUE (policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention)
+);
+
+-- A column that may be empty is empty where its value follows from others: so is nearly all of a claim that is
+-- granted and completed once. First stands what a completion leaves as it is, then what it changes, then what it
+-- leaves again: Postgres logs only what lies between.
 CREATE TABLE ledger.entries (
     key                  uuid PRIMARY KEY, -- the first 128 bits of the SHA-256 of the length-prefixed key
-    version              bigint NOT NULL,
-    token                bigint NOT NULL,
-    granted_at           bigint NOT NULL,
-    lease_until          bigint NOT NULL,
-    grace                bigint NOT NULL,
-    hold_until           bigint NOT NULL,
-    retention            bigint NOT NULL,
-    not_before           bigint NOT NULL,
-    sweep_at             bigint NOT NULL,
-    created_at           bigint NOT NULL,
-    updated_at           bigint NOT NULL,
-    closed_at            bigint,
-    parked_at            bigint,
-    retain_until         bigint,
     claim_id             uuid,
+    created_at           bigint NOT NULL,
+    token                bigint NOT NULL,
+    lease_until          bigint NOT NULL,
+    purge_at             bigint NOT NULL,
+    granted_at           bigint, -- empty: created_at
+    not_before           bigint, -- empty: granted_at
     consumer             integer NOT NULL,
     source               integer NOT NULL,
-    policy_version       integer NOT NULL,
+    principal            integer,
+    terms                integer NOT NULL,
     attempts             integer NOT NULL,
+    rearmed              boolean, -- empty, here and below: no
+    effect_started       boolean,
+    prior_effect_started boolean,
+    version              bigint NOT NULL,
     state                smallint NOT NULL,
-    cause                smallint NOT NULL,
     closed_by            smallint NOT NULL,
-    on_expiry            smallint NOT NULL,
-    attention            smallint, -- the state, where it is neither IN_PROGRESS nor COMPLETED
-    rearmed              boolean NOT NULL,
-    effect_started       boolean NOT NULL,
-    prior_effect_started boolean NOT NULL,
-    effect_unknown       boolean NOT NULL,
+    cause                smallint, -- empty where it is not PARKED
+    attention            smallint, -- the state, where it is not COMPLETED; empty too for a first claim that is young
+    effect_unknown       boolean,
+    updated_at           bigint, -- empty: granted_at
+    closed_at            bigint, -- empty: updated_at, where the claim is closed
+    parked_at            bigint, -- empty: updated_at, where it is PARKED
+    retain_until         bigint, -- empty: what the terms of the grant say
+    result               bytea,
     id                   text COLLATE "C" NOT NULL,
-    principal            text,
     owner                text,
+    fingerprint          bytea,
+    traceparent          bytea,
     last_error           text,
     history              text,
-    traceparent          text,
-    fingerprint          bytea,
-    result               bytea,
     checkpoint           bytea
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- No index holds a column that a claim's completion changes: completions stay heap-only updates.
-CREATE INDEX entries_sweep ON ledger.entries (sweep_at);
-CREATE INDEX entries_by_consumer ON ledger.entries (consumer, created_at, key);
+-- No index holds a column that a claim's completion changes: completions stay heap-only updates. The one
+-- exception is `attention`: a first claim has none until it is a minute old, or changed.
+CREATE INDEX entries_purge ON ledger.entries (purge_at);
+CREATE INDEX entries_by_consumer ON ledger.entries (consumer, created_at);
 CREATE INDEX entries_attention ON ledger.entries (consumer, attention, created_at, key)
-    WHERE attention IS NOT NULL;
+    INCLUDE (cause, attempts) WHERE attention IS NOT NULL;
 
 -- The rules of consumers, each change a version; the newest is in force.
 CREATE TABLE ledger.policies (
@@ -99,4 +121,26 @@ CREATE TABLE ledger.audit (
     before     text,
     after      text
 );
-CREATE INDEX audit_by_time ON ledger.audit (at);
+CREATE INDEX audit_by_time ON ledger.audit (at, request_id);
+CREATE INDEX audit_by_consumer ON ledger.audit (consumer, at, request_id);
+CREATE INDEX audit_by_key ON ledger.audit (key, at, request_id);
+
+-- What the purge of each server did.
+CREATE TABLE ledger.purges (
+    replica           uuid PRIMARY KEY,
+    last_run_at       bigint NOT NULL,
+    purged_total      bigint NOT NULL,
+    purged_per_second double precision NOT NULL,
+    last_error        text,
+    last_error_at     bigint
+);
+
+-- The replicas that were heard of, and the newest format of stored policies that each can read: a policy
+-- that one of them could not read is not written while it is at work. Each replica writes its own row with
+-- every heartbeat, and waits for nobody there.
+CREATE TABLE ledger.replicas (
+    replica  uuid PRIMARY KEY,
+    heard_at bigint NOT NULL,
+    speaks   integer NOT NULL,
+    version  text NOT NULL
+) WITH (fillfactor = 50);

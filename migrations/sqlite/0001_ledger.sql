@@ -1,17 +1,18 @@
 -- The ledger. Instants are microseconds since the Unix epoch, of the clock of the process that owns
--- the file; spans are
--- microseconds. The numbers of states, causes and the like are those of the protobuf enums.
+-- the file; spans are microseconds. The numbers of states, causes and the like are those of the protobuf enums.
 
--- One row. clock_mark is the highest reading of clock + token_offset that was ever written down.
+-- One row. clock_mark is the highest reading of clock + token_offset that was ever written down; policy_epoch
+-- counts the changes of what is in force: the purge takes nothing by older rules.
 CREATE TABLE meta (
     one          integer PRIMARY KEY CHECK (one = 1),
     token_offset integer NOT NULL,
-    clock_mark   integer NOT NULL
+    clock_mark   integer NOT NULL,
+    policy_epoch integer NOT NULL
 );
-INSERT INTO meta VALUES (1, 0, 0);
+INSERT INTO meta VALUES (1, 0, 0, 0);
 
--- Consumers and sources repeat in every row: there they are numbers. The consumer with the empty
--- name stands for the default policy. `retention` is the effective one as last put in force.
+-- What repeats in entries is a number there. The consumer with the empty name stands for the default policy.
+-- `retention` is the effective one as last put in force.
 CREATE TABLE consumers (
     no           integer PRIMARY KEY,
     name         text NOT NULL UNIQUE,
@@ -22,50 +23,65 @@ CREATE TABLE sources (
     no   integer PRIMARY KEY,
     name text NOT NULL UNIQUE
 );
+CREATE TABLE principals (
+    no   integer PRIMARY KEY,
+    name text NOT NULL UNIQUE
+);
 
+-- The terms of grants: what a policy said then, as far as an entry goes by it for the rest of its claim's life.
+CREATE TABLE terms (
+    no                  integer PRIMARY KEY,
+    policy_version      integer NOT NULL,
+    grace               integer NOT NULL,
+    max_hold            integer NOT NULL,
+    on_expiry           integer NOT NULL,
+    retention           integer NOT NULL,
+    failed_retention    integer NOT NULL,
+    abandoned_retention integer NOT NULL,
+    UNIQUE (policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention)
+);
+
+-- A column that may be empty is empty where its value follows from others: so is nearly all of a claim that is
+-- granted and completed once.
 CREATE TABLE entries (
     key                  blob NOT NULL PRIMARY KEY, -- the first 128 bits of the SHA-256 of the length-prefixed key
-    version              integer NOT NULL,
-    token                integer NOT NULL,
-    granted_at           integer NOT NULL,
-    lease_until          integer NOT NULL,
-    grace                integer NOT NULL,
-    hold_until           integer NOT NULL,
-    retention            integer NOT NULL,
-    not_before           integer NOT NULL,
-    sweep_at             integer NOT NULL,
-    created_at           integer NOT NULL,
-    updated_at           integer NOT NULL,
-    closed_at            integer,
-    parked_at            integer,
-    retain_until         integer,
     claim_id             blob,
+    created_at           integer NOT NULL,
+    token                integer NOT NULL,
+    lease_until          integer NOT NULL,
+    purge_at             integer NOT NULL,
+    granted_at           integer, -- empty: created_at
+    not_before           integer, -- empty: granted_at
     consumer             integer NOT NULL,
     source               integer NOT NULL,
-    policy_version       integer NOT NULL,
+    principal            integer,
+    terms                integer NOT NULL,
     attempts             integer NOT NULL,
+    rearmed              integer, -- empty, here and below: no
+    effect_started       integer,
+    prior_effect_started integer,
+    version              integer NOT NULL,
     state                integer NOT NULL,
-    cause                integer NOT NULL,
     closed_by            integer NOT NULL,
-    on_expiry            integer NOT NULL,
-    attention            integer, -- the state, where it is neither IN_PROGRESS nor COMPLETED
-    rearmed              integer NOT NULL,
-    effect_started       integer NOT NULL,
-    prior_effect_started integer NOT NULL,
-    effect_unknown       integer NOT NULL,
+    cause                integer, -- empty where it is not PARKED
+    attention            integer, -- the state, where it is not COMPLETED
+    effect_unknown       integer,
+    updated_at           integer, -- empty: granted_at
+    closed_at            integer, -- empty: updated_at, where the claim is closed
+    parked_at            integer, -- empty: updated_at, where it is PARKED
+    retain_until         integer, -- empty: what the terms of the grant say
+    result               blob,
     id                   text NOT NULL,
-    principal            text,
     owner                text,
+    fingerprint          blob,
+    traceparent          blob,
     last_error           text,
     history              text,
-    traceparent          text,
-    fingerprint          blob,
-    result               blob,
     checkpoint           blob
 );
 
-CREATE INDEX entries_sweep ON entries (sweep_at);
-CREATE INDEX entries_by_consumer ON entries (consumer, created_at, key);
+CREATE INDEX entries_purge ON entries (purge_at);
+CREATE INDEX entries_by_consumer ON entries (consumer, created_at);
 CREATE INDEX entries_attention ON entries (consumer, attention, created_at, key)
     WHERE attention IS NOT NULL;
 
@@ -93,4 +109,25 @@ CREATE TABLE audit (
     before     text,
     after      text
 );
-CREATE INDEX audit_by_time ON audit (at);
+CREATE INDEX audit_by_time ON audit (at, request_id);
+CREATE INDEX audit_by_consumer ON audit (consumer, at, request_id);
+CREATE INDEX audit_by_key ON audit (key, at, request_id);
+
+-- What the purge of each server did.
+CREATE TABLE purges (
+    replica           blob PRIMARY KEY,
+    last_run_at       integer NOT NULL,
+    purged_total      integer NOT NULL,
+    purged_per_second real NOT NULL,
+    last_error        text,
+    last_error_at     integer
+);
+
+-- The replicas that were heard of, and the newest format of stored policies that each can read: a policy
+-- that one of them could not read is not written while it is at work.
+CREATE TABLE replicas (
+    replica  blob PRIMARY KEY,
+    heard_at integer NOT NULL,
+    speaks   integer NOT NULL,
+    version  text NOT NULL
+);

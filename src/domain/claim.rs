@@ -159,6 +159,8 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     next.on_expiry = policy.on_expiry;
     next.policy_version = policy.version;
     next.retention = policy.retention;
+    next.failed_retention = policy.failed_retention;
+    next.abandoned_retention = policy.abandoned_retention;
     next.rearmed = false;
     next.prior_effect_started |= entry.effect_started;
     next.effect_started = false;

@@ -147,6 +147,10 @@ pub struct Entry {
     pub policy_version: i32,
     /// The policy's `retention` at the grant.
     pub retention: Span,
+    /// Its `failed_retention` then.
+    pub failed_retention: Span,
+    /// Its `abandoned_retention` then.
+    pub abandoned_retention: Span,
     /// The one re-arming by a repeat of the claim was used.
     pub rearmed: bool,
     /// The holder said that its effect is about to start.
@@ -173,17 +177,12 @@ pub struct Entry {
     pub retain_until: Option<StoreTime>,
     /// When the purge looks at the entry next. Not a promise: the purge decides again.
     pub purge_at: StoreTime,
-    /// When the entry was first known, in whole milliseconds: pages of lists tell it, and the token that was
-    /// handed out at that very instant shall not be guessed from it.
+    /// When the entry was first known.
     pub created_at: StoreTime,
     /// When it was last changed.
     pub updated_at: StoreTime,
     /// The trace context of the first attempt; empty: none.
     pub traceparent: String,
-}
-
-fn whole_millis(instant: StoreTime) -> StoreTime {
-    StoreTime(instant.0 - instant.0.rem_euclid(1_000))
 }
 
 impl Entry {
@@ -205,6 +204,8 @@ impl Entry {
             on_expiry: policy.on_expiry,
             policy_version: policy.version,
             retention: policy.retention,
+            failed_retention: policy.failed_retention,
+            abandoned_retention: policy.abandoned_retention,
             rearmed: false,
             effect_started: false,
             prior_effect_started: false,
@@ -218,7 +219,7 @@ impl Entry {
             result: Bytes::new(),
             retain_until: None,
             purge_at: now,
-            created_at: whole_millis(now),
+            created_at: now,
             updated_at: now,
             traceparent: String::new(),
         }
@@ -319,7 +320,7 @@ impl Entry {
         self.parked_at = self.parked_at.map(shift);
         self.retain_until = self.retain_until.map(shift);
         self.purge_at = shift(self.purge_at);
-        self.created_at = whole_millis(shift(self.created_at));
+        self.created_at = shift(self.created_at);
         self.updated_at = shift(self.updated_at);
         self
     }

@@ -20,6 +20,7 @@ mod reply;
 mod retention;
 mod settle;
 mod stored_policy;
+mod terms;
 mod time;
 mod token_offset;
 
@@ -42,8 +43,10 @@ pub use read::{
 pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
 pub(crate) use retention::SETTLED;
+pub(crate) use retention::retain_until_by_terms;
 pub use retention::{PURGE_MARGIN, Purge, purge, raised_floor};
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
+pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
 

@@ -1,7 +1,7 @@
 //! For how long an entry is remembered, and when it may be forgotten.
 
 use super::policy::Doubt;
-use super::{Entry, OnExpiry, Policy, Span, State, StoreTime};
+use super::{Entry, OnExpiry, Policy, Span, State, StoreTime, Terms};
 
 /// How much longer than promised every entry is kept: for producers whose clocks run ahead, and
 /// for changes of policies that are under way.
@@ -33,14 +33,14 @@ pub enum Purge {
 
 /// The instant from which the retention of the entry's state counts, and that retention; none:
 /// the entry is kept until a person acts.
-fn basis(entry: &Entry, policy: &Policy) -> Option<(StoreTime, Span)> {
+fn basis(entry: &Entry, rules: &Terms) -> Option<(StoreTime, Span)> {
     let abandoned = |from: StoreTime| {
         let latest = from.max(entry.lease_until).max(entry.not_before);
-        (!entry.effect_marked()).then_some((latest, policy.abandoned_retention))
+        (!entry.effect_marked()).then_some((latest, rules.abandoned_retention))
     };
     match entry.state {
-        State::Completed => Some((entry.closed_at.unwrap_or(entry.updated_at), policy.retention)),
-        State::FailedTerminal => Some((entry.closed_at.unwrap_or(entry.updated_at), policy.failed_retention)),
+        State::Completed => Some((entry.closed_at.unwrap_or(entry.updated_at), rules.retention)),
+        State::FailedTerminal => Some((entry.closed_at.unwrap_or(entry.updated_at), rules.failed_retention)),
         State::Received | State::FailedRetryable => abandoned(entry.updated_at),
         State::InProgress => {
             if entry.on_expiry == OnExpiry::Park {
@@ -57,7 +57,18 @@ fn basis(entry: &Entry, policy: &Policy) -> Option<(StoreTime, Span)> {
 /// and the one at the close.
 #[must_use]
 pub(super) fn retain_until(entry: &Entry, policy: &Policy) -> Option<StoreTime> {
-    basis(entry, policy).map(|(from, retention)| from + retention.max(entry.retention))
+    promised(entry, &Terms::of(policy))
+}
+
+/// What [`retain_until`] is where the policy has not changed since the grant: it follows from the rest of the
+/// entry.
+#[must_use]
+pub(crate) fn retain_until_by_terms(entry: &Entry) -> Option<StoreTime> {
+    promised(entry, &entry.terms())
+}
+
+fn promised(entry: &Entry, rules: &Terms) -> Option<StoreTime> {
+    basis(entry, rules).map(|(from, retention)| from + retention.max(entry.retention))
 }
 
 /// When the purge first looks at an entry that is granted now.
@@ -81,7 +92,8 @@ pub fn purge(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -
         return Purge::LookAgain(now + PURGE_SLACK);
     }
     let later = now + policy.retention.max(PURGE_SLACK);
-    let (Some((from, retention)), Some(promised)) = (basis(entry, policy), entry.retain_until) else {
+    let (Some((from, retention)), Some(promised)) = (basis(entry, &Terms::of(policy)), entry.retain_until)
+    else {
         return Purge::LookAgain(later);
     };
     let due = promised.max(from + retention.max(policy.retention)) + PURGE_MARGIN;

@@ -1,6 +1,8 @@
 //! The columns of `entries`, once: the row, the list that every statement selects, and what a replacement
-//! writes are made of this table. (The insert of first grants adds the clock to some columns and leaves out
-//! others: it names its own.)
+//! writes are made of this table. (The insert of first grants writes fewer: it names its own.)
+//!
+//! Most columns may be empty: a column is empty where its value follows from the others, which is the rule for a
+//! claim that is granted and completed once. `row.rs` says what follows from what.
 
 use uuid::Uuid;
 
@@ -8,41 +10,38 @@ use super::from_row::from_row;
 
 /// The table: for each column its type in Rust and in Postgres. The columns under `fixed` are written by
 /// the insert alone, those under `replaced` by every replacement too. Not in the table: `key` and `version`,
-/// by which a statement finds its row, `attention`, which follows from the state, and the names of
-/// consumer and source, which stand in tables of their own.
+/// by which a statement finds its row, and `attention`, which follows from the state.
 macro_rules! entry_columns {
     ($use:ident $(, $given:tt)*) => {
         $use! { [$($given),*]
             fixed {
+                consumer: i32, "int";
+                source: i32, "int";
                 id: String, "text";
                 created_at: i64, "bigint";
-                traceparent: Option<String>, "text";
+                traceparent: Option<Vec<u8>>, "bytea";
             }
             replaced {
-                token: i64, "bigint";
-                granted_at: i64, "bigint";
-                lease_until: i64, "bigint";
-                grace: i64, "bigint";
-                hold_until: i64, "bigint";
-                retention: i64, "bigint";
-                not_before: i64, "bigint";
-                sweep_at: i64, "bigint";
-                updated_at: i64, "bigint";
-                closed_at: Option<i64>, "bigint";
-                parked_at: Option<i64>, "bigint";
-                retain_until: Option<i64>, "bigint";
                 claim_id: Option<Uuid>, "uuid";
-                policy_version: i32, "int";
+                token: i64, "bigint";
+                lease_until: i64, "bigint";
+                terms: i32, "int";
                 attempts: i32, "int";
                 state: i16, "smallint";
-                cause: i16, "smallint";
                 closed_by: i16, "smallint";
-                on_expiry: i16, "smallint";
-                rearmed: bool, "boolean";
-                effect_started: bool, "boolean";
-                prior_effect_started: bool, "boolean";
-                effect_unknown: bool, "boolean";
-                principal: Option<String>, "text";
+                purge_at: i64, "bigint";
+                updated_at: Option<i64>, "bigint";
+                granted_at: Option<i64>, "bigint";
+                closed_at: Option<i64>, "bigint";
+                parked_at: Option<i64>, "bigint";
+                not_before: Option<i64>, "bigint";
+                retain_until: Option<i64>, "bigint";
+                cause: Option<i16>, "smallint";
+                rearmed: Option<bool>, "boolean";
+                effect_started: Option<bool>, "boolean";
+                prior_effect_started: Option<bool>, "boolean";
+                effect_unknown: Option<bool>, "boolean";
+                principal: Option<i32>, "int";
                 owner: Option<String>, "text";
                 last_error: Option<String>, "text";
                 history: Option<String>, "text";
@@ -58,13 +57,10 @@ pub(super) use entry_columns;
 macro_rules! row {
     ([] fixed { $($fixed:ident: $fixed_type:ty, $_f:literal;)* } replaced { $($name:ident: $type:ty, $_t:literal;)* }) => {
         from_row! {
-            /// A row of `entries`, with consumer and source as names.
-            #[allow(clippy::struct_excessive_bools, reason = "these are the columns")]
+            /// A row of `entries`.
             pub(super) struct Row {
                 pub(super) key: Uuid,
                 pub(super) version: i64,
-                pub(super) consumer: String,
-                pub(super) source: String,
                 $(pub(super) $fixed: $fixed_type,)*
                 $(pub(super) $name: $type,)*
             }
@@ -81,7 +77,7 @@ macro_rules! select_list {
         concat!(
             $("e.", stringify!($fixed), ", ",)*
             $("e.", stringify!($name), ", ",)*
-            "e.key, e.version, n.name AS consumer, s.name AS source"
+            "e.key, e.version"
         )
     };
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, Span, StoreTime};
+use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms};
 
 /// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.
 #[async_trait]
@@ -137,6 +137,6 @@ pub struct Completion {
     pub token: i64,
     /// The result.
     pub result: bytes::Bytes,
-    /// The policy's retention.
-    pub retention: Span,
+    /// The terms by which the policy would grant now.
+    pub terms: Terms,
 }

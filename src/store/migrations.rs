@@ -18,8 +18,6 @@ macro_rules! migrations {
     };
 }
 
-pub(super) static POSTGRES: LazyLock<Migrator> =
-    LazyLock::new(|| migrations!("postgres": 1 "ledger", 2 "operators", 3 "replicas"));
+pub(super) static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| migrations!("postgres": 1 "ledger"));
 
-pub(super) static SQLITE: LazyLock<Migrator> =
-    LazyLock::new(|| migrations!("sqlite": 1 "ledger", 2 "operators", 3 "replicas"));
+pub(super) static SQLITE: LazyLock<Migrator> = LazyLock::new(|| migrations!("sqlite": 1 "ledger"));

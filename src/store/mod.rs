@@ -8,9 +8,11 @@
 
 mod clock;
 mod columns;
+mod dictionary;
 mod entries;
 mod error;
 mod from_row;
+mod history;
 mod migrations;
 mod numbers;
 mod operators;
@@ -21,6 +23,7 @@ mod records;
 mod row;
 mod schema;
 mod sqlite;
+mod traceparent;
 mod upkeep;
 
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,24 +1,77 @@
 //! A row as it is stored, and how it becomes an entry: one home for both dialects.
+//!
+//! What follows from other columns is not stored twice: where a column may be empty, empty means the value that
+//! is given here. So the row of a claim that is granted and completed once holds its key, its claim and five
+//! instants, and nothing else.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use sqlx::FromRow as _;
 use uuid::Uuid;
 
+use super::StoreError;
 use super::columns::Row;
+use super::dictionary::Dictionary;
+use super::history;
 use super::numbers::{self, COMPLETED, PARKED};
-use crate::domain::{Attempt, Claimant, Entry, Key, Span, StoreTime};
+use super::traceparent;
+use crate::domain::{Claimant, ClosedBy, Entry, Key, State, StoreTime, retain_until_by_terms};
 
-/// A past attempt as stored: short names, since they repeat.
-#[derive(Serialize, Deserialize)]
-struct Past {
-    n: i32,
-    s: i64,
-    e: i64,
-    o: String,
-    by: i16,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    err: String,
+/// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
+const NEVER: i64 = i64::MAX;
+
+/// What a statement gave back: key and version, and the row or why it is none.
+pub(super) struct Raw {
+    key: Uuid,
+    version: i64,
+    row: Result<Row, String>,
+}
+
+impl Raw {
+    /// The rows of either database that have a key: an outer join gives back others too.
+    pub(super) fn all<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<Raw>
+    where
+        Row: sqlx::FromRow<'r, R>,
+        &'static str: sqlx::ColumnIndex<R>,
+        Option<Uuid>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+        i64: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+    {
+        let raw = |row: &'r R| {
+            let key = row.try_get::<Option<Uuid>, _>("key").ok().flatten()?;
+            let version = row.try_get("version").unwrap_or_default();
+            Some(Raw { key, version, row: Row::from_row(row).map_err(|error| error.to_string()) })
+        };
+        rows.iter().filter_map(raw).collect()
+    }
+
+    /// The row, where it is one.
+    pub(super) fn row(&self) -> Option<&Row> {
+        self.row.as_ref().ok()
+    }
+
+    /// With the entry, by what the connection has learnt.
+    pub(super) fn stored(self, dictionary: &Dictionary) -> Stored {
+        let entry = |row: Row| row.entry(dictionary).map_err(|unreadable| unreadable.to_string());
+        Stored { key: self.key, version: self.version, entry: self.row.and_then(entry) }
+    }
+}
+
+/// Key and version, and the entry or why it cannot be read.
+pub(super) struct Stored {
+    pub(super) key: Uuid,
+    pub(super) version: i64,
+    pub(super) entry: Result<Entry, String>,
+}
+
+/// The entries that can be read; the others are logged.
+pub(super) fn readable(all: Vec<Stored>) -> Vec<Entry> {
+    let entries = all.into_iter().filter_map(|stored| match stored.entry {
+        Ok(entry) => Some(entry),
+        Err(problem) => {
+            tracing::error!(problem, "an entry cannot be read");
+            None
+        }
+    });
+    entries.collect()
 }
 
 /// A value that no version of the ledger has written.
@@ -32,188 +85,143 @@ pub(super) struct Unreadable {
 
 impl Row {
     /// The entry, or which column of which row cannot be read.
-    pub(super) fn entry(self) -> Result<Entry, Unreadable> {
+    pub(super) fn entry(self, dictionary: &Dictionary) -> Result<Entry, Unreadable> {
         let key = self.key;
         let bad = |column, problem: String| Unreadable { key, column, problem };
         let number = |column, value: i16| bad(column, format!("{value} is none of its values"));
-        let state = numbers::state(self.state, self.cause).ok_or_else(|| match self.state {
-            PARKED => number("cause", self.cause),
+        let unknown = |column, value: i32| bad(column, format!("the number {value} stands for nothing"));
+        let cause = self.cause.unwrap_or_default();
+        let state = numbers::state(self.state, cause).ok_or_else(|| match self.state {
+            PARKED => number("cause", cause),
             state => number("state", state),
         })?;
         let closed_by =
             numbers::closed_by(self.closed_by).ok_or_else(|| number("closed_by", self.closed_by))?;
-        let on_expiry =
-            numbers::on_expiry(self.on_expiry).ok_or_else(|| number("on_expiry", self.on_expiry))?;
-        let past: Vec<Past> = match &self.history {
-            None => Vec::new(),
-            Some(text) => serde_json::from_str(text).map_err(|error| bad("history", error.to_string()))?,
+        let history = history::read(self.history.as_deref()).map_err(|problem| bad("history", problem))?;
+        let name = |numbers: &super::dictionary::Numbers<String>, column, value: i32| {
+            numbers.value(value).cloned().ok_or_else(|| unknown(column, value))
         };
-        let mut history = Vec::with_capacity(past.len());
-        for one in past {
-            history.push(Attempt {
-                attempt: one.n,
-                started_at: StoreTime(one.s),
-                ended_at: StoreTime(one.e),
-                owner: one.o,
-                outcome: numbers::closed_by(one.by).ok_or_else(|| number("history", one.by))?,
-                error: one.err,
-            });
-        }
+        let consumer = name(&dictionary.consumers, "consumer", self.consumer)?;
+        let source = name(&dictionary.sources, "source", self.source)?;
+        let terms = dictionary.terms.value(self.terms).ok_or_else(|| unknown("terms", self.terms))?;
+        let principal = match self.principal {
+            Some(principal) => name(&dictionary.principals, "principal", principal)?,
+            None => String::new(),
+        };
         let claimant = self.claim_id.map(|claim_id| Claimant {
             claim_id,
-            principal: self.principal.unwrap_or_default(),
+            principal,
             owner: self.owner.unwrap_or_default(),
         });
-        Ok(Entry {
-            key: Key::new(&self.consumer, &self.source, &self.id),
+        let created_at = StoreTime(self.created_at);
+        let granted_at = self.granted_at.map_or(created_at, StoreTime);
+        let updated_at = self.updated_at.map_or(granted_at, StoreTime);
+        let changed = |at: Option<i64>| at.map_or(updated_at, StoreTime);
+        let mut entry = Entry {
+            key: Key::new(&consumer, &source, &self.id),
             version: self.version,
             token: self.token,
             state,
             closed_by,
-            closed_at: self.closed_at.map(StoreTime),
-            parked_at: self.parked_at.map(StoreTime),
+            closed_at: (closed_by != ClosedBy::Open).then(|| changed(self.closed_at)),
+            parked_at: matches!(state, State::Parked(_)).then(|| changed(self.parked_at)),
             claimant,
-            granted_at: StoreTime(self.granted_at),
+            granted_at,
             lease_until: StoreTime(self.lease_until),
-            grace: Span(self.grace),
-            hold_until: StoreTime(self.hold_until),
-            on_expiry,
-            policy_version: self.policy_version,
-            retention: Span(self.retention),
-            rearmed: self.rearmed,
-            effect_started: self.effect_started,
-            prior_effect_started: self.prior_effect_started,
-            effect_unknown: self.effect_unknown,
+            grace: terms.grace,
+            hold_until: granted_at + terms.max_hold,
+            on_expiry: terms.on_expiry,
+            policy_version: terms.policy_version,
+            retention: terms.retention,
+            failed_retention: terms.failed_retention,
+            abandoned_retention: terms.abandoned_retention,
+            rearmed: self.rearmed.unwrap_or_default(),
+            effect_started: self.effect_started.unwrap_or_default(),
+            prior_effect_started: self.prior_effect_started.unwrap_or_default(),
+            effect_unknown: self.effect_unknown.unwrap_or_default(),
             checkpoint: Bytes::from(self.checkpoint.unwrap_or_default()),
             attempts: self.attempts,
-            not_before: StoreTime(self.not_before),
+            not_before: self.not_before.map_or(granted_at, StoreTime),
             last_error: self.last_error.unwrap_or_default(),
             history,
             fingerprint: Bytes::from(self.fingerprint.unwrap_or_default()),
             result: Bytes::from(self.result.unwrap_or_default()),
-            retain_until: self.retain_until.map(StoreTime),
-            purge_at: StoreTime(self.sweep_at),
-            created_at: StoreTime(self.created_at),
-            updated_at: StoreTime(self.updated_at),
-            traceparent: self.traceparent.unwrap_or_default(),
-        })
+            retain_until: None,
+            purge_at: StoreTime(self.purge_at),
+            created_at,
+            updated_at,
+            traceparent: traceparent::read(self.traceparent)
+                .map_err(|problem| bad("traceparent", problem))?,
+        };
+        entry.retain_until = match self.retain_until {
+            None => retain_until_by_terms(&entry),
+            Some(NEVER) => None,
+            Some(at) => Some(StoreTime(at)),
+        };
+        Ok(entry)
     }
-}
 
-impl From<&Entry> for Row {
-    fn from(entry: &Entry) -> Row {
+    /// The row of an entry, whose names and terms the connection has learnt.
+    pub(super) fn of(entry: &Entry, dictionary: &Dictionary) -> Result<Row, StoreError> {
         let (state, cause) = numbers::of_state(entry.state);
         let claimant = entry.claimant.as_ref();
-        Row {
+        let principal = claimant.map(|claimant| dictionary.principals.known(claimant.principal.as_str()));
+        Ok(Row {
             key: entry.key.hash(),
             version: entry.version,
-            token: entry.token,
-            granted_at: entry.granted_at.0,
-            lease_until: entry.lease_until.0,
-            grace: entry.grace.0,
-            hold_until: entry.hold_until.0,
-            retention: entry.retention.0,
-            not_before: entry.not_before.0,
-            sweep_at: entry.purge_at.0,
+            consumer: dictionary.consumers.known(entry.key.consumer())?,
+            source: dictionary.sources.known(entry.key.source())?,
+            id: entry.key.id().to_owned(),
             created_at: entry.created_at.0,
-            updated_at: entry.updated_at.0,
-            closed_at: entry.closed_at.map(|at| at.0),
-            parked_at: entry.parked_at.map(|at| at.0),
-            retain_until: entry.retain_until.map(|at| at.0),
+            traceparent: traceparent::stored(&entry.traceparent),
             claim_id: claimant.map(|claimant| claimant.claim_id),
-            consumer: entry.key.consumer().to_owned(),
-            source: entry.key.source().to_owned(),
-            policy_version: entry.policy_version,
+            token: entry.token,
+            lease_until: entry.lease_until.0,
+            terms: dictionary.terms.known(&entry.terms())?,
             attempts: entry.attempts,
             state,
-            cause,
             closed_by: numbers::of_closed_by(entry.closed_by),
-            on_expiry: numbers::of_on_expiry(entry.on_expiry),
-            rearmed: entry.rearmed,
-            effect_started: entry.effect_started,
-            prior_effect_started: entry.prior_effect_started,
-            effect_unknown: entry.effect_unknown,
-            id: entry.key.id().to_owned(),
-            principal: claimant.map(|claimant| claimant.principal.clone()),
+            purge_at: entry.purge_at.0,
+            updated_at: unless(entry.updated_at, entry.granted_at),
+            granted_at: unless(entry.granted_at, entry.created_at),
+            closed_at: entry.closed_at.and_then(|at| unless(at, entry.updated_at)),
+            parked_at: entry.parked_at.and_then(|at| unless(at, entry.updated_at)),
+            not_before: unless(entry.not_before, entry.granted_at),
+            retain_until: if entry.retain_until == retain_until_by_terms(entry) {
+                None
+            } else {
+                Some(entry.retain_until.map_or(NEVER, |at| at.0))
+            },
+            cause: (cause != 0).then_some(cause),
+            rearmed: entry.rearmed.then_some(true),
+            effect_started: entry.effect_started.then_some(true),
+            prior_effect_started: entry.prior_effect_started.then_some(true),
+            effect_unknown: entry.effect_unknown.then_some(true),
+            principal: principal.transpose()?,
             owner: claimant.map(|claimant| claimant.owner.clone()),
-            last_error: some(entry.last_error.clone()),
-            history: history_text(&entry.history),
-            traceparent: some(entry.traceparent.clone()),
+            last_error: some(&entry.last_error),
+            history: history::stored(&entry.history),
             fingerprint: some_bytes(&entry.fingerprint),
             result: some_bytes(&entry.result),
             checkpoint: some_bytes(&entry.checkpoint),
-        }
+        })
     }
-}
 
-impl Row {
     /// The state, where operators look for it: all but COMPLETED.
     pub(super) fn attention(&self) -> Option<i16> {
         (self.state != COMPLETED).then_some(self.state)
     }
 }
 
-fn history_text(history: &[Attempt]) -> Option<String> {
-    if history.is_empty() {
-        return None;
-    }
-    let past: Vec<Past> = history
-        .iter()
-        .map(|one| Past {
-            n: one.attempt,
-            s: one.started_at.0,
-            e: one.ended_at.0,
-            o: one.owner.clone(),
-            by: numbers::of_closed_by(one.outcome),
-            err: one.error.clone(),
-        })
-        .collect();
-    serde_json::to_string(&past).ok()
+/// Nothing, where the instant follows from another.
+fn unless(at: StoreTime, other: StoreTime) -> Option<i64> {
+    (at != other).then_some(at.0)
 }
 
-fn some(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn some_bytes(bytes: &Bytes) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then(|| bytes.to_vec())
-}
-
-/// The entry in a row of either database, or why it cannot be read.
-pub(super) fn read<'r, R: sqlx::Row>(row: &'r R) -> Result<Entry, String>
-where
-    Row: sqlx::FromRow<'r, R>,
-{
-    match Row::from_row(row) {
-        Ok(raw) => raw.entry().map_err(|unreadable| unreadable.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// The entries that can be read; the others are logged.
-pub(super) fn readable<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<Entry>
-where
-    Row: sqlx::FromRow<'r, R>,
-{
-    let entries = rows.iter().filter_map(|row| match read(row) {
-        Ok(entry) => Some(entry),
-        Err(problem) => {
-            tracing::error!(problem, "an entry cannot be read");
-            None
-        }
-    });
-    entries.collect()
-}
-
-/// Key and version of the rows that cannot be read.
-pub(super) fn unreadable<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<(Uuid, i64)>
-where
-    Row: sqlx::FromRow<'r, R>,
-{
-    let bad = rows.iter().filter_map(|row| {
-        let raw = Row::from_row(row).ok()?;
-        let (key, version) = (raw.key, raw.version);
-        raw.entry().is_err().then_some((key, version))
-    });
-    bad.collect()
 }

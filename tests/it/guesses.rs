@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
+    Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, Terms, decide,
 };
 use idempotency_ledger::store::{Completion, Session};
 
@@ -45,7 +45,12 @@ fn complete(entry: &Entry) -> Command {
 
 fn completion(entry: &Entry, retention: Span) -> Completion {
     let result = Bytes::from_static(b"done");
-    Completion { key: entry.key.clone(), token: entry.token, result, retention }
+    Completion {
+        key: entry.key.clone(),
+        token: entry.token,
+        result,
+        terms: Terms { retention, ..entry.terms() },
+    }
 }
 
 /// The same claim of two keys: of one the completion is guessed, of the other it is decided by the core.
@@ -128,12 +133,17 @@ async fn a_completion_keeps_the_longer_retention(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let (short, long) = (Span::from_days(7), Span::from_days(30));
+    let now = START + Span::from_secs(1);
+    let mut all = Vec::new();
     for (name, at_claim, at_close) in [("shortened", long, short), ("lengthened", short, long)] {
-        let twins = Twins::new(&mut *session, name, &policy(at_claim)).await;
+        all.push((name, Twins::new(&mut *session, name, &policy(at_claim)).await, at_close));
+    }
+    at.set_clock(now).await;
+    for (name, twins, at_close) in all {
         session.entries().complete(&[completion(&twins.guessed, at_close)]).await.unwrap();
         let core = complete(&twins.by_core);
-        let core = decided(&twins.by_core.key, Some(&twins.by_core), &core, &policy(at_close), START);
-        assert_eq!(core.retain_until, Some(START + long), "{name}");
+        let core = decided(&twins.by_core.key, Some(&twins.by_core), &core, &policy(at_close), now);
+        assert_eq!(core.retain_until, Some(now + long), "{name}");
         assert_eq!(session.entries().replace(&[core]).await.unwrap(), [true]);
         let rows = (at.row(twins.guessed.key.id()).await, at.row(twins.by_core.key.id()).await);
         assert_eq!(rows.0, rows.1, "{name}");

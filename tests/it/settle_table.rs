@@ -248,6 +248,8 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         on_expiry: OnExpiry::Reclaim,
         policy_version: 1,
         retention: Span::from_days(7),
+        failed_retention: Span::from_days(30),
+        abandoned_retention: Span::from_days(30),
         rearmed: false,
         effect_started: case.effect_started,
         prior_effect_started: false,

@@ -5,7 +5,7 @@ mod statements;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, decide,
+    Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, Terms, decide,
 };
 use idempotency_ledger::store::{Completion, Fault, Found, Purpose, Session, StoreError};
 
@@ -227,7 +227,7 @@ async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
         key: Key::new("stores", "tests", id),
         token,
         result: Bytes::new(),
-        retention: Span::from_days(7),
+        terms: Terms::of(&Policy::default()),
     };
     for (case, completion, done) in [
         ("an older token", with("1", entry.token - 1), None),
@@ -256,7 +256,7 @@ async fn a_guessed_completion_writes_what_the_core_would_decide(kind: Kind) {
         key: entry.key.clone(),
         token: entry.token,
         result: result.clone(),
-        retention: Span::from_days(7),
+        terms: Terms::of(&Policy::default()),
     };
     session.entries().complete(&[completion]).await.unwrap();
     let decided = next(&entry, &Command::Settle(entry.token, Settle::Complete { result }), now);

@@ -7,7 +7,7 @@ use idempotency_ledger::domain::{PurgeWorker, Span};
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::store::{POSTGRES_STATEMENTS, SQLITE_STATEMENTS};
-use sqlx::{Connection as _, Executor as _, Row as _};
+use sqlx::{Executor as _, Row as _};
 use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, key};
@@ -183,8 +183,8 @@ const BY_INDEX: [(&str, &str, &str); 6] = [
     ("-- ledger.audit_of_consumer\n", "9, '', 10, 'c'", "audit_by_consumer"),
     ("-- ledger.audit_of_entry\n", "9, '', 10, '00000000-0000-0000-0000-000000000000'", "audit_by_key"),
     ("-- ledger.audit_purge\n", "9, 10", "audit_by_time"),
-    ("-- ledger.backlog\n", "9, 10", "entries_sweep"),
-    ("-- ledger.due\n", "9, 10", "entries_sweep"),
+    ("-- ledger.backlog\n", "9, 10", "entries_purge"),
+    ("-- ledger.due\n", "9, 10", "entries_purge"),
 ];
 
 fn named(all: &'static [&'static str], name: &str) -> &'static str {
@@ -211,8 +211,8 @@ async fn what_grows_is_read_by_its_indexes_on_postgres() {
 
 #[tokio::test]
 async fn what_grows_is_read_by_its_indexes_on_sqlite() {
-    let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    sqlx::migrate!("migrations/sqlite").run_direct(None, &mut connection, false).await.unwrap();
+    let at = TestStore::new(Kind::Sqlite).await;
+    let mut connection = at.sqlite().await;
     for (name, _, index) in BY_INDEX {
         let statement = format!("EXPLAIN QUERY PLAN {}", named(SQLITE_STATEMENTS, name));
         let plan = sqlx::query(sqlx::AssertSqlSafe(statement)).fetch_all(&mut connection).await.unwrap();

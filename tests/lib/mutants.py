@@ -71,7 +71,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
-        (PG_ENTRIES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "c.token_clock - c.token_clock % 1000, r.token,"),
+        (PG_ENTRIES, "c.clock_now, c.token_clock + r.token,", "c.clock_now, r.token,"),
         ("src/domain/entry.rs", "        self.token = self.token.saturating_add(token_clock);\n", ""),
     ]),
     Mutant("8", "reclaimed without the grace", DIFFERENTIAL, [
@@ -106,7 +106,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
     ]),
     Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
-        (PG_ENTRIES, "c.token_clock - c.token_clock % 1000, c.token_clock + r.token,", "1, c.token_clock + r.token,"),
+        (PG_ENTRIES, "           c.token_clock - c.token_clock % 1000, \",", "           1, \","),
         ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
@@ -199,7 +199,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
         (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
-        (LITE_ENTRIES, "reading.now <= *until && replace(connection, row).await?", "(reading.now <= StoreTime::MAX || until.micros() > 0) && replace(connection, row).await?"),
+        (LITE_ENTRIES, "reading.now <= until && replace(connection, &row).await?", "(reading.now <= StoreTime::MAX || until.micros() > 0) && replace(connection, &row).await?"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
         (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
@@ -293,15 +293,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
     ]),
     Mutant("S1", "a guessed Complete leaves the entry among those that are not COMPLETED", "guesses::", [
-        (PG_ENTRIES, "attention = NULL, closed_at = c.now", "closed_at = c.now"),
+        (PG_ENTRIES, "attention = NULL, effect_unknown = NULL", "effect_unknown = NULL"),
     ]),
     Mutant("S2", "the mark follows a clock that runs back", "only_grows::", [
         (PG_UPKEEP, "greatest(m.clock_mark, c.now + m.token_offset)", "c.now + m.token_offset"),
         (LITE_UPKEEP, "max(clock_mark, ?1 + token_offset)", "?1 + token_offset"),
     ]),
     Mutant("S3", "a guessed Complete ignores the retention fixed at the claim", "guesses::", [
-        (PG_ENTRIES, "greatest(e.retention, r.retention)", "r.retention"),
-        (LITE_ENTRIES, "max(retention, ?4)", "?4"),
+        (PG_ENTRIES, "CASE WHEN t.retention >= r.retention THEN NULL", "CASE WHEN t.retention = r.retention THEN NULL"),
+        (LITE_ENTRIES, "CASE WHEN t.retention >= ?5 THEN NULL", "CASE WHEN t.retention = ?5 THEN NULL"),
     ]),
     Mutant("S4", "a slow replica lowers a window floor", "only_grows::", [
         (PG_POLICIES, "window_floor = greatest(n.window_floor, r.window_floor)", "window_floor = r.window_floor"),
@@ -326,13 +326,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
-        (PG_ENTRIES, "e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])", "e.key = r.key"),
+        (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.token = r.token", "WHERE e.key = r.key\n  AND e.token = r.token"),
     ]),
-    Mutant("S12", "the purge may find its entries by another index than the primary key", GROWTH, [
-        (PG_UPKEEP, "WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])\n  AND e.version = r.version AND greatest(", "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.version = r.version AND greatest("),
+    Mutant("S12", "the purge finds its entries by a plain equality", GROWTH, [
+        (PG_UPKEEP, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.version = r.version AND greatest(", "WHERE e.key = r.key\n  AND e.version = r.version AND greatest("),
     ]),
-    Mutant("S13", "a load joins from the side of the consumers", GROWTH, [
-        (PG_STATEMENTS, "JOIN LATERAL (SELECT c.name FROM ledger.consumers c WHERE c.no = e.consumer OFFSET 0) n ON true", "JOIN ledger.consumers n ON n.no = e.consumer"),
+    Mutant("S13", "the marking of open claims sorts all of a consumer's", GROWTH, [
+        (PG_UPKEEP, "ORDER BY e.created_at FETCH FIRST ($3) ROWS WITH TIES", "ORDER BY e.created_at, e.key LIMIT $3"),
     ]),
     Mutant("S14", "the search for open claims reads all of an index", GROWTH, [
         (PG_UPKEEP, "      AND e.created_at <= c.until\n    OFFSET 0)", "      AND e.created_at <= c.until)"),
@@ -358,7 +358,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_UPKEEP, "DELETE FROM purges WHERE last_run_at < ?1", "DELETE FROM purges WHERE ?1 < 0"),
     ]),
     Mutant("S20", "a claim that is completed meanwhile is marked as open", "only_grows::", [
-        (PG_UPKEEP, "[0 * r.place]) AND e.state = \",", "[0 * r.place]) AND 2 = \","),
+        (PG_UPKEEP, "(ARRAY[r.key]) AND e.state = \",", "(ARRAY[r.key]) AND 2 = \","),
     ]),
     Mutant("S21", "a slow replica lowers the mark of open claims", "only_grows::", [
         (PG_UPKEEP, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
@@ -367,8 +367,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (QUEUE, "for lane in 0..LANES {", "for lane in (0..LANES).rev() {"),
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
-        (PG_ENTRIES, "effect_unknown = false, result = r.result", "result = r.result"),
-        (LITE_ENTRIES, "effect_unknown = 0, result = ?5", "result = ?5"),
+        (PG_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
+        (LITE_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
     ]),
     Mutant("S24", "a server that is read-only is accepted", "trust::", [
         (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && serving {'),

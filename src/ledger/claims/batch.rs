@@ -8,7 +8,7 @@ use super::shared::Shared;
 use crate::crash;
 use crate::domain::{
     Answer, Command, Context, Decision, Doubt, Entry, Key, Policy, Reading, Rejection, Reply, Settle,
-    StoreTime, decide, decide_absent, guessable,
+    StoreTime, Terms, decide, decide_absent, guessable,
 };
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
@@ -86,7 +86,7 @@ impl<'a> Round<'a> {
                         key: chain.key.clone(),
                         token: *token,
                         result: result.clone(),
-                        retention: policy.retention,
+                        terms: Terms::of(&policy),
                     };
                     completions.push(Pending { chain, answer: Err(lost()), row });
                 }

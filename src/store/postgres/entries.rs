@@ -1,6 +1,5 @@
 //! Entries by their keys.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
@@ -8,12 +7,10 @@ use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::statements::names;
 use super::{PgSession, column, no_meta, pairs};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{REPLACED, Row, columns, entry_columns, select_list};
 use crate::store::numbers::number;
-use crate::store::row::read;
 use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
 
 pub(super) const LOAD: &str = concat!(
@@ -23,11 +20,9 @@ SELECT c.clock_now, c.token_offset, c.clock_mark, ",
     columns!(),
     "
 FROM clock c
-LEFT JOIN (unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
-           JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place])
-           ",
-    names!(),
-    ") ON true"
+LEFT JOIN (unnest($1::uuid[]) AS r(key)
+           JOIN ledger.entries e
+             ON e.key = ANY (ARRAY[r.key])) ON true"
 );
 
 pub(super) const INSERT: &str = concat!(
@@ -37,30 +32,20 @@ WITH clock AS MATERIALIZED (
     FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
 ), fresh AS (
     INSERT INTO ledger.entries AS e (
-        key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
-        created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
-        state, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started, effect_unknown,
-        id, principal, owner, traceparent, fingerprint)
-    SELECT r.key, c.token_clock - c.token_clock % 1000, c.token_clock + r.token, c.clock_now + r.at,
-           c.clock_now + r.lease_until, r.grace, c.clock_now + r.hold_until, r.retention,
-           c.clock_now + r.at, c.clock_now + r.sweep_at,
-           c.clock_now + r.at - (c.clock_now + r.at) % 1000, c.clock_now + r.at,
-           c.clock_now + r.retain_until, r.claim_id, r.consumer, r.source,
-           r.policy_version, 1, ",
+        key, claim_id, created_at, token, lease_until, purge_at, consumer, source, principal, terms, attempts,
+        version, state, closed_by, id, owner, fingerprint, traceparent)
+    SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + r.lease_until,
+           c.clock_now + r.purge_at, r.consumer, r.source, r.principal, r.terms, 1,
+           c.token_clock - c.token_clock % 1000, ",
     number!(IN_PROGRESS),
     ", ",
-    number!(NO_CAUSE),
-    ", ",
     number!(OPEN),
-    ", r.on_expiry, false, false, false, false,
-           r.id, r.principal, r.owner, r.traceparent, r.fingerprint
+    ", r.id, r.owner, r.fingerprint, r.traceparent
     FROM clock c
-    CROSS JOIN unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                      $9::bigint[], $10::bigint[], $11::bigint[], $12::uuid[], $13::int[], $14::int[],
-                      $15::int[], $16::smallint[], $17::text[], $18::text[], $19::text[], $20::text[],
-                      $21::bytea[])
-         AS r(key, token, at, lease_until, grace, hold_until, retention, sweep_at, retain_until, claim_id,
-              consumer, source, policy_version, on_expiry, id, principal, owner, traceparent, fingerprint)
+    CROSS JOIN unnest($3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[], $9::int[],
+                      $10::int[], $11::int[], $12::text[], $13::text[], $14::bytea[], $15::bytea[])
+         AS r(key, claim_id, token, lease_until, purge_at, consumer, source, principal, terms, id, owner,
+              fingerprint, traceparent)
     WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2
     ORDER BY r.key
     ON CONFLICT (key) DO NOTHING
@@ -78,11 +63,13 @@ SET version = e.version + 1, state = ",
     number!(COMPLETED),
     ", closed_by = ",
     number!(BY_COMPLETE),
-    ", attention = NULL, closed_at = c.now, updated_at = c.now,
-    retain_until = c.now + greatest(e.retention, r.retention), effect_unknown = false, result = r.result
-FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[])
-     AS r(key, token, retention, result)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.token])
+    ", attention = NULL, effect_unknown = NULL, updated_at = c.now, closed_at = NULL, result = r.result,
+    retain_until = CASE WHEN e.terms = r.terms THEN NULL ELSE (
+        SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE c.now + r.retention END
+        FROM ledger.terms t WHERE t.no = e.terms) END
+FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::int[], $4::bigint[], $5::bytea[])
+     AS r(key, token, terms, retention, result)
+WHERE e.key = ANY (ARRAY[r.key])
   AND e.token = r.token AND e.state = ",
     number!(IN_PROGRESS),
     "
@@ -105,7 +92,7 @@ WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, attention = r.attention, {}
 FROM clock c CROSS JOIN unnest({}) AS r({})
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version]) AND e.version = r.version - 1
+WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1
   AND c.now <= r.until
 RETURNING e.key",
         set.join(", "),
@@ -119,11 +106,11 @@ RETURNING e.key",
 pub(super) const LOCKED: &str = "\
 -- ledger.locked
 SELECT e.key, e.version
-FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
-JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place])
+FROM unnest($1::uuid[]) AS r(key)
+JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])
 WHERE e.key NOT IN (
-    SELECT f.key FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
-    JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key]) AND f.created_at >= ANY (ARRAY[0 * r.place])
+    SELECT f.key FROM unnest($1::uuid[]) AS r(key)
+    JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key])
     FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
 /// An operator's, whatever the rules.
@@ -132,7 +119,7 @@ pub(super) const DELETE: &str = "\
 WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
 DELETE FROM ledger.entries e
 USING clock c
-WHERE e.key = ANY (ARRAY[$1::uuid]) AND e.created_at >= ANY (ARRAY[0::bigint])
+WHERE e.key = ANY (ARRAY[$1::uuid])
   AND e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
@@ -143,6 +130,11 @@ macro_rules! bind_replaced {
 }
 
 impl PgSession {
+    /// The rows of entries whose names are learnt.
+    fn rows_for(&self, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
+        entries.iter().map(|entry| Row::of(entry, &self.dictionary)).collect()
+    }
+
     /// The rows with these hashes, in their order.
     pub(super) async fn rows_of(
         &mut self,
@@ -152,13 +144,8 @@ impl PgSession {
         let query = self.query(LOAD).bind(hashes.clone());
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let reading = self.reading(rows.first().ok_or_else(no_meta)?, mark)?;
-        let mut found = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let hash: Option<Uuid> = row.try_get("key").map_err(of_sqlx)?;
-            if let Some(hash) = hash {
-                found.push((hash, Found::from(read(row))));
-            }
-        }
+        let found = self.entries_of(&rows).await?;
+        let found = found.into_iter().map(|stored| (stored.key, Found::from(stored.entry))).collect();
         let found = in_order(hashes.into_iter(), found);
         Ok((reading, found.map(|found| found.unwrap_or(Found::Absent)).collect()))
     }
@@ -175,33 +162,24 @@ impl Entries for PgSession {
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         self.learn_names(rows).await?;
         let mark = self.mark.get();
-        let raw: Vec<Row> = rows.iter().map(Row::from).collect();
-        let numbers = |names: &HashMap<String, i32>, name: fn(&Row) -> &String| -> Vec<i32> {
-            raw.iter().map(|row| names.get(name(row)).copied().unwrap_or_default()).collect()
-        };
+        let raw = self.rows_for(rows)?;
         let query = self
             .query(INSERT)
             .bind(mark)
             .bind(until.micros())
             .bind(column(&raw, |row| row.key))
-            .bind(column(&raw, |row| row.token))
-            .bind(column(&raw, |row| row.granted_at))
-            .bind(column(&raw, |row| row.lease_until))
-            .bind(column(&raw, |row| row.grace))
-            .bind(column(&raw, |row| row.hold_until))
-            .bind(column(&raw, |row| row.retention))
-            .bind(column(&raw, |row| row.sweep_at))
-            .bind(column(&raw, |row| row.retain_until))
             .bind(column(&raw, |row| row.claim_id))
-            .bind(numbers(&self.consumers, |row| &row.consumer))
-            .bind(numbers(&self.sources, |row| &row.source))
-            .bind(column(&raw, |row| row.policy_version))
-            .bind(column(&raw, |row| row.on_expiry))
+            .bind(column(&raw, |row| row.token))
+            .bind(column(&raw, |row| row.lease_until))
+            .bind(column(&raw, |row| row.purge_at))
+            .bind(column(&raw, |row| row.consumer))
+            .bind(column(&raw, |row| row.source))
+            .bind(column(&raw, |row| row.principal))
+            .bind(column(&raw, |row| row.terms))
             .bind(column(&raw, |row| row.id.clone()))
-            .bind(column(&raw, |row| row.principal.clone()))
             .bind(column(&raw, |row| row.owner.clone()))
-            .bind(column(&raw, |row| row.traceparent.clone()))
-            .bind(column(&raw, |row| row.fingerprint.clone()));
+            .bind(column(&raw, |row| row.fingerprint.clone()))
+            .bind(column(&raw, |row| row.traceparent.clone()));
         let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let reading = self.reading(answers.first().ok_or_else(no_meta)?, mark)?;
         if reading.behind() {
@@ -223,7 +201,8 @@ impl Entries for PgSession {
             .query(COMPLETE)
             .bind(column(completions, |one| one.key.hash()))
             .bind(column(completions, |one| one.token))
-            .bind(column(completions, |one| one.retention.micros()))
+            .bind(column(completions, |one| self.dictionary.terms.of(&one.terms)))
+            .bind(column(completions, |one| one.terms.retention.micros()))
             .bind(column(completions, |one| (!one.result.is_empty()).then(|| one.result.to_vec())));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let done = pairs(&rows, "late")?;
@@ -235,7 +214,8 @@ impl Entries for PgSession {
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
-        let raw: Vec<Row> = entries.iter().map(Row::from).collect();
+        self.learn_names(entries).await?;
+        let raw = self.rows_for(entries)?;
         let query = self
             .query(REPLACE.as_str())
             .bind(column(&raw, |row| row.key))

@@ -6,7 +6,6 @@ use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::statements::names;
 use super::{PgSession, place};
 use crate::domain::{Count, Expired, Listed, Listing, StoreTime, Summary};
 use crate::store::columns::{columns, select_list};
@@ -24,7 +23,8 @@ macro_rules! fits {
            AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9))
            AND (NOT $10::boolean OR (e.state = ",
             number!(IN_PROGRESS),
-            " AND e.lease_until + e.grace <= k.clock_now)) AS fits"
+            " AND e.lease_until <= k.clock_now
+                AND e.lease_until + (SELECT t.grace FROM ledger.terms t WHERE t.no = e.terms) <= k.clock_now)) AS fits"
         )
     };
 }
@@ -49,10 +49,7 @@ LEFT JOIN (SELECT created_at, key FROM scanned ORDER BY created_at ",
             $order,
             " OFFSET $12 - 1 LIMIT 1) l ON true
 LEFT JOIN (page p JOIN ledger.entries e
-               ON e.key = ANY (ARRAY[p.key]) AND e.created_at >= ANY (ARRAY[0 * p.created_at])
-           ",
-            names!(),
-            ") ON true
+               ON e.key = ANY (ARRAY[p.key])) ON true
 ORDER BY p.created_at ",
             $order,
             ", p.key ",
@@ -181,6 +178,15 @@ SELECT n.name FROM ledger.consumers n
 WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no OFFSET 0)
 ORDER BY n.name LIMIT $2";
 
+/// Open claims, and when those whose lease is over have expired.
+macro_rules! open {
+    () => {
+        "SELECT e.created_at, e.attempts, CASE WHEN e.lease_until <= c.now THEN e.lease_until +
+                     (SELECT t.grace FROM ledger.terms t WHERE t.no = e.terms) END AS over_at
+              FROM ledger.entries e "
+    };
+}
+
 /// What is not COMPLETED: by its index, and the claims beyond the mark. Counted for one consumer and state after
 /// the other, so that each is a range of the index and nothing is sorted.
 pub(super) const SUMMARY: &str = concat!(
@@ -203,11 +209,13 @@ FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
     ",",
     number!(PARKED),
     "}'::smallint[]) AS w(state) CROSS JOIN LATERAL (
-        SELECT e.cause, count(*) AS count, min(e.created_at) AS oldest,
+        SELECT coalesce(e.cause, ",
+    number!(NO_CAUSE),
+    "::smallint) AS cause, count(*) AS count, min(e.created_at) AS oldest,
                count(*) FILTER (WHERE w.state <= ",
     number!(FAILED_RETRYABLE),
     " AND e.attempts >= a.near) AS near
-        FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = w.state GROUP BY e.cause
+        FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = w.state GROUP BY 1
     ) AS g
     UNION ALL
     SELECT ",
@@ -216,11 +224,13 @@ FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
     number!(NO_CAUSE),
     "::smallint, count(*), min(e.created_at),
            count(*) FILTER (WHERE e.attempts >= a.near),
-           count(*) FILTER (WHERE e.lease_until + e.grace <= c.now),
-           min(e.lease_until + e.grace) FILTER (WHERE e.lease_until + e.grace <= c.now)
-    FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = ",
+           count(*) FILTER (WHERE e.over_at <= c.now),
+           min(e.over_at) FILTER (WHERE e.over_at <= c.now)
+    FROM (",
+    open!(),
+    "WHERE e.consumer = a.no AND e.attention = ",
     number!(IN_PROGRESS),
-    "::smallint
+    "::smallint OFFSET 0) AS e
     UNION ALL
     SELECT ",
     number!(IN_PROGRESS),
@@ -228,13 +238,14 @@ FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
     number!(NO_CAUSE),
     "::smallint, count(*), min(e.created_at),
            count(*) FILTER (WHERE e.attempts >= a.near),
-           count(*) FILTER (WHERE e.lease_until + e.grace <= c.now),
-           min(e.lease_until + e.grace) FILTER (WHERE e.lease_until + e.grace <= c.now)
-    FROM ledger.entries e
-    WHERE e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
-      AND e.attention IS NULL AND e.state = ",
+           count(*) FILTER (WHERE e.over_at <= c.now),
+           min(e.over_at) FILTER (WHERE e.over_at <= c.now)
+    FROM (",
+    open!(),
+    "WHERE e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
+                AND e.attention IS NULL AND e.state = ",
     number!(IN_PROGRESS),
-    "
+    " OFFSET 0) AS e
 ) AS o
 WHERE o.count > 0
 GROUP BY a.name, o.state, o.cause
@@ -288,7 +299,7 @@ impl PgSession {
             shown.extend(place(row, "created_at", "key")?);
         }
         let next = Listed::place(listing, &shown, looked_at, ended);
-        Ok(Listed { reading, entries: readable(&rows), next })
+        Ok(Listed { reading, entries: readable(self.entries_of(&rows).await?), next })
     }
 
     pub(super) async fn names_of_consumers(

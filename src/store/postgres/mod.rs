@@ -13,7 +13,6 @@ pub(super) mod statement_list;
 pub(super) mod statements;
 mod upkeep;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +23,7 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
+use super::dictionary::Dictionary;
 use super::{Entries, Fault, Mark, Operators, PolicyBook, Purpose, Session, Store, StoreError, Upkeep};
 use crate::domain::{KeyHash, Reading, StoreTime};
 use crate::program::program;
@@ -103,8 +103,7 @@ impl Store for PostgresStore {
             left_behind: Arc::clone(&self.left_behind),
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
-            consumers: HashMap::new(),
-            sources: HashMap::new(),
+            dictionary: Dictionary::default(),
             marked_last: 0,
         };
         // A promoted database may have lost commits: take over what it has written down.
@@ -130,8 +129,7 @@ struct PgSession {
     left_behind: Arc<LeftBehind>,
     persistent: bool,
     mark: Arc<Mark>,
-    consumers: HashMap<String, i32>,
-    sources: HashMap<String, i32>,
+    dictionary: Dictionary,
     /// The last consumer whose open claims were marked; 0: all were.
     marked_last: i32,
 }

@@ -1,68 +1,240 @@
-//! Consumers and sources as numbers. What a session has learnt is forgotten with its connection:
-//! another database may stand behind the next one.
+//! What repeats in rows, as numbers: learnt once by each connection, and given on the first use.
 
-use std::collections::{BTreeSet, HashMap};
+use sqlx::postgres::PgRow;
 
-use sqlx::Row as _;
-
-use super::PgSession;
 use super::errors::of_sqlx;
-use super::statements as sql;
-use crate::domain::Entry;
+use super::{PgSession, column};
+use crate::domain::{Entry, Terms};
+use crate::store::dictionary::{Dictionary, NameRow, Numbers, TermsRow};
+use crate::store::numbers::of_on_expiry;
+use crate::store::row::{Raw, Stored};
 use crate::store::{Fault, StoreError};
 
-/// How many names a session remembers.
-const NAMES_MAX: usize = 100_000;
 /// How often two sessions may pick the same number before one gives up.
 const ROUNDS_MAX: usize = 20;
 
+/// The three statements about a table of names.
+macro_rules! names {
+    ($table:literal, $add:ident, $find:ident, $tell:ident) => {
+        pub(super) const $add: &str = concat!(
+            "-- ledger.",
+            $table,
+            "_add
+INSERT INTO ledger.",
+            $table,
+            " (no, name)
+SELECT coalesce((SELECT max(no) FROM ledger.",
+            $table,
+            "), 0) + row_number() OVER (), r.name
+FROM unnest($1::text[]) AS r(name)
+WHERE NOT EXISTS (SELECT 1 FROM ledger.",
+            $table,
+            " n WHERE n.name = r.name)
+ON CONFLICT DO NOTHING"
+        );
+        pub(super) const $find: &str = concat!(
+            "-- ledger.",
+            $table,
+            "_find
+SELECT no, name FROM ledger.",
+            $table,
+            " WHERE name = ANY ($1::text[])"
+        );
+        pub(super) const $tell: &str = concat!(
+            "-- ledger.",
+            $table,
+            "_tell
+SELECT no, name FROM ledger.",
+            $table,
+            " WHERE no = ANY ($1::int[])"
+        );
+    };
+}
+names!("consumers", CONSUMERS_ADD, CONSUMERS_FIND, CONSUMERS_TELL);
+names!("sources", SOURCES_ADD, SOURCES_FIND, SOURCES_TELL);
+names!("principals", PRINCIPALS_ADD, PRINCIPALS_FIND, PRINCIPALS_TELL);
+
+/// Whether terms `t` are those of `r`.
+macro_rules! same_terms {
+    () => {
+        "t.policy_version = r.policy_version AND t.grace = r.grace AND t.max_hold = r.max_hold
+      AND t.on_expiry = r.on_expiry AND t.retention = r.retention
+      AND t.failed_retention = r.failed_retention AND t.abandoned_retention = r.abandoned_retention"
+    };
+}
+/// Terms as parameters.
+macro_rules! given_terms {
+    () => {
+        "unnest($1::int[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[])
+     AS r(policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention)"
+    };
+}
+
+pub(super) const TERMS_ADD: &str = concat!(
+    "-- ledger.terms_add
+INSERT INTO ledger.terms (
+    no, policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention)
+SELECT coalesce((SELECT max(no) FROM ledger.terms), 0) + row_number() OVER (), r.policy_version, r.grace,
+       r.max_hold, r.on_expiry, r.retention, r.failed_retention, r.abandoned_retention
+FROM ",
+    given_terms!(),
+    "
+WHERE NOT EXISTS (
+    SELECT 1 FROM ledger.terms t
+    WHERE ",
+    same_terms!(),
+    ")
+ON CONFLICT DO NOTHING"
+);
+
+pub(super) const TERMS_FIND: &str = concat!(
+    "-- ledger.terms_find
+SELECT t.no, t.policy_version, t.grace, t.max_hold, t.on_expiry, t.retention, t.failed_retention,
+       t.abandoned_retention
+FROM ",
+    given_terms!(),
+    " JOIN ledger.terms t
+  ON ",
+    same_terms!()
+);
+
+pub(super) const TERMS_TELL: &str = "\
+-- ledger.terms_tell
+SELECT no, policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention
+FROM ledger.terms WHERE no = ANY ($1::int[])";
+
+/// One kind of names: how numbers are given, found, and told.
+#[derive(Clone, Copy)]
+struct Kind {
+    add: &'static str,
+    find: &'static str,
+    tell: &'static str,
+    of: fn(&mut Dictionary) -> &mut Numbers<String>,
+}
+
+const CONSUMERS: Kind = Kind {
+    add: CONSUMERS_ADD,
+    find: CONSUMERS_FIND,
+    tell: CONSUMERS_TELL,
+    of: |dictionary| &mut dictionary.consumers,
+};
+const SOURCES: Kind = Kind {
+    add: SOURCES_ADD,
+    find: SOURCES_FIND,
+    tell: SOURCES_TELL,
+    of: |dictionary| &mut dictionary.sources,
+};
+const PRINCIPALS: Kind = Kind {
+    add: PRINCIPALS_ADD,
+    find: PRINCIPALS_FIND,
+    tell: PRINCIPALS_TELL,
+    of: |dictionary| &mut dictionary.principals,
+};
+
 impl PgSession {
+    /// Learns what the rows of these entries need to be written.
     pub(super) async fn learn_names(&mut self, rows: &[Entry]) -> Result<(), StoreError> {
-        self.learn_consumers(rows.iter().map(|row| row.key.consumer())).await?;
-        let missing = unknown(&mut self.sources, rows.iter().map(|row| row.key.source()));
-        let found = self.numbers(missing, sql::SOURCES_ADD, sql::SOURCES_FIND).await?;
-        self.sources.extend(found);
-        Ok(())
+        let missing = self.dictionary.missing_for(rows);
+        self.number(CONSUMERS, missing.consumers).await?;
+        self.number(SOURCES, missing.sources).await?;
+        self.number(PRINCIPALS, missing.principals).await?;
+        self.number_terms(&missing.terms).await
     }
 
+    /// Learns the numbers of consumers.
     pub(super) async fn learn_consumers(
         &mut self,
         names: impl Iterator<Item = &str> + Send,
     ) -> Result<(), StoreError> {
-        let missing = unknown(&mut self.consumers, names);
-        let found = self.numbers(missing, sql::CONSUMERS_ADD, sql::CONSUMERS_FIND).await?;
-        self.consumers.extend(found);
-        Ok(())
+        let known = &self.dictionary.consumers;
+        let missing: std::collections::BTreeSet<&str> =
+            names.filter(|name| known.of(*name).is_none()).collect();
+        let missing = missing.into_iter().map(str::to_owned).collect();
+        self.number(CONSUMERS, missing).await
     }
 
-    async fn numbers(
-        &mut self,
-        missing: Vec<String>,
-        add: &'static str,
-        find: &'static str,
-    ) -> Result<Vec<(String, i32)>, StoreError> {
+    /// The entries in these rows, in their order.
+    pub(super) async fn entries_of(&mut self, rows: &[PgRow]) -> Result<Vec<Stored>, StoreError> {
+        let raw = Raw::all(rows);
+        self.learn_values(&raw).await?;
+        Ok(raw.into_iter().map(|raw| raw.stored(&self.dictionary)).collect())
+    }
+
+    async fn number(&mut self, kind: Kind, missing: Vec<String>) -> Result<(), StoreError> {
         if missing.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         for _ in 0..ROUNDS_MAX {
-            let query = self.query(find).bind(missing.clone());
-            let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-            if rows.len() == missing.len() {
-                let pair = |row: &sqlx::postgres::PgRow| Ok((row.try_get("name")?, row.try_get("no")?));
-                return rows.iter().map(pair).collect::<Result<_, sqlx::Error>>().map_err(of_sqlx);
+            let query = sqlx::query_as::<_, NameRow>(kind.find).persistent(self.persistent);
+            let found = query.bind(missing.clone()).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+            if found.len() == missing.len() {
+                for row in found {
+                    row.teach((kind.of)(&mut self.dictionary));
+                }
+                return Ok(());
             }
-            let query = self.query(add).bind(missing.clone());
+            let query = self.query(kind.add).bind(missing.clone());
             query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         }
-        Err(StoreError::NotApplied(Fault::Conflict("too many new names at once".into())))
+        Err(too_many())
+    }
+
+    async fn number_terms(&mut self, missing: &[Terms]) -> Result<(), StoreError> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        macro_rules! bound {
+            ($query:expr) => {
+                $query
+                    .bind(column(missing, |terms| terms.policy_version))
+                    .bind(column(missing, |terms| terms.grace.micros()))
+                    .bind(column(missing, |terms| terms.max_hold.micros()))
+                    .bind(column(missing, |terms| of_on_expiry(terms.on_expiry)))
+                    .bind(column(missing, |terms| terms.retention.micros()))
+                    .bind(column(missing, |terms| terms.failed_retention.micros()))
+                    .bind(column(missing, |terms| terms.abandoned_retention.micros()))
+            };
+        }
+        for _ in 0..ROUNDS_MAX {
+            let query = bound!(sqlx::query_as::<_, TermsRow>(TERMS_FIND).persistent(self.persistent));
+            let found = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+            if found.len() == missing.len() {
+                for row in found {
+                    row.teach(&mut self.dictionary.terms);
+                }
+                return Ok(());
+            }
+            let query = bound!(self.query(TERMS_ADD));
+            query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        }
+        Err(too_many())
+    }
+
+    /// Learns what these rows need to be read.
+    async fn learn_values(&mut self, rows: &[Raw]) -> Result<(), StoreError> {
+        let missing = self.dictionary.unknown_in(rows.iter().filter_map(Raw::row));
+        for (kind, numbers) in
+            [(CONSUMERS, missing.consumers), (SOURCES, missing.sources), (PRINCIPALS, missing.principals)]
+        {
+            if !numbers.is_empty() {
+                let query = sqlx::query_as::<_, NameRow>(kind.tell).persistent(self.persistent);
+                let found = query.bind(numbers).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+                for row in found {
+                    row.teach((kind.of)(&mut self.dictionary));
+                }
+            }
+        }
+        if !missing.terms.is_empty() {
+            let query = sqlx::query_as::<_, TermsRow>(TERMS_TELL).persistent(self.persistent);
+            let found = query.bind(missing.terms).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+            for row in found {
+                row.teach(&mut self.dictionary.terms);
+            }
+        }
+        Ok(())
     }
 }
 
-/// The names that have no number yet, sorted, each once.
-fn unknown<'a>(known: &mut HashMap<String, i32>, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    if known.len() > NAMES_MAX {
-        known.clear();
-    }
-    let missing: BTreeSet<&str> = names.filter(|name| !known.contains_key(*name)).collect();
-    missing.into_iter().map(str::to_owned).collect()
+fn too_many() -> StoreError {
+    StoreError::NotApplied(Fault::Conflict("too many new names at once".into()))
 }

@@ -15,8 +15,8 @@ use crate::store::{Entries as _, Found, OffsetRaise, Operators, StoreError, Writ
 
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
-SELECT count(*) AS due, min(w.sweep_at) AS oldest
-FROM (SELECT e.sweep_at FROM ledger.entries e WHERE e.sweep_at <= $1 ORDER BY e.sweep_at LIMIT $2) w";
+SELECT count(*) AS due, min(w.purge_at) AS oldest
+FROM (SELECT e.purge_at FROM ledger.entries e WHERE e.purge_at <= $1 ORDER BY e.purge_at LIMIT $2) w";
 
 pub(super) const PURGES: &str = "\
 -- ledger.purges
@@ -78,7 +78,7 @@ impl Operators for PgSession {
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
         // Outside: what is learnt in a transaction that is rolled back would be wrong.
-        if let Write::Insert(entry) = write {
+        if let Write::Insert(entry) | Write::Replace(entry) = write {
             self.learn_names(std::slice::from_ref(entry)).await?;
         }
         self.plain("BEGIN").await?;

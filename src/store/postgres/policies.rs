@@ -11,7 +11,7 @@ use crate::store::{EffectiveRetention, Entries as _, PolicyBook, Replica, StoreE
 
 pub(super) const POLICY_EPOCH: &str = "\
 -- ledger.policy_epoch
-SELECT rules FROM ledger.meta";
+SELECT policy_epoch FROM ledger.meta";
 
 /// After `consumers`, in every transaction: two that came the other way round would wait for each other.
 ///
@@ -20,7 +20,7 @@ SELECT rules FROM ledger.meta";
 /// commits that had used it: the clock moves on.
 pub(super) const RAISE_POLICY_EPOCH: &str = "\
 -- ledger.raise_policy_epoch
-UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock())";
+UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock())";
 
 pub(super) const EFFECTIVE_RETENTIONS: &str = "\
 -- ledger.effective_retentions
@@ -43,7 +43,7 @@ WITH changed AS (
 ), counted AS MATERIALIZED (
     SELECT count(*) AS changed FROM changed
 ), raised AS (
-    UPDATE ledger.meta SET rules = greatest(rules + 1, ledger.clock())
+    UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock())
     FROM counted c WHERE c.changed > 0
 )
 SELECT changed FROM counted";

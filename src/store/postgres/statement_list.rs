@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::left_behind;
 use super::statements as sql;
-use super::{audit, entries, listing, operators, policies, upkeep};
+use super::{audit, entries, listing, names, operators, policies, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -41,10 +41,18 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         upkeep::PURGES_REPORT,
         operators::BACKLOG,
         operators::PURGES,
-        sql::CONSUMERS_ADD,
-        sql::CONSUMERS_FIND,
-        sql::SOURCES_ADD,
-        sql::SOURCES_FIND,
+        names::CONSUMERS_ADD,
+        names::CONSUMERS_FIND,
+        names::CONSUMERS_TELL,
+        names::SOURCES_ADD,
+        names::SOURCES_FIND,
+        names::SOURCES_TELL,
+        names::PRINCIPALS_ADD,
+        names::PRINCIPALS_FIND,
+        names::PRINCIPALS_TELL,
+        names::TERMS_ADD,
+        names::TERMS_FIND,
+        names::TERMS_TELL,
         policies::EFFECTIVE_RETENTIONS,
         policies::PUT_IN_FORCE,
         operators::OFFSET_RAISE,

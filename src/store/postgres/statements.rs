@@ -6,14 +6,9 @@
 /// large one start workers for a few rows.
 ///
 /// A pinned plan is kept until the next ANALYZE, so that it must be right for every later size of the table, also
-/// where it was made for a few rows or none. Two rules of the statements by key see to that:
-///
-/// - `e.key = ANY (ARRAY[r.key])` in place of `e.key = r.key`. The planner reads all of an index in the order of
-///   the key where it could merge by an equality. It merges by no `ANY`.
-/// - `e.created_at >= ANY (ARRAY[0 * …])` is always true: no clock stands before 1970. Other indexes hold the key
-///   behind other columns, and on a table of one row or none the planner finds them as cheap as the primary key.
-///   This makes those that begin with other columns cost more, and the primary key not. It names the same
-///   relation as the comparison of the key, so that it is never of use alone.
+/// where it was made for a few rows or none. So the statements by key say `e.key = ANY (ARRAY[r.key])` in place of
+/// `e.key = r.key`: the planner reads all of an index in the order of the key where it could merge by an equality,
+/// and it merges by no `ANY`. No other index that holds the key is of use to them: it holds a part of the rows.
 ///
 /// Keys are looked up one by one, from `unnest`: ten look-ups at once seem dearer than all of a small index.
 pub const SETTINGS: &str = "\
@@ -31,16 +26,6 @@ pub(super) const PROVE: &str = "\
 -- ledger.prove
 SELECT pg_logical_emit_message(true, 'idempotency-ledger', 'a session begins') IS NOT NULL";
 
-/// The names of an entry's consumer and source. `OFFSET 0` keeps the planner from joining from the side of the
-/// names, which would make an index of entries that begins with their consumer seem of use.
-macro_rules! names {
-    () => {
-        "JOIN LATERAL (SELECT c.name FROM ledger.consumers c WHERE c.no = e.consumer OFFSET 0) n ON true
-           JOIN LATERAL (SELECT c.name FROM ledger.sources c WHERE c.no = e.source OFFSET 0) s ON true"
-    };
-}
-pub(super) use names;
-
 pub(super) const TRUST: &str = "\
 -- ledger.trust
 SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
@@ -56,27 +41,3 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
 pub(super) const SCHEMA: &str = "\
 -- ledger.schema
 SELECT coalesce(max(version), 0) AS version FROM _sqlx_migrations WHERE success";
-
-pub(super) const CONSUMERS_ADD: &str = "\
--- ledger.consumers_add
-INSERT INTO ledger.consumers (no, name)
-SELECT coalesce((SELECT max(no) FROM ledger.consumers), 0) + row_number() OVER (), r.name
-FROM unnest($1::text[]) AS r(name)
-WHERE NOT EXISTS (SELECT 1 FROM ledger.consumers n WHERE n.name = r.name)
-ON CONFLICT DO NOTHING";
-
-pub(super) const CONSUMERS_FIND: &str = "\
--- ledger.consumers_find
-SELECT name, no FROM ledger.consumers WHERE name = ANY ($1::text[])";
-
-pub(super) const SOURCES_ADD: &str = "\
--- ledger.sources_add
-INSERT INTO ledger.sources (no, name)
-SELECT coalesce((SELECT max(no) FROM ledger.sources), 0) + row_number() OVER (), r.name
-FROM unnest($1::text[]) AS r(name)
-WHERE NOT EXISTS (SELECT 1 FROM ledger.sources n WHERE n.name = r.name)
-ON CONFLICT DO NOTHING";
-
-pub(super) const SOURCES_FIND: &str = "\
--- ledger.sources_find
-SELECT name, no FROM ledger.sources WHERE name = ANY ($1::text[])";

@@ -5,12 +5,11 @@ use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::statements::names;
 use super::{PgSession, column, place};
 use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, SETTLED, StoreTime};
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::number;
-use crate::store::row::{readable, unreadable};
+use crate::store::row::readable;
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
 use crate::store::{Entries as _, Replica, StoreError, Upkeep};
 
@@ -53,18 +52,16 @@ pub(super) const DUE: &str = concat!(
 SELECT ",
     columns!(),
     "
-FROM ledger.entries e ",
-    names!(),
-    "
-WHERE e.sweep_at <= $1
-ORDER BY e.sweep_at LIMIT $2"
+FROM ledger.entries e
+WHERE e.purge_at <= $1
+ORDER BY e.purge_at LIMIT $2"
 );
 
 pub(super) const LOOK_AGAIN: &str = "\
 -- ledger.look_again
-UPDATE ledger.entries e SET sweep_at = r.sweep_at
-FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS r(key, version, sweep_at)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version]) AND e.version = r.version";
+UPDATE ledger.entries e SET purge_at = r.purge_at
+FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS r(key, version, purge_at)
+WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version";
 
 /// It sees the rules as they stood when it began. A change of policy that is committed while it runs is
 /// later than the purge: the window floor which that one sets leaves the purge's margin for it, and no
@@ -72,11 +69,11 @@ WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version]) 
 pub(super) const PURGE: &str = "\
 -- ledger.purge
 WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta WHERE rules = $4
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta WHERE policy_epoch = $4
 )
 DELETE FROM ledger.entries e
 USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.version])
+WHERE e.key = ANY (ARRAY[r.key])
   AND e.version = r.version AND greatest(e.version, e.token) + $5 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3)";
 
@@ -117,6 +114,7 @@ WHERE n.no > $3 AND EXISTS (
     OFFSET 0)
 ORDER BY n.no LIMIT $2";
 
+/// With all that were created at the same instant as the last one: the index knows no order among them.
 pub(super) const UNMARKED_OPEN: &str = concat!(
     "-- ledger.unmarked_open
 WITH passed AS MATERIALIZED (
@@ -126,7 +124,7 @@ WITH passed AS MATERIALIZED (
     " AND e.attention IS NULL AS open
         FROM ledger.entries e
         WHERE e.consumer = n.no AND (e.created_at, e.key) > (n.marked_at, n.marked_key) AND e.created_at <= $2
-        ORDER BY e.created_at, e.key LIMIT $3
+        ORDER BY e.created_at FETCH FIRST ($3) ROWS WITH TIES
     ) AS f
     WHERE n.no = $1
 )
@@ -141,8 +139,8 @@ pub(super) const MARK: &str = concat!(
 UPDATE ledger.entries e SET attention = ",
     number!(IN_PROGRESS),
     "
-FROM unnest($1::uuid[]) WITH ORDINALITY AS r(key, place)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.created_at >= ANY (ARRAY[0 * r.place]) AND e.state = ",
+FROM unnest($1::uuid[]) AS r(key)
+WHERE e.key = ANY (ARRAY[r.key]) AND e.state = ",
     number!(IN_PROGRESS),
     " AND e.attention IS NULL"
 );
@@ -214,13 +212,14 @@ impl Upkeep for PgSession {
         let reading = self.load(&[]).await?.reading;
         let query = self.query(DUE).bind(reading.now.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let found = self.entries_of(&rows).await?;
         let again = reading.now + UNREADABLE_AGAIN;
-        let put_off: Vec<_> =
-            unreadable(&rows).into_iter().map(|(key, version)| (key, version, again)).collect();
+        let unreadable = found.iter().filter(|stored| stored.entry.is_err());
+        let put_off: Vec<_> = unreadable.map(|stored| (stored.key, stored.version, again)).collect();
         if !put_off.is_empty() {
             self.look_again(&put_off).await?;
         }
-        Ok((reading, readable(&rows)))
+        Ok((reading, readable(found)))
     }
 
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {

@@ -2,16 +2,17 @@
 
 use async_trait::async_trait;
 use sqlx::Row as _;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteSession;
 use super::errors::of_sqlx;
 use super::file::Work;
-use super::names::{CONSUMER_ADD, CONSUMER_FIND, SOURCE_ADD, SOURCE_FIND, number};
+use super::names::{learn_names, learn_values};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, columns, entry_columns, select_list};
+use crate::store::dictionary::Dictionary;
 use crate::store::numbers::number;
-use crate::store::row::read;
+use crate::store::row::{Raw, Stored};
 use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError};
 
 pub(super) const LOAD: &str = concat!(
@@ -19,27 +20,21 @@ pub(super) const LOAD: &str = concat!(
 SELECT ",
     columns!(),
     "
-FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.source
-WHERE e.key = ?1"
+FROM entries e WHERE e.key = ?1"
 );
 
 pub(super) const INSERT: &str = concat!(
     "-- ledger.insert
 INSERT INTO entries (
-    key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
-    created_at, updated_at, retain_until, claim_id, consumer, source, policy_version, attempts,
-    state, attention, cause, closed_by, on_expiry, rearmed, effect_started, prior_effect_started,
-    effect_unknown, id, principal, owner, traceparent, fingerprint)
-VALUES (?1, ?20, ?2, ?3, ?4, ?5, ?6, ?7, ?3, ?8, ?3 - ?3 % 1000, ?3, ?9, ?10, ?11, ?12, ?13, 1, ",
+    key, claim_id, created_at, token, lease_until, purge_at, consumer, source, principal, terms, attempts,
+    version, state, closed_by, attention, id, owner, fingerprint, traceparent)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, ?11, ",
     number!(IN_PROGRESS),
-    ", ",
-    number!(IN_PROGRESS),
-    ", ",
-    number!(NO_CAUSE),
     ", ",
     number!(OPEN),
-    ", ?14,
-        0, 0, 0, 0, ?15, ?16, ?17, ?18, ?19)
+    ", ",
+    number!(IN_PROGRESS),
+    ", ?12, ?13, ?14, ?15)
 ON CONFLICT (key) DO NOTHING"
 );
 
@@ -50,8 +45,10 @@ SET version = version + 1, state = ",
     number!(COMPLETED),
     ", closed_by = ",
     number!(BY_COMPLETE),
-    ", attention = NULL, closed_at = ?3, updated_at = ?3,
-    retain_until = ?3 + max(retention, ?4), effect_unknown = 0, result = ?5
+    ", attention = NULL, effect_unknown = NULL, updated_at = ?3, closed_at = NULL, result = ?6,
+    retain_until = CASE WHEN terms = ?4 THEN NULL ELSE (
+        SELECT CASE WHEN t.retention >= ?5 THEN NULL ELSE ?3 + ?5 END
+        FROM terms t WHERE t.no = entries.terms) END
 WHERE key = ?1 AND token = ?2 AND state = ",
     number!(IN_PROGRESS),
     "
@@ -84,14 +81,12 @@ impl SqliteSession {
         &mut self,
         hashes: Vec<KeyHash>,
     ) -> Result<(Reading, Vec<Found>), StoreError> {
-        let work: Work<Vec<Found>> = Box::new(move |connection, _| {
+        let work: Work<Vec<Found>> = Box::new(move |connection, dictionary, _| {
             Box::pin(async move {
                 let mut found = Vec::with_capacity(hashes.len());
                 for hash in hashes {
-                    let query = sqlx::query(LOAD).bind(hash);
-                    let row =
-                        query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                    found.push(row.as_ref().map_or(Found::Absent, |row| Found::from(read(row))));
+                    let stored = load(connection, dictionary, hash).await?;
+                    found.push(stored.map_or(Found::Absent, |stored| Found::from(stored.entry)));
                 }
                 Ok(found)
             })
@@ -110,11 +105,12 @@ impl Entries for SqliteSession {
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let rows = rows.to_vec();
-        let work: Work<Vec<Option<i64>>> = Box::new(move |connection, reading| {
+        let work: Work<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 if reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
+                learn_names(connection, dictionary, &rows).await?;
                 let mut tokens = Vec::with_capacity(rows.len());
                 for row in rows {
                     if reading.now > until {
@@ -122,7 +118,8 @@ impl Entries for SqliteSession {
                         continue;
                     }
                     let row = row.stamped(reading.now, reading.token_clock());
-                    tokens.push(insert(connection, &Row::from(&row)).await?.then_some(row.token));
+                    let fresh = insert(connection, Row::of(&row, dictionary)?).await?;
+                    tokens.push(fresh.then_some(row.token));
                 }
                 Ok(tokens)
             })
@@ -133,7 +130,7 @@ impl Entries for SqliteSession {
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
         let completions = completions.to_vec();
-        let work: Work<Vec<Option<bool>>> = Box::new(move |connection, reading| {
+        let work: Work<Vec<Option<bool>>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 let mut done = Vec::with_capacity(completions.len());
                 for one in completions {
@@ -141,7 +138,8 @@ impl Entries for SqliteSession {
                         .bind(one.key.hash())
                         .bind(one.token)
                         .bind(reading.now.micros())
-                        .bind(one.retention.micros())
+                        .bind(dictionary.terms.of(&one.terms))
+                        .bind(one.terms.retention.micros())
                         .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
                     let row =
                         query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
@@ -158,12 +156,14 @@ impl Entries for SqliteSession {
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
-        let rows: Vec<(Row, StoreTime)> = entries.iter().map(Row::from).zip(until.iter().copied()).collect();
-        let work: Work<Vec<bool>> = Box::new(move |connection, reading| {
+        let (entries, until) = (entries.to_vec(), until.to_vec());
+        let work: Work<Vec<bool>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                let mut done = Vec::with_capacity(rows.len());
-                for (row, until) in &rows {
-                    done.push(reading.now <= *until && replace(connection, row).await?);
+                learn_names(connection, dictionary, &entries).await?;
+                let mut done = Vec::with_capacity(entries.len());
+                for (entry, until) in entries.iter().zip(until) {
+                    let row = Row::of(entry, dictionary)?;
+                    done.push(reading.now <= until && replace(connection, &row).await?);
                 }
                 Ok(done)
             })
@@ -177,30 +177,46 @@ impl Entries for SqliteSession {
     }
 }
 
-pub(super) async fn insert(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
-    let consumer = number(connection, &row.consumer, CONSUMER_ADD, CONSUMER_FIND).await?;
-    let source = number(connection, &row.source, SOURCE_ADD, SOURCE_FIND).await?;
+/// The row with this hash, if there is one.
+pub(super) async fn load(
+    connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
+    hash: KeyHash,
+) -> Result<Option<Stored>, StoreError> {
+    let query = sqlx::query(LOAD).bind(hash);
+    let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(stored(connection, dictionary, &rows).await?.pop())
+}
+
+/// The entries in these rows, in their order.
+pub(super) async fn stored(
+    connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
+    rows: &[SqliteRow],
+) -> Result<Vec<Stored>, StoreError> {
+    let raw = Raw::all(rows);
+    learn_values(connection, dictionary, &raw).await?;
+    Ok(raw.into_iter().map(|raw| raw.stored(dictionary)).collect())
+}
+
+/// The row of a first grant, whose instants and numbers are final. Says whether there was none.
+pub(super) async fn insert(connection: &mut SqliteConnection, row: Row) -> Result<bool, StoreError> {
     let query = sqlx::query(INSERT)
         .bind(row.key)
-        .bind(row.token)
-        .bind(row.granted_at)
-        .bind(row.lease_until)
-        .bind(row.grace)
-        .bind(row.hold_until)
-        .bind(row.retention)
-        .bind(row.sweep_at)
-        .bind(row.retain_until)
         .bind(row.claim_id)
-        .bind(consumer)
-        .bind(source)
-        .bind(row.policy_version)
-        .bind(row.on_expiry)
-        .bind(row.id.clone())
-        .bind(row.principal.clone())
-        .bind(row.owner.clone())
-        .bind(row.traceparent.clone())
-        .bind(row.fingerprint.clone())
-        .bind(row.version);
+        .bind(row.created_at)
+        .bind(row.token)
+        .bind(row.lease_until)
+        .bind(row.purge_at)
+        .bind(row.consumer)
+        .bind(row.source)
+        .bind(row.principal)
+        .bind(row.terms)
+        .bind(row.version)
+        .bind(row.id)
+        .bind(row.owner)
+        .bind(row.fingerprint)
+        .bind(row.traceparent);
     let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(done.rows_affected() == 1)
 }

@@ -12,21 +12,34 @@ use super::connect;
 use super::errors::{of_commit, of_sqlx};
 use super::statements as sql;
 use crate::domain::Reading;
+use crate::store::dictionary::Dictionary;
 use crate::store::{Clock, Fault, Mark, StoreError};
 
 pub(super) struct SqliteFile {
     path: PathBuf,
     clock: Arc<dyn Clock>,
     mark: Mark,
-    writer: Mutex<Option<SqliteConnection>>,
-    reader: Mutex<Option<SqliteConnection>>,
+    writer: Mutex<Option<Opened>>,
+    reader: Mutex<Option<Opened>>,
     /// Held for as long as the store lives.
     _lock: std::fs::File,
 }
 
 /// What happens within one transaction.
-pub(super) type Work<T> =
-    Box<dyn for<'c> FnOnce(&'c mut SqliteConnection, Reading) -> BoxFuture<'c, Result<T, StoreError>> + Send>;
+pub(super) type Work<T> = Box<
+    dyn for<'c> FnOnce(
+            &'c mut SqliteConnection,
+            &'c mut Dictionary,
+            Reading,
+        ) -> BoxFuture<'c, Result<T, StoreError>>
+        + Send,
+>;
+
+/// A connection, and what it has learnt: both go together.
+struct Opened {
+    connection: SqliteConnection,
+    dictionary: Dictionary,
+}
 
 /// For what a transaction is begun, and so on which connection.
 #[derive(Clone, Copy)]
@@ -82,10 +95,11 @@ impl SqliteFile {
                 Purpose::Look => file.reader.lock().await,
             };
             if slot.is_none() {
-                *slot = Some(connect::open(&file.path).await?);
+                let connection = connect::open(&file.path).await?;
+                *slot = Some(Opened { connection, dictionary: Dictionary::default() });
             }
             let done = match slot.as_mut() {
-                Some(connection) => file.carry_out(connection, purpose, work).await,
+                Some(opened) => file.carry_out(opened, purpose, work).await,
                 None => Err(StoreError::NotApplied(Fault::Unavailable("no connection".into()))),
             };
             // A full disk, say, ends a transaction behind the driver's back: after an error of
@@ -100,7 +114,7 @@ impl SqliteFile {
 
     async fn carry_out<T>(
         &self,
-        connection: &mut SqliteConnection,
+        Opened { connection, dictionary }: &mut Opened,
         purpose: Purpose,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
@@ -115,7 +129,7 @@ impl SqliteFile {
         let reading =
             Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
         self.mark.raise(&reading);
-        let done = work(&mut transaction, reading).await?;
+        let done = work(&mut transaction, dictionary, reading).await?;
         transaction.commit().await.map_err(|error| of_commit(&error))?;
         Ok((reading, done))
     }

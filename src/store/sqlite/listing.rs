@@ -4,10 +4,11 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row as _, SqliteExecutor};
 use uuid::Uuid;
 
-use super::entries::LOAD;
+use super::entries::load;
 use super::errors::of_sqlx;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
 use crate::store::StoreError;
+use crate::store::dictionary::Dictionary;
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
 use crate::store::row::readable;
@@ -22,10 +23,10 @@ SELECT e.key, e.created_at,
        (?5 IS NULL OR e.source = (SELECT s.no FROM sources s WHERE s.name = ?5))
        AND substr(e.id, 1, length(?6)) = ?6
        AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0)
-       AND (?8 = '' OR instr(?8, ',' || e.cause || ',') > 0)
+       AND (?8 = '' OR instr(?8, ',' || coalesce(e.cause, 0) || ',') > 0)
        AND (NOT ?9 OR (e.state = ",
             number!(IN_PROGRESS),
-            " AND e.lease_until + e.grace <= ?10)) AS fits
+            " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10)) AS fits
 FROM consumers c CROSS JOIN entries e
 WHERE c.name = ?1 AND e.consumer = c.no",
             $state,
@@ -54,16 +55,16 @@ ORDER BY n.name LIMIT ?2";
 
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
-SELECT e.attention AS state, e.cause, count(*) AS count, min(e.created_at) AS oldest,
+SELECT e.attention AS state, coalesce(e.cause, 0) AS cause, count(*) AS count, min(e.created_at) AS oldest,
        count(*) FILTER (WHERE e.attention <= ",
     number!(FAILED_RETRYABLE),
     " AND e.attempts >= ?2) AS near,
        count(*) FILTER (WHERE e.attention = ",
     number!(IN_PROGRESS),
-    " AND e.lease_until + e.grace <= ?3) AS expired,
-       min(e.lease_until + e.grace) FILTER (WHERE e.attention = ",
+    " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?3) AS expired,
+       min(e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms)) FILTER (WHERE e.attention = ",
     number!(IN_PROGRESS),
-    " AND e.lease_until + e.grace <= ?3)
+    " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?3)
            AS expired_since
 FROM consumers n CROSS JOIN entries e
 WHERE n.name = ?1 AND e.consumer = n.no AND e.attention IN (",
@@ -77,8 +78,8 @@ WHERE n.name = ?1 AND e.consumer = n.no AND e.attention IN (",
     ", ",
     number!(PARKED),
     ")
-GROUP BY e.attention, e.cause
-ORDER BY e.attention, e.cause"
+GROUP BY 1, 2
+ORDER BY 1, 2"
 );
 
 /// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
@@ -95,6 +96,7 @@ GROUP BY n.name"
 
 pub(super) async fn list(
     connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
     reading: Reading,
     listing: Listing,
 ) -> Result<Listed, StoreError> {
@@ -120,13 +122,12 @@ pub(super) async fn list(
         .filter_map(|(at, key, fits)| fits.then_some((at, key)))
         .take(listing.limit)
         .collect();
-    let mut rows: Vec<SqliteRow> = Vec::with_capacity(shown.len());
+    let mut found = Vec::with_capacity(shown.len());
     for (_, key) in &shown {
-        let query = sqlx::query(LOAD).bind(*key);
-        rows.extend(query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?);
+        found.extend(load(connection, dictionary, *key).await?);
     }
     let next = Listed::place(&listing, &shown, looked_at, ended);
-    Ok(Listed { reading, entries: readable(&rows), next })
+    Ok(Listed { reading, entries: readable(found), next })
 }
 
 async fn scan(

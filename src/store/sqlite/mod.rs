@@ -51,7 +51,7 @@ impl Store for SqliteStore {
     }
 
     async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
-        let nothing: Work<()> = Box::new(|_, _| Box::pin(async { Ok(()) }));
+        let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
         self.file.look(nothing).await?;
         Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
     }

@@ -10,19 +10,21 @@ use super::entries::{LOAD, delete, insert, replace};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
+use super::names::learn_names;
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, PurgeWorker,
-    Reading, StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
+    PurgeWorker, Reading, StoreTime, Summary,
 };
 use crate::store::columns::Row;
+use crate::store::dictionary::Dictionary;
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{Fault, Found, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
-SELECT count(*) AS due, min(sweep_at) AS oldest
-FROM (SELECT sweep_at FROM entries WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2)";
+SELECT count(*) AS due, min(purge_at) AS oldest
+FROM (SELECT purge_at FROM entries WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2)";
 
 pub(super) const PURGES: &str = "\
 -- ledger.purges
@@ -43,40 +45,41 @@ impl Operators for SqliteSession {
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         let listing = listing.clone();
-        let work: Work<Listed> =
-            Box::new(move |connection, reading| Box::pin(listing::list(connection, reading, listing)));
+        let work: Work<Listed> = Box::new(move |connection, dictionary, reading| {
+            Box::pin(listing::list(connection, dictionary, reading, listing))
+        });
         Ok(self.file.look(work).await?.1)
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let after = after.to_owned();
         let work: Work<Vec<String>> =
-            Box::new(move |connection, _| Box::pin(listing::names_of_consumers(connection, after, limit)));
+            Box::new(move |connection, _, _| Box::pin(listing::names_of_consumers(connection, after, limit)));
         Ok(self.file.look(work).await?.1)
     }
 
     async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
         let consumers = consumers.to_vec();
         let work: Work<Summary> =
-            Box::new(move |connection, reading| Box::pin(listing::count(connection, reading, consumers)));
+            Box::new(move |connection, _, reading| Box::pin(listing::count(connection, reading, consumers)));
         Ok(self.file.look(work).await?.1)
     }
 
     async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
         let work: Work<PurgeStatus> =
-            Box::new(move |connection, reading| Box::pin(status(connection, reading, due_max)));
+            Box::new(move |connection, _, reading| Box::pin(status(connection, reading, due_max)));
         self.file.look(work).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
         let (write, event) = (write.clone(), event.clone());
-        let work: Work<WriteResult> = Box::new(move |connection, reading| {
+        let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 let grows = matches!(write, Write::Insert(_) | Write::Delete(..));
                 if grows && reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                change(connection, reading, &write, event).await
+                change(connection, dictionary, reading, &write, event).await
             })
         });
         Ok(self.file.write(work).await?.1)
@@ -89,7 +92,7 @@ impl Operators for SqliteSession {
     ) -> Result<WriteResult, StoreError> {
         let event = event.clone();
         let work: Work<WriteResult> =
-            Box::new(move |connection, _| Box::pin(raise_offset(connection, raise, event)));
+            Box::new(move |connection, _, _| Box::pin(raise_offset(connection, raise, event)));
         Ok(self.file.write(work).await?.1)
     }
 
@@ -99,12 +102,12 @@ impl Operators for SqliteSession {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
         let (entries, event) = (entries.to_vec(), event.clone());
-        let work: Work<WriteResult> = Box::new(move |connection, reading| {
+        let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 if reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                import(connection, reading, entries, event).await
+                import(connection, dictionary, reading, entries, event).await
             })
         });
         Ok(self.file.write(work).await?.1)
@@ -112,20 +115,21 @@ impl Operators for SqliteSession {
 
     async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
         let prefix = prefix.to_owned();
-        let work: Work<i64> = Box::new(move |connection, _| Box::pin(count_redriven(connection, prefix)));
+        let work: Work<i64> = Box::new(move |connection, _, _| Box::pin(count_redriven(connection, prefix)));
         Ok(self.file.look(work).await?.1)
     }
 
     async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
         let request_id = request_id.to_owned();
         let work: Work<Option<AuditEvent>> =
-            Box::new(move |connection, _| Box::pin(audit::audited(connection, request_id)));
+            Box::new(move |connection, _, _| Box::pin(audit::audited(connection, request_id)));
         Ok(self.file.write(work).await?.1)
     }
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
         let listing = listing.clone();
-        let work: Work<Vec<AuditEvent>> = Box::new(move |connection, _| Box::pin(list(connection, listing)));
+        let work: Work<Vec<AuditEvent>> =
+            Box::new(move |connection, _, _| Box::pin(list(connection, listing)));
         Ok(self.file.look(work).await?.1)
     }
 }
@@ -152,6 +156,7 @@ pub(super) async fn status(
 /// Nobody else writes meanwhile: what is found stays so until the end.
 pub(super) async fn change(
     connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
     reading: Reading,
     write: &Write,
     event: AuditEvent,
@@ -159,16 +164,19 @@ pub(super) async fn change(
     if audit::audited(connection, event.request_id.clone()).await?.is_some() {
         return Ok(WriteResult::Repeated);
     }
+    if let Write::Insert(entry) | Write::Replace(entry) = write {
+        learn_names(connection, dictionary, std::slice::from_ref(entry)).await?;
+    }
     let written = match write {
-        Write::Replace(entry) => replace(connection, &Row::from(entry.as_ref())).await?,
+        Write::Replace(entry) => replace(connection, &Row::of(entry, dictionary)?).await?,
         Write::Nothing => true,
         Write::Delete(key, version) => delete(connection, reading, *key, *version).await?,
         Write::Insert(entry) => {
             // The insert knows only first grants; the rest of the row follows.
             let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
-            let fresh = insert(connection, &Row::from(&entry)).await?;
+            let fresh = insert(connection, Row::of(&entry, dictionary)?).await?;
             entry.version += 1;
-            fresh && replace(connection, &Row::from(&entry)).await?
+            fresh && replace(connection, &Row::of(&entry, dictionary)?).await?
         }
     };
     if !written {
@@ -181,6 +189,7 @@ pub(super) async fn change(
 /// What is not written whole is not written at all: nothing is done before every key is known to be absent.
 pub(super) async fn import(
     connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
     reading: Reading,
     entries: Vec<ImportedEntry>,
     event: AuditEvent,
@@ -194,12 +203,14 @@ pub(super) async fn import(
             return Ok(WriteResult::Lost);
         }
     }
+    let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
+    learn_names(connection, dictionary, &fresh).await?;
     for entry in entries {
         // The insert knows only first grants; the rest of the row follows.
         let mut entry = entry.stamped(reading.now, reading.token_clock());
-        insert(connection, &Row::from(&entry)).await?;
+        insert(connection, Row::of(&entry, dictionary)?).await?;
         entry.version += 1;
-        replace(connection, &Row::from(&entry)).await?;
+        replace(connection, &Row::of(&entry, dictionary)?).await?;
     }
     add_event(connection, event).await?;
     Ok(WriteResult::Done)

@@ -8,18 +8,19 @@ use super::SqliteSession;
 use super::audit::{add_event, audited};
 use super::errors::of_sqlx;
 use super::file::Work;
-use super::names::{CONSUMER_ADD, CONSUMER_FIND, number};
+use super::names::learn_consumer;
 use crate::domain::{AuditEvent, PolicyVersion, Reading, Span, StoreTime};
+use crate::store::dictionary::Dictionary;
 use crate::store::records::PolicyRow;
 use crate::store::{EffectiveRetention, PolicyBook, Replica, StoreError, WriteResult};
 
 pub(super) const POLICY_EPOCH: &str = "\
 -- ledger.policy_epoch
-SELECT rules FROM meta";
+SELECT policy_epoch FROM meta";
 
 pub(super) const RAISE_POLICY_EPOCH: &str = "\
 -- ledger.raise_policy_epoch
-UPDATE meta SET rules = rules + 1";
+UPDATE meta SET policy_epoch = policy_epoch + 1";
 
 pub(super) const EFFECTIVE_RETENTIONS: &str = "\
 -- ledger.effective_retentions
@@ -63,12 +64,12 @@ ORDER BY speaks, replica LIMIT ?3";
 #[async_trait]
 impl PolicyBook for SqliteSession {
     async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
-        let work: Work<i64> = Box::new(|connection, _| Box::pin(policy_epoch(connection)));
+        let work: Work<i64> = Box::new(|connection, _, _| Box::pin(policy_epoch(connection)));
         Ok(self.file.write(work).await?.1)
     }
 
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
-        let work: Work<Vec<PolicyVersion>> = Box::new(move |connection, _| Box::pin(policies(connection)));
+        let work: Work<Vec<PolicyVersion>> = Box::new(move |connection, _, _| Box::pin(policies(connection)));
         Ok(self.file.write(work).await?.1)
     }
 
@@ -80,7 +81,7 @@ impl PolicyBook for SqliteSession {
     ) -> Result<Vec<PolicyVersion>, StoreError> {
         let consumer = consumer.to_owned();
         let work: Work<Vec<PolicyVersion>> =
-            Box::new(move |connection, _| Box::pin(policy_versions(connection, consumer, before, limit)));
+            Box::new(move |connection, _, _| Box::pin(policy_versions(connection, consumer, before, limit)));
         Ok(self.file.write(work).await?.1)
     }
 
@@ -91,14 +92,15 @@ impl PolicyBook for SqliteSession {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
         let (policy, in_force, event) = (policy.clone(), in_force.clone(), event.clone());
-        let work: Work<WriteResult> =
-            Box::new(move |connection, _| Box::pin(add_policy(connection, policy, in_force, event)));
+        let work: Work<WriteResult> = Box::new(move |connection, dictionary, _| {
+            Box::pin(add_policy(connection, dictionary, policy, in_force, event))
+        });
         Ok(self.file.write(work).await?.1)
     }
 
     async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
         let work: Work<Vec<EffectiveRetention>> =
-            Box::new(|connection, _| Box::pin(effective_retentions(connection)));
+            Box::new(|connection, _, _| Box::pin(effective_retentions(connection)));
         self.file.write(work).await
     }
 
@@ -108,12 +110,12 @@ impl PolicyBook for SqliteSession {
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
         let (all, seen) = (all.to_vec(), seen.map(<[EffectiveRetention]>::to_vec));
-        let work: Work<usize> = Box::new(move |connection, _| {
+        let work: Work<usize> = Box::new(move |connection, dictionary, _| {
             Box::pin(async move {
                 let mut changed = 0;
                 for (place, one) in all.iter().enumerate() {
                     let seen = seen.as_ref().and_then(|seen| seen.get(place));
-                    changed += usize::from(put_in_force(connection, one, seen).await?);
+                    changed += usize::from(put_in_force(connection, dictionary, one, seen).await?);
                 }
                 Ok(changed)
             })
@@ -128,7 +130,7 @@ impl PolicyBook for SqliteSession {
         limit: usize,
     ) -> Result<Vec<Replica>, StoreError> {
         let work: Work<Vec<Replica>> =
-            Box::new(move |connection, _| Box::pin(below(connection, format, heard_since, limit)));
+            Box::new(move |connection, _, _| Box::pin(below(connection, format, heard_since, limit)));
         Ok(self.file.write(work).await?.1)
     }
 }
@@ -145,10 +147,11 @@ pub(super) async fn raise_policy_epoch(connection: &mut SqliteConnection) -> Res
 /// Where it still stands there as it was seen, if that is asked; says whether it changed.
 pub(super) async fn put_in_force(
     connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
     one: &EffectiveRetention,
     seen: Option<&EffectiveRetention>,
 ) -> Result<bool, StoreError> {
-    number(connection, &one.consumer, CONSUMER_ADD, CONSUMER_FIND).await?;
+    learn_consumer(connection, dictionary, &one.consumer).await?;
     let query = sqlx::query(PUT_IN_FORCE)
         .bind(one.consumer.clone())
         .bind(one.retention.map(Span::micros))
@@ -166,6 +169,7 @@ pub(super) async fn put_in_force(
 
 pub(super) async fn add_policy(
     connection: &mut SqliteConnection,
+    dictionary: &mut Dictionary,
     policy: PolicyVersion,
     in_force: EffectiveRetention,
     event: AuditEvent,
@@ -173,7 +177,7 @@ pub(super) async fn add_policy(
     if audited(connection, event.request_id.clone()).await?.is_some() {
         return Ok(WriteResult::Repeated);
     }
-    number(connection, &policy.consumer, CONSUMER_ADD, CONSUMER_FIND).await?;
+    learn_consumer(connection, dictionary, &policy.consumer).await?;
     let query = sqlx::query(POLICY_ADD)
         .bind(policy.consumer)
         .bind(policy.version)
@@ -186,7 +190,7 @@ pub(super) async fn add_policy(
     if done.rows_affected() == 0 {
         return Ok(WriteResult::Lost);
     }
-    put_in_force(connection, &in_force, None).await?;
+    put_in_force(connection, dictionary, &in_force, None).await?;
     raise_policy_epoch(connection).await?;
     add_event(connection, event).await?;
     Ok(WriteResult::Done)

@@ -5,13 +5,13 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteSession;
-use super::entries::delete;
+use super::entries::{delete, stored};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::policies::policy_epoch;
 use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, StoreTime};
 use crate::store::columns::{columns, select_list};
-use crate::store::row::{readable, unreadable};
+use crate::store::row::readable;
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
 use crate::store::{Replica, StoreError, Upkeep};
 
@@ -36,14 +36,14 @@ pub(super) const DUE: &str = concat!(
 SELECT ",
     columns!(),
     "
-FROM entries e JOIN consumers n ON n.no = e.consumer JOIN sources s ON s.no = e.source
-WHERE e.sweep_at <= ?1
-ORDER BY e.sweep_at LIMIT ?2"
+FROM entries e
+WHERE e.purge_at <= ?1
+ORDER BY e.purge_at LIMIT ?2"
 );
 
 pub(super) const LOOK_AGAIN: &str = "\
 -- ledger.look_again
-UPDATE entries SET sweep_at = ?3 WHERE key = ?1 AND version = ?2";
+UPDATE entries SET purge_at = ?3 WHERE key = ?1 AND version = ?2";
 
 pub(super) const PURGES_FORGET: &str = "\
 -- ledger.purges_forget
@@ -67,7 +67,7 @@ impl Upkeep for SqliteSession {
     async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
         let replica = replica.clone();
         let work: Work<()> =
-            Box::new(move |connection, reading| Box::pin(beat(connection, reading, replica)));
+            Box::new(move |connection, _, reading| Box::pin(beat(connection, reading, replica)));
         Ok(self.file.write(work).await?.0)
     }
 
@@ -77,18 +77,19 @@ impl Upkeep for SqliteSession {
     }
 
     async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        let work: Work<Vec<Entry>> = Box::new(move |connection, reading| {
+        let work: Work<Vec<Entry>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 let query = sqlx::query(DUE)
                     .bind(reading.now.micros())
                     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
                 let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                for (key, version) in unreadable(&rows) {
+                let found = stored(connection, dictionary, &rows).await?;
+                for stored in found.iter().filter(|stored| stored.entry.is_err()) {
                     let again = (reading.now + UNREADABLE_AGAIN).micros();
-                    let query = sqlx::query(LOOK_AGAIN).bind(key).bind(version).bind(again);
+                    let query = sqlx::query(LOOK_AGAIN).bind(stored.key).bind(stored.version).bind(again);
                     query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
                 }
-                Ok(readable(&rows))
+                Ok(readable(found))
             })
         });
         self.file.write(work).await
@@ -96,7 +97,7 @@ impl Upkeep for SqliteSession {
 
     async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
         let entries = entries.to_vec();
-        let work: Work<usize> = Box::new(move |connection, _| {
+        let work: Work<usize> = Box::new(move |connection, _, _| {
             Box::pin(async move {
                 let mut changed = 0;
                 for (key, version, at) in entries {
@@ -112,20 +113,21 @@ impl Upkeep for SqliteSession {
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
         let entries = entries.to_vec();
-        let work: Work<usize> =
-            Box::new(move |connection, reading| Box::pin(purge(connection, reading, entries, policy_epoch)));
+        let work: Work<usize> = Box::new(move |connection, _, reading| {
+            Box::pin(purge(connection, reading, entries, policy_epoch))
+        });
         Ok(self.file.write(work).await?.1)
     }
 
     async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {
         let worker = worker.clone();
-        let work: Work<()> = Box::new(move |connection, _| Box::pin(report(connection, worker)));
+        let work: Work<()> = Box::new(move |connection, _, _| Box::pin(report(connection, worker)));
         let _: () = self.file.write(work).await?.1;
         Ok(())
     }
 
     async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
-        let work: Work<usize> = Box::new(move |connection, _| Box::pin(forget(connection, before, limit)));
+        let work: Work<usize> = Box::new(move |connection, _, _| Box::pin(forget(connection, before, limit)));
         Ok(self.file.write(work).await?.1)
     }
 }

@@ -154,6 +154,8 @@ pub(super) fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry>
         on_expiry: case.on_expiry,
         policy_version: 1,
         retention: Span::from_days(7),
+        failed_retention: Span::from_days(30),
+        abandoned_retention: Span::from_days(30),
         rearmed: case.rearmed,
         effect_started: case.effect_started,
         prior_effect_started: false,

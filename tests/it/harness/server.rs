@@ -309,7 +309,7 @@ impl TestServer {
             let mut fresh: Vec<Entry> = part.to_vec();
             fresh.sort_by_key(|entry| entry.key.hash());
             for entry in &mut fresh {
-                entry.version = self.at.now().micros();
+                (entry.version, entry.created_at) = (self.at.now().micros(), self.at.now());
             }
             put_new(&mut *session, self.at.now(), &fresh).await;
             // The insert knows only first grants; the rest of the row comes with a replacement.

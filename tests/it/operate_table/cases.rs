@@ -139,6 +139,8 @@ pub(super) fn entry(case: &Case) -> Option<Entry> {
         on_expiry: OnExpiry::ParkIfStarted,
         policy_version: 4,
         retention: Span::from_days(if case.longer_at_claim { 90 } else { 7 }),
+        failed_retention: Span::from_days(30),
+        abandoned_retention: Span::from_days(30),
         rearmed: true,
         effect_started: case.effect_started,
         prior_effect_started: case.prior_effect_started,

@@ -28,6 +28,8 @@ pub(super) fn admitted(purge_at: StoreTime) -> Entry {
         on_expiry: OnExpiry::Reclaim,
         policy_version: 5,
         retention: Span::from_days(9),
+        failed_retention: Span::from_days(40),
+        abandoned_retention: Span::from_days(50),
         rearmed: false,
         effect_started: false,
         prior_effect_started: false,

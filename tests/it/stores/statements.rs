@@ -1,7 +1,7 @@
 //! The statements themselves: each can be prepared, and the hot ones read no more than their rows.
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Entry, Key, Span};
+use idempotency_ledger::domain::{Entry, Key, Policy, Span, Terms};
 use idempotency_ledger::store::{Completion, Found};
 use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
@@ -74,7 +74,7 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
             key: entry.key.clone(),
             token: entry.token,
             result: Bytes::new(),
-            retention: Span::from_days(7),
+            terms: Terms::of(&Policy::default()),
         })
         .collect();
     assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
@@ -99,7 +99,7 @@ async fn completions_are_heap_only_updates() {
                 key: row.key.clone(),
                 token: row.token,
                 result: Bytes::from_static(b"done"),
-                retention: Span::from_days(7),
+                terms: Terms::of(&Policy::default()),
             })
             .collect();
         assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));

@@ -177,11 +177,11 @@ async fn no_grant_is_later_than_ten_seconds_after_a_hold() {
     for (consumer, statement) in [
         (
             "cut",
-            "SELECT max(granted_at) FROM ledger.entries e JOIN ledger.consumers n ON n.no = e.consumer AND n.name = 'cut'",
+            "SELECT max(coalesce(granted_at, created_at)) FROM ledger.entries e JOIN ledger.consumers n ON n.no = e.consumer AND n.name = 'cut'",
         ),
         (
             "stopped",
-            "SELECT max(granted_at) FROM ledger.entries e JOIN ledger.consumers n ON n.no = e.consumer AND n.name = 'stopped'",
+            "SELECT max(coalesce(granted_at, created_at)) FROM ledger.entries e JOIN ledger.consumers n ON n.no = e.consumer AND n.name = 'stopped'",
         ),
     ] {
         let last = micros(&mut observer, statement).await.unwrap();

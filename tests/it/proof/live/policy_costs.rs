@@ -29,7 +29,7 @@ SELECT 1000 + n, 'consumer-' || n, 604800000000 FROM generate_series(1, $1) n;
 INSERT INTO ledger.policies (consumer, version, policy, deleted, created_at, actor, reason)
 SELECT 1000 + n, 1, '{"lease":60000000,"max_attempts":3,"disabled":true}',
        false, 0, 'operator', 'many' FROM generate_series(1, $1) n;
-UPDATE ledger.meta SET rules = rules + 1;
+UPDATE ledger.meta SET policy_epoch = policy_epoch + 1;
 "#;
 
 /// How long a replica takes to its first connection; it goes on running.

@@ -108,7 +108,7 @@ async fn harm_store(
             }
             3..6 => {
                 let rows =
-                    "SELECT key FROM ledger.entries WHERE sweep_at > 0 ORDER BY created_at DESC LIMIT 8";
+                    "SELECT key FROM ledger.entries WHERE purge_at > 0 ORDER BY created_at DESC LIMIT 8";
                 let held = format!("SELECT 1 FROM ledger.entries WHERE key IN ({rows}) FOR UPDATE");
                 hold(cluster, &held, while_it_lasts).await;
                 "times rows held"

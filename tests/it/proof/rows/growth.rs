@@ -38,8 +38,9 @@ async fn a_plan_that_was_made_for_few_rows_is_right_for_many() {
     for rows in ANALYSED {
         problems.extend(grown(rows, "i, i, i % 3 + 1").await);
     }
-    // All of one consumer, and made at once: the columns before the key in other indexes tell nothing apart.
-    problems.extend(grown(1_000, "i, greatest(i, 2000), 1").await);
+    // All of one consumer, and a thousand made at once, as many as one statement makes: the columns before the key
+    // in other indexes tell little apart.
+    problems.extend(grown(1_000, "i, i / 1000, 1").await);
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
@@ -51,6 +52,7 @@ async fn grown(rows: u64, columns: &str) -> Vec<String> {
         "ALTER TABLE ledger.entries SET (autovacuum_enabled = off)".to_owned(),
         format!("INSERT INTO ledger.consumers {names}"),
         format!("INSERT INTO ledger.sources {names}"),
+        "INSERT INTO ledger.terms VALUES (1, 0, 0, 1, 1, 1, 1, 1)".to_owned(),
         fill(1, rows, columns),
         "VACUUM ANALYZE ledger.entries".to_owned(),
         "ANALYZE".to_owned(),
@@ -90,12 +92,11 @@ async fn grown(rows: u64, columns: &str) -> Vec<String> {
 fn fill(from: u64, until: u64, columns: &str) -> String {
     format!(
         "INSERT INTO ledger.entries
-            (key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
-             updated_at, source, policy_version, attempts, state, cause, closed_by, on_expiry, attention, rearmed,
-             effect_started, prior_effect_started, effect_unknown, id, retain_until, created_at, consumer)
-         SELECT md5('k' || i)::uuid, i, i, i, i, 0, i, 1, i, i, i, i % 3 + 1, 0, 1,
-                CASE i % 100 WHEN 0 THEN 6 ELSE 2 END, 0, 0, 1, CASE i % 100 WHEN 0 THEN 6 END, false, false, false,
-                false, 'id-' || i, {columns}
+            (key, version, token, lease_until, source, terms, attempts, state, cause, closed_by, attention, id,
+             purge_at, created_at, consumer)
+         SELECT md5('k' || i)::uuid, i, i, i, i % 3 + 1, 1, 1,
+                CASE i % 100 WHEN 0 THEN 6 ELSE 2 END, CASE i % 100 WHEN 0 THEN 1 END, 0,
+                CASE i % 100 WHEN 0 THEN 6 END, 'id-' || i, {columns}
          FROM generate_series({from}::bigint, {until}) AS i"
     )
 }
@@ -164,21 +165,23 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         format!("{keys}, (SELECT 1)"),
         many(1, small),
         many(1, "9223372036854775807::bigint"),
-        numbers.clone(),
-        many(11, big),
         keys.clone(),
+        numbers.clone(),
+        many(1, big),
         many(2, int),
-        many(4, small),
+        many(2, small),
+        many(7, big),
+        many(1, small),
         many(4, flag),
-        many(4, text),
+        many(1, int),
+        many(3, text),
         many(3, bytes),
     ]
     .join(", ")
     .replace("(SELECT 1)", &next(&row.get::<String, _>(1)));
     let insert = |keys: &str| {
-        let columns =
-            [many(8, big), keys.to_owned(), many(3, int), many(1, small), many(4, text), many(1, bytes)];
-        format!("0, 9223372036854775807, {keys}, {}", columns.join(", "))
+        let columns = [many(3, big), many(4, int), many(2, text), many(2, bytes)];
+        format!("0, 9223372036854775807, {keys}, {keys}, {}", columns.join(", "))
     };
     let list = |from: &str, states: &str| {
         format!(
@@ -196,7 +199,12 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     vec![
         case("load", By::Key, 10, keys.clone()),
         case("insert", By::Key, 8, insert(&keys)),
-        case("complete", By::Key, 10, format!("{keys}, {numbers}, {}, {}", many(1, big), many(1, bytes))),
+        case(
+            "complete",
+            By::Key,
+            10,
+            format!("{keys}, {numbers}, {}, {}, {}", many(1, int), many(1, big), many(1, bytes)),
+        ),
         case("replace", By::Key, 40, replace),
         case("look_again", By::Key, 40, format!("{keys}, {numbers}, {}", many(1, big))),
         case("locked", By::Key, 20, keys.clone()),
@@ -208,7 +216,8 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("consumers", By::Condition, 1, format!("'', {BATCH}")),
         case("unmarked", By::Condition, 1, format!("0, {BATCH}, 0")),
         case("unmarked_open", By::Condition, 3, format!("1, 9223372036854775807, {BATCH}")),
-        case("summary", By::ConditionPlannedAnew, 600, "'{name-1}', '{10}'".to_owned()),
+        // Of each open claim whose lease is over the terms are looked up, in a page or two that are always there.
+        case("summary", By::ConditionPlannedAnew, 1_700, "'{name-1}', '{10}'".to_owned()),
         case("list_oldest", By::ConditionPlannedAnew, 20, list(first, "{}")),
         case("list_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
         case("list_open_oldest", By::ConditionPlannedAnew, 20, list(first, "{6}")),

@@ -47,6 +47,11 @@ pub(super) async fn fill(cluster: &Cluster, rows: u64, seed: u64) {
         ),
         "INSERT INTO ledger.sources (no, name) SELECT n, 'shop-' || n FROM generate_series(1, 3) AS n"
             .to_owned(),
+        "INSERT INTO ledger.principals (no, name) VALUES (1, 'anonymous')".to_owned(),
+        "INSERT INTO ledger.terms (no, policy_version, grace, max_hold, on_expiry, retention, failed_retention,
+                                   abandoned_retention)
+         SELECT 1, 0, 1000000, 86400000000, 1, retention, 30 * 86400000000, 30 * 86400000000 FROM era"
+            .to_owned(),
         "ALTER TABLE ledger.entries DROP CONSTRAINT entries_pkey".to_owned(),
     ];
     let mut indexes =
@@ -84,30 +89,24 @@ pub(super) async fn fill(cluster: &Cluster, rows: u64, seed: u64) {
 fn entries(rows: u64, due: u64, seed: u64) -> String {
     format!(
         "INSERT INTO ledger.entries
-            (key, version, token, granted_at, lease_until, grace, hold_until, retention, not_before, sweep_at,
-             created_at, updated_at, closed_at, parked_at, retain_until, claim_id, consumer, source, policy_version,
-             attempts, state, cause, closed_by, on_expiry, attention, rearmed, effect_started, prior_effect_started,
-             effect_unknown, id, principal, owner, last_error)
+            (key, claim_id, created_at, token, lease_until, purge_at, not_before, consumer, source, principal, terms,
+             attempts, version, state, closed_by, cause, attention, updated_at, id, owner, last_error)
         SELECT encode(substring(sha256(int4send(octet_length(consumer)) || convert_to(consumer, 'UTF8') ||
                                        int4send(octet_length(source)) || convert_to(source, 'UTF8') ||
                                        int4send(octet_length(id)) || convert_to(id, 'UTF8')) FOR 16), 'hex')::uuid,
-               token - token % 1000 + CASE state WHEN 2 THEN 0 ELSE 1 END, token, at, at + 30000000, 1000000,
-               at + 86400000000, retention, at, sweep_at, at - at % 1000, changed_at,
-               CASE WHEN state <> 2 THEN changed_at END, CASE WHEN state = 6 THEN changed_at END,
-               CASE WHEN state = 4 THEN changed_at + retention
-                    WHEN state = 5 THEN changed_at + 30 * 86400000000
-                    WHEN state < 4 THEN at + 30000000 + 30 * 86400000000 END,
-               md5(id)::uuid, consumer_no, source_no, 0,
-               CASE WHEN state = 1 THEN 0 ELSE 1 END, state, CASE WHEN state = 6 THEN 1 + i % 5 ELSE 0 END,
-               CASE state WHEN 1 THEN 5 WHEN 2 THEN 0 WHEN 3 THEN 2 WHEN 4 THEN 1 WHEN 5 THEN 3 ELSE 4 END, 1,
-               CASE WHEN state <> 4 THEN state END, false, false, false, false, id, 'anonymous',
-               'worker-' || i % 40, CASE WHEN state IN (3, 5, 6) THEN 'the provider said no' END
+               md5(id)::uuid, at, token, at + 30000000, purge_at, CASE WHEN state IN (1, 3) THEN changed_at END,
+               consumer_no, source_no, 1, 1, CASE WHEN state = 1 THEN 0 ELSE 1 END,
+               token - token % 1000 + CASE state WHEN 2 THEN 0 ELSE 1 END, state,
+               CASE state WHEN 1 THEN 5 WHEN 2 THEN 0 WHEN 3 THEN 2 WHEN 4 THEN 1 WHEN 5 THEN 3 ELSE 4 END,
+               CASE WHEN state = 6 THEN 1 + i % 5 END, CASE WHEN state <> 4 THEN state END,
+               CASE WHEN state <> 2 THEN changed_at END, id, 'worker-' || i % 40,
+               CASE WHEN state IN (3, 5, 6) THEN 'the provider said no' END
         FROM (
             SELECT i, retention, at, at + 1 AS token, consumer_no, 'consumer-' || lpad(consumer_no::text, 2, '0') AS
                    consumer, source_no, 'shop-' || source_no AS source, id,
                    at + 40000 + i % 1000000 AS changed_at,
                    -- What was not completed was looked at already, and put off.
-                   at + retention + 7200000000 + CASE WHEN class < 9900 THEN 0 ELSE retention END AS sweep_at,
+                   at + retention + 7200000000 + CASE WHEN class < 9900 THEN 0 ELSE retention END AS purge_at,
                    (CASE WHEN class < 9900 THEN 4 WHEN class < 9920 THEN 1 WHEN class < 9950 THEN 2
                          WHEN class < 9970 THEN 3 WHEN class < 9985 THEN 5 ELSE 6 END)::smallint AS state
             FROM (

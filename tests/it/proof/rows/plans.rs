@@ -55,7 +55,7 @@ pub(super) async fn some_entry(connection: &mut PgConnection, random: &mut Rando
     let statement = format!(
         "SELECT e.key, n.name AS consumer, s.name AS source, e.id FROM ledger.entries e
          JOIN ledger.consumers n ON n.no = e.consumer JOIN ledger.sources s ON s.no = e.source
-         WHERE e.key >= '{from}' AND e.sweep_at > ledger.clock() ORDER BY e.key LIMIT 1"
+         WHERE e.key >= '{from}' AND e.purge_at > ledger.clock() ORDER BY e.key LIMIT 1"
     );
     let row = connection.fetch_one(AssertSqlSafe(statement)).await.unwrap();
     let text = |name| row.get::<String, _>(name);
@@ -77,8 +77,8 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let keys: Vec<String> = keys.iter().map(Uuid::to_string).collect();
     let due = connection
         .fetch_all(
-            "SELECT key::text, version FROM (SELECT key, version, sweep_at FROM ledger.entries
-             ORDER BY sweep_at LIMIT 500) AS e ORDER BY key",
+            "SELECT key::text, version FROM (SELECT key, version, purge_at FROM ledger.entries
+             ORDER BY purge_at LIMIT 500) AS e ORDER BY key",
         )
         .await
         .unwrap();
@@ -86,7 +86,8 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         |value: fn(&sqlx::postgres::PgRow) -> String| due.iter().map(value).collect::<Vec<_>>().join(",");
     let (due_keys, due_versions) =
         (of_due(|row| row.get("key")), of_due(|row| row.get::<i64, _>("version").to_string()));
-    let policy_epoch: i64 = connection.fetch_one("SELECT rules FROM ledger.meta").await.unwrap().get(0);
+    let policy_epoch: i64 =
+        connection.fetch_one("SELECT policy_epoch FROM ledger.meta").await.unwrap().get(0);
     let one = &due[0];
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);

@@ -1,0 +1,54 @@
+//! Past attempts, as a row keeps them.
+
+use serde::{Deserialize, Serialize};
+
+use super::numbers;
+use crate::domain::{Attempt, StoreTime};
+
+/// A past attempt as stored: short names, since they repeat.
+#[derive(Serialize, Deserialize)]
+struct Past {
+    n: i32,
+    s: i64,
+    e: i64,
+    o: String,
+    by: i16,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    err: String,
+}
+
+/// The attempts in a stored text, or why they cannot be read.
+pub(super) fn read(text: Option<&str>) -> Result<Vec<Attempt>, String> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let past: Vec<Past> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let attempts = past.into_iter().map(|one| {
+        Ok(Attempt {
+            attempt: one.n,
+            started_at: StoreTime(one.s),
+            ended_at: StoreTime(one.e),
+            owner: one.o,
+            outcome: numbers::closed_by(one.by).ok_or_else(|| format!("{} is none of its values", one.by))?,
+            error: one.err,
+        })
+    });
+    attempts.collect()
+}
+
+/// The text of attempts; none where there were none.
+pub(super) fn stored(history: &[Attempt]) -> Option<String> {
+    if history.is_empty() {
+        return None;
+    }
+    let past: Vec<Past> = history
+        .iter()
+        .map(|one| Past {
+            n: one.attempt,
+            s: one.started_at.0,
+            e: one.ended_at.0,
+            o: one.owner.clone(),
+            by: numbers::of_closed_by(one.outcome),
+            err: one.error.clone(),
+        })
+        .collect();
+    serde_json::to_string(&past).ok()
+}
