@@ -54,7 +54,7 @@ CREATE TABLE ledger.terms (
 -- granted and completed once. First stands what a completion leaves as it is, then what it changes, then what it
 -- leaves again: Postgres logs only what lies between.
 CREATE TABLE ledger.entries (
-    key                  uuid PRIMARY KEY, -- the first 128 bits of the SHA-256 of the length-prefixed key
+    key                  uuid PRIMARY KEY, -- a hash of consumer, source and id: see src/domain/key.rs
     claim_id             uuid,
     created_at           bigint NOT NULL,
     token                bigint NOT NULL,

@@ -44,7 +44,7 @@ CREATE TABLE terms (
 -- A column that may be empty is empty where its value follows from others: so is nearly all of a claim that is
 -- granted and completed once.
 CREATE TABLE entries (
-    key                  blob NOT NULL PRIMARY KEY, -- the first 128 bits of the SHA-256 of the length-prefixed key
+    key                  blob NOT NULL PRIMARY KEY, -- a hash of consumer, source and id: see src/domain/key.rs
     claim_id             blob,
     created_at           integer NOT NULL,
     token                integer NOT NULL,

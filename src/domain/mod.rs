@@ -22,6 +22,7 @@ mod settle;
 mod stored_policy;
 mod terms;
 mod time;
+mod timed_id;
 mod token_offset;
 
 pub use advice::Advice;

@@ -28,8 +28,8 @@ impl Listing {
 
 /// How many entries a statement looks at for one page, where a filter leaves most of them out.
 const LOOKED_AT_MAX: i64 = 5_000;
-/// A ledger of so many entries at the most is counted exactly. Of a larger one, one entry more, the first by their
-/// hash, are the sample that estimates are made from.
+/// A ledger of so many entries at the most is counted exactly. Of a larger one about as many are the sample that
+/// estimates are made from.
 pub(super) const EXACT_MAX: i64 = 4_000;
 
 impl Listing {
@@ -60,14 +60,11 @@ impl Listed {
     }
 }
 
-/// How many entries a sample of `found` ones stands for. The sample are the first entries by their hash, and
-/// hashes are spread evenly: the last one of a sample tells which share of all it is.
+/// How many entries stand for `found` ones, where a sample has looked at one part of `parts`.
 #[must_use]
-pub(super) fn scaled(found: i64, last: KeyHash) -> i64 {
-    const PARTS: u128 = 1 << 40;
-    let share = (last.as_u128() >> 88) + 1;
-    let scaled = u128::try_from(found).unwrap_or(0) * PARTS / share;
-    i64::try_from(scaled).unwrap_or(i64::MAX)
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "an estimate")]
+pub(super) fn scaled(found: i64, parts: f64) -> i64 {
+    (found as f64 * parts).round() as i64
 }
 
 #[cfg(test)]
@@ -75,15 +72,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_stands_for_what_its_last_hash_says() {
-        for (found, last, all) in [
-            (10, Uuid::max(), 10),
-            (10, Uuid::from_u128(u128::MAX / 2), 20),
-            (3, Uuid::from_u128(u128::MAX / 1_000), 3_000),
-            (0, Uuid::nil(), 0),
-        ] {
-            let scaled = scaled(found, last);
-            assert!((scaled - all).abs() <= all / 1_000_000 + 1, "{found} up to {last}: {scaled}");
+    fn a_sample_stands_for_its_part() {
+        for (found, parts, all) in
+            [(10, 1.0, 10), (10, 2.0, 20), (3, 1_000.0, 3_000), (0, 5.0, 0), (3, 1.5, 5)]
+        {
+            assert_eq!(scaled(found, parts), all, "{found} of one part in {parts}");
         }
     }
 }

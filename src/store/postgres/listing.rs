@@ -252,17 +252,28 @@ GROUP BY a.name, o.state, o.cause
 ORDER BY a.name, o.state, o.cause"
 );
 
-/// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
+/// Whether there are more than so many entries, and in how many pages.
+pub(super) const SIZE: &str = "\
+-- ledger.size
+SELECT (SELECT count(*) FROM (SELECT 1 FROM ledger.entries ORDER BY key LIMIT $1) AS first) AS entries,
+       pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages";
+
+/// Of pages that are chosen at random, always the same ones.
 pub(super) const SAMPLED: &str = concat!(
     "-- ledger.sampled
-WITH sample AS MATERIALIZED (SELECT key, consumer, state FROM ledger.entries ORDER BY key LIMIT $1)
-SELECT n.name, (SELECT count(*) FROM sample) AS sampled, l.key AS last_key,
-       (SELECT count(*) FROM sample s WHERE s.consumer = n.no AND s.state = ",
+WITH sample AS MATERIALIZED (
+    SELECT e.consumer, count(*) AS completed
+    FROM ledger.entries e TABLESAMPLE SYSTEM ($1) REPEATABLE (1)
+    WHERE e.state = ",
     number!(COMPLETED),
-    ") AS completed
-FROM (SELECT key FROM sample ORDER BY key DESC LIMIT 1) AS l
-CROSS JOIN ledger.consumers n WHERE n.name = ANY ($2::text[])"
+    " GROUP BY e.consumer
+)
+SELECT n.name, coalesce((SELECT s.completed FROM sample s WHERE s.consumer = n.no), 0) AS completed
+FROM ledger.consumers n WHERE n.name = ANY ($2::text[])"
 );
+
+/// How many pages a sample looks at: some thousands of entries stand in them.
+const SAMPLED_PAGES: f64 = 200.0;
 
 impl PgSession {
     pub(super) async fn list_entries(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
@@ -340,18 +351,26 @@ impl PgSession {
                 near_exhaustion: row.try_get("near").map_err(of_sqlx)?,
             });
         }
-        let query = self.query(SAMPLED).bind(EXACT_MAX + 1).bind(names);
+        let size =
+            self.query(SIZE).bind(EXACT_MAX + 1).fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let estimated = size.try_get::<i64, _>("entries").map_err(of_sqlx)? > EXACT_MAX;
+        let pages: i64 = size.try_get("pages").map_err(of_sqlx)?;
+        let parts = if estimated { parts(pages) } else { 1.0 };
+        let query = planned_anew(SAMPLED).bind(100.0 / parts).bind(names);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let (mut completed, mut estimated) = (Vec::with_capacity(rows.len()), false);
+        let mut completed = Vec::with_capacity(rows.len());
         for row in &rows {
-            let found: i64 = row.try_get("completed").map_err(of_sqlx)?;
-            estimated = row.try_get::<i64, _>("sampled").map_err(of_sqlx)? > EXACT_MAX;
-            let last: Uuid = row.try_get("last_key").map_err(of_sqlx)?;
-            let number = if estimated { scaled(found, last) } else { found };
-            completed.push((row.try_get("name").map_err(of_sqlx)?, number));
+            let found = row.try_get("completed").map_err(of_sqlx)?;
+            completed.push((row.try_get("name").map_err(of_sqlx)?, scaled(found, parts)));
         }
         Ok(Summary { reading, counts, expired, completed, estimated })
     }
+}
+
+/// Into how many parts the pages are divided, of which a sample is one.
+#[allow(clippy::cast_precision_loss, reason = "an estimate")]
+fn parts(pages: i64) -> f64 {
+    (pages as f64 / SAMPLED_PAGES).max(1.0)
 }
 
 /// Operators ask seldom. Their statements are planned each time, for the table as it is now.

@@ -26,6 +26,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         listing::LIST_OPEN_NEWEST,
         listing::CONSUMERS,
         listing::SUMMARY,
+        listing::SIZE,
         listing::SAMPLED,
         upkeep::UNMARK,
         upkeep::UNMARKED,

@@ -82,16 +82,31 @@ GROUP BY 1, 2
 ORDER BY 1, 2"
 );
 
-/// Hashes are spread evenly, so that the first entries by their hash are a fair sample.
+/// Whether there are more than so many entries, and between which rows of the table.
+pub(super) const SIZE: &str = "\
+-- ledger.size
+SELECT (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?1)) AS entries,
+       coalesce((SELECT min(rowid) FROM entries), 0) AS first, coalesce((SELECT max(rowid) FROM entries), 0) AS last";
+
+/// What a small ledger has completed.
+pub(super) const COMPLETED: &str = concat!(
+    "-- ledger.completed
+SELECT n.name, count(*) AS completed
+FROM entries e CROSS JOIN consumers n ON n.no = e.consumer WHERE e.state = ",
+    number!(COMPLETED),
+    " GROUP BY n.name"
+);
+
+/// The same among ?3 rows between the ?1st and ?2 after it, at places that are far from each other and always the
+/// same. Where an entry was forgotten there is none.
 pub(super) const SAMPLED: &str = concat!(
     "-- ledger.sampled
-WITH sample AS MATERIALIZED (SELECT key, consumer, state FROM entries ORDER BY key LIMIT ?1)
-SELECT n.name, (SELECT count(*) FROM sample) AS sampled, (SELECT max(key) FROM sample) AS last_key,
-       count(*) FILTER (WHERE s.state = ",
+WITH RECURSIVE place (number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM place WHERE number + 1 < ?3)
+SELECT n.name, count(*) AS completed
+FROM place p CROSS JOIN entries e ON e.rowid = ?1 + p.number * 2654435761 % ?2
+CROSS JOIN consumers n ON n.no = e.consumer WHERE e.state = ",
     number!(COMPLETED),
-    ") AS completed
-FROM sample s JOIN consumers n ON n.no = s.consumer
-GROUP BY n.name"
+    " GROUP BY n.name"
 );
 
 pub(super) async fn list(
@@ -213,15 +228,38 @@ pub(super) async fn count(
             });
         }
     }
-    let query = sqlx::query(SAMPLED).bind(EXACT_MAX + 1);
+    let (completed, estimated) = completed(connection, &consumers).await?;
+    Ok(Summary { reading, counts, expired, completed, estimated })
+}
+
+/// How many entries of these consumers are COMPLETED, and whether that is estimated.
+async fn completed(
+    connection: &mut SqliteConnection,
+    consumers: &[(String, Option<i32>)],
+) -> Result<(Vec<(String, i64)>, bool), StoreError> {
+    let size = sqlx::query(SIZE).bind(EXACT_MAX + 1).fetch_one(&mut *connection).await;
+    let size = size.map_err(|error| of_sqlx(&error))?;
+    let estimated = size.get::<i64, _>("entries") > EXACT_MAX;
+    let (first, span) =
+        (size.get::<i64, _>("first"), size.get::<i64, _>("last") - size.get::<i64, _>("first") + 1);
+    let (query, parts) = if estimated {
+        (sqlx::query(SAMPLED).bind(first).bind(span).bind(EXACT_MAX), parts(span))
+    } else {
+        (sqlx::query(COMPLETED), 1.0)
+    };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
-    let (mut completed, mut estimated) = (Vec::new(), false);
+    let mut found = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (consumer, found): (String, i64) = (row.get("name"), row.get("completed"));
-        estimated = row.get::<i64, _>("sampled") > EXACT_MAX;
+        let (consumer, completed): (String, i64) = (row.get("name"), row.get("completed"));
         if consumers.iter().any(|(asked, _)| *asked == consumer) {
-            completed.push((consumer, if estimated { scaled(found, row.get("last_key")) } else { found }));
+            found.push((consumer, scaled(completed, parts)));
         }
     }
-    Ok(Summary { reading, counts, expired, completed, estimated })
+    Ok((found, estimated))
+}
+
+/// How many rows each place of a sample stands for.
+#[allow(clippy::cast_precision_loss, reason = "an estimate")]
+fn parts(span: i64) -> f64 {
+    span as f64 / EXACT_MAX as f64
 }

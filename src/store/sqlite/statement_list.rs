@@ -22,6 +22,8 @@ pub const ALL: &[&str] = &[
     listing::LIST_OPEN_NEWEST,
     listing::CONSUMERS,
     listing::SUMMARY,
+    listing::SIZE,
+    listing::COMPLETED,
     listing::SAMPLED,
     upkeep::DUE,
     upkeep::LOOK_AGAIN,
