@@ -1,5 +1,6 @@
 //! The connection to a server, and the options that all commands share.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::duration_arg::DurationArg;
 use crate::rpc::proto::admin_service_client::AdminServiceClient;
 use crate::rpc::proto::ledger_service_client::LedgerServiceClient;
 
+const USUAL: &str = "http://127.0.0.1:50051";
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
 /// More than a page of entries ever has.
@@ -27,16 +29,18 @@ const BYTES_MAX: usize = 16 << 20;
 #[derive(Args, Clone)]
 #[group(skip)]
 pub(super) struct Options {
-    /// The server: http://HOST:PORT, https://HOST:PORT, or HOST:PORT
+    /// The server: http://HOST:PORT, https://HOST:PORT, or HOST:PORT [default: http://127.0.0.1:50051; `bench` starts
+    /// one of its own]
     #[arg(
         long,
+        visible_alias = "server",
         global = true,
         env = "IDEMPOTENCY_LEDGER_ENDPOINT",
-        default_value = "http://127.0.0.1:50051",
         value_name = "URL",
         help_heading = "Server"
     )]
-    pub(super) endpoint: String,
+    #[allow(clippy::doc_markdown, rustdoc::bare_urls, reason = "it is also the option's help")]
+    pub(super) endpoint: Option<String>,
     /// The authority that signed the server's certificate, as PEM [default: the system's, and Mozilla's]
     #[arg(
         long,
@@ -216,6 +220,13 @@ impl Client {
         clean(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
     }
 
+    /// Whether the server's address is one of this machine's own.
+    pub(super) fn is_local(&self) -> bool {
+        let host = self.endpoint.uri().host().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        address.map_or(host == "localhost", |address| address.is_loopback())
+    }
+
     /// A request that is answered in time, or not at all.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
@@ -234,11 +245,12 @@ impl Options {
 }
 
 fn url(options: &Options) -> String {
-    if options.endpoint.contains("://") {
-        return options.endpoint.clone();
+    let named = options.endpoint.as_deref().unwrap_or(USUAL);
+    if named.contains("://") {
+        return named.to_owned();
     }
     let scheme = if options.wants_tls() { "https" } else { "http" };
-    format!("{scheme}://{}", options.endpoint)
+    format!("{scheme}://{named}")
 }
 
 fn token(options: &Options) -> Result<Option<MetadataValue<Ascii>>, Problem> {

@@ -32,7 +32,11 @@ pub fn options_behind_group(words: Vec<OsString>, root: &Command) -> Vec<OsStrin
 
 /// The option of this name that all commands of a group share.
 fn shared<'g>(group: &'g Command, name: &str) -> Option<&'g Arg> {
-    group.get_arguments().find(|arg| arg.is_global_set() && arg.get_long() == Some(name))
+    let is_named = |arg: &&Arg| {
+        let names = arg.get_long_and_visible_aliases().unwrap_or_default();
+        arg.is_global_set() && names.contains(&name)
+    };
+    group.get_arguments().find(is_named)
 }
 
 #[cfg(test)]
@@ -44,7 +48,7 @@ mod tests {
     #[test]
     fn shared_options_are_moved_and_nothing_else() {
         let json = Arg::new("json").long("json").global(true).action(SetTrue);
-        let endpoint = Arg::new("endpoint").long("endpoint").global(true);
+        let endpoint = Arg::new("endpoint").long("endpoint").visible_alias("server").global(true);
         let own = Arg::new("own").long("own");
         let group = Command::new("entries").args([json, endpoint, own]).subcommand(Command::new("list"));
         let serve = Command::new("serve").arg(Arg::new("listen").long("listen"));
@@ -56,6 +60,7 @@ mod tests {
             ("ledger --json entries list", "ledger entries --json list"),
             ("ledger --endpoint a:1 --json entries list", "ledger entries --endpoint a:1 --json list"),
             ("ledger --endpoint=a:1 entries list --json", "ledger entries --endpoint=a:1 list --json"),
+            ("ledger --server a:1 entries list", "ledger entries --server a:1 list"),
             // A value that looks like a command.
             ("ledger --endpoint entries entries list", "ledger entries --endpoint entries list"),
             // These are refused, as they stand.

@@ -2,6 +2,7 @@
 //! the server's inside.
 
 mod audit;
+mod bench;
 mod client;
 mod clock;
 mod confirm;
@@ -53,6 +54,11 @@ pub enum Command {
     /// Make a first claim: claim a new message, complete it, and claim it again
     #[command(after_help = EXIT_CODES)]
     Try(Box<Try>),
+    /// Measure how much a server bears, and check that it grants nothing twice; without --server a server of its own, on a
+    /// temporary SQLite file
+    #[command(after_help = EXIT_CODES)]
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    Bench(Box<Bench>),
     /// Print the completions of a shell
     #[command(after_help = "Install, for example: idempotency-ledger completions bash \
                             > /etc/bash_completion.d/idempotency-ledger")]
@@ -99,6 +105,15 @@ pub struct Try {
     trial: trial::Trial,
 }
 
+/// A measurement.
+#[derive(Args)]
+pub struct Bench {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    measurement: bench::Measurement,
+}
+
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, root: clap::Command) -> Exit {
     carry_out(command, root).await.unwrap_or_else(Problem::print)
@@ -112,12 +127,17 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
+        Command::Bench(asked) => asked.measurement.run(asked.options).await,
         Command::Completions { shell } => completions(shell, root),
     }
 }
 
 fn client(options: &Options) -> Result<Client, Problem> {
-    Client::new(options, Screen::new(options.json, options.color, options.wide))
+    Client::new(options, screen(options))
+}
+
+fn screen(options: &Options) -> Screen {
+    Screen::new(options.json, options.color, options.wide)
 }
 
 fn completions(shell: Shell, mut root: clap::Command) -> Result<Exit, Problem> {

@@ -1,0 +1,130 @@
+//! The messages of a run: whom they are for, and how they are named.
+
+use uuid::Uuid;
+
+use super::workload::Ids;
+use crate::random;
+use crate::rpc::proto;
+
+/// Each consumer that a run writes under has a name that begins so.
+const CONSUMER: &str = "bench-";
+const SOURCE: &str = "bench";
+const OWNER_BYTES_MAX: usize = 128;
+
+/// What is known of a message before it is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nobody has claimed it.
+    Fresh,
+    /// It was completed before the run.
+    Done,
+    /// Others claim it too: the place of the hot key.
+    Hot(u32),
+}
+
+/// A message; small, so that none of its texts is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    id: Uuid,
+    consumer: u32,
+    pub(super) kind: Kind,
+}
+
+/// How the messages of a run are named.
+#[derive(Debug)]
+pub(super) struct Names {
+    ids: Ids,
+    consumers: Vec<String>,
+    pub(super) owner: String,
+}
+
+impl Names {
+    pub(super) fn new(ids: Ids, consumers: u32) -> Names {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host: String = host.chars().filter(|c| !c.is_control()).collect();
+        let process = std::process::id().to_string();
+        let room = OWNER_BYTES_MAX - CONSUMER.len() - process.len() - 1;
+        let host = &host[..host.floor_char_boundary(room)];
+        Names {
+            ids,
+            consumers: (1..=consumers).map(|number| format!("{CONSUMER}{number}")).collect(),
+            owner: format!("{CONSUMER}{host}-{process}"),
+        }
+    }
+
+    /// The consumers, for people.
+    pub(super) fn consumers(&self) -> String {
+        match &self.consumers[..] {
+            [first, .., last] => format!("{first} to {last}"),
+            [only] => only.clone(),
+            [] => String::new(),
+        }
+    }
+
+    /// A message that nobody has named before.
+    pub(super) fn key(&self, kind: Kind) -> Key {
+        let id = match self.ids {
+            Ids::Random => random::id(),
+            Ids::V7 => random::id_with_time(),
+        };
+        Key { id, consumer: below(id, u32::try_from(self.consumers.len()).unwrap_or(1)), kind }
+    }
+
+    pub(super) fn message(&self, key: &Key) -> proto::EntryKey {
+        let consumer = usize::try_from(key.consumer).ok().and_then(|place| self.consumers.get(place));
+        proto::EntryKey {
+            consumer: consumer.cloned().unwrap_or_default(),
+            source: SOURCE.to_owned(),
+            id: text(key.id),
+        }
+    }
+
+    /// A delivery of the message: each has a claim id of its own.
+    pub(super) fn claim(&self, key: &Key) -> proto::ClaimRequest {
+        proto::ClaimRequest {
+            key: Some(self.message(key)),
+            claim_id: text(random::id()),
+            owner: self.owner.clone(),
+            ..proto::ClaimRequest::default()
+        }
+    }
+}
+
+/// A number below `bound`, of the random end of an id.
+pub(super) fn below(id: Uuid, bound: u32) -> u32 {
+    let (_, low) = id.as_u64_pair();
+    // The low half of the low half: no version or variant stands there.
+    u32::try_from(low & u64::from(u32::MAX)).unwrap_or(0) % bound.max(1)
+}
+
+fn text(id: Uuid) -> String {
+    id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_named_as_the_run_demands() {
+        for (ids, version) in [(Ids::Random, 4), (Ids::V7, 7)] {
+            let names = Names::new(ids, 3);
+            let mut seen = std::collections::BTreeSet::new();
+            for _ in 0..200 {
+                let key = names.key(Kind::Fresh);
+                let (one, again) = (names.claim(&key), names.claim(&key));
+                assert_eq!(one.key, again.key);
+                assert_ne!(one.claim_id, again.claim_id);
+                let message = one.key.unwrap();
+                assert_eq!(Uuid::try_parse(&message.id).unwrap().get_version_num(), version);
+                assert_eq!(Uuid::try_parse(&one.claim_id).unwrap().get_version_num(), 4);
+                seen.insert(message.consumer);
+            }
+            assert_eq!(Vec::from_iter(seen), ["bench-1", "bench-2", "bench-3"], "{ids:?}");
+            assert!(names.owner.starts_with("bench-") && names.owner.len() <= OWNER_BYTES_MAX);
+            assert!(names.owner.ends_with(&format!("-{}", std::process::id())));
+        }
+        assert_eq!(Names::new(Ids::V7, 1).consumers(), "bench-1");
+        assert_eq!(Names::new(Ids::V7, 9).consumers(), "bench-1 to bench-9");
+    }
+}

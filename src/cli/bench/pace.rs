@@ -1,0 +1,154 @@
+//! When each call begins: as soon as the one before is answered, or at instants that were fixed before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+/// Instants that are closer together than this are handed out together: waking up costs more.
+const WAKE_EVERY: Duration = Duration::from_micros(200);
+/// So that a stop is noticed soon.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
+
+/// When calls begin.
+#[derive(Clone, Debug)]
+pub(super) enum Pace {
+    /// As soon as there is room.
+    Closed,
+    /// At fixed instants: a slow answer delays no later call, and a call that has to wait for room has begun all the
+    /// same when it was meant to.
+    Open(Arc<Schedule>),
+}
+
+impl Pace {
+    /// When the next call was meant to begin; it is not before that instant. None: there is none.
+    pub(super) async fn next(&self, end: Instant) -> Option<Instant> {
+        match self {
+            Pace::Closed => Some(Instant::now()).filter(|now| *now < end),
+            Pace::Open(schedule) => schedule.next().await,
+        }
+    }
+}
+
+/// Instants at equal distances.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    began: Instant,
+    every: Duration,
+    taken: AtomicU64,
+    /// The instants that have come.
+    due: Semaphore,
+}
+
+impl Schedule {
+    async fn next(&self) -> Option<Instant> {
+        self.due.acquire().await.ok()?.forget();
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(self.began + self.instant(number))
+    }
+
+    fn instant(&self, number: u64) -> Duration {
+        let nanos = self.every.as_nanos().saturating_mul(u128::from(number));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// How many instants have come within this time.
+    fn come(&self, within: Duration) -> u64 {
+        u64::try_from(within.as_nanos() / self.every.as_nanos().max(1)).unwrap_or(u64::MAX).saturating_add(1)
+    }
+}
+
+/// Hands out the instants, on a thread of its own: timers of the runtime are good to a millisecond only.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    schedule: Arc<Schedule>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl Pacer {
+    /// From now on, until `end`.
+    pub(super) fn start(every: Duration, end: Instant) -> Pacer {
+        let schedule =
+            Schedule { began: Instant::now(), every, taken: AtomicU64::new(0), due: Semaphore::new(0) };
+        let (schedule, stop) = (Arc::new(schedule), Arc::new(AtomicBool::new(false)));
+        let (on_it, until) = (Arc::clone(&schedule), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            let mut out = 0;
+            while !until.load(Ordering::Relaxed) {
+                let now = Instant::now().min(end);
+                let due = on_it.come(now - on_it.began);
+                on_it.due.add_permits(usize::try_from(due - out).unwrap_or(0));
+                out = due;
+                if now >= end {
+                    break;
+                }
+                let wait = (on_it.began + on_it.instant(due)).saturating_duration_since(now);
+                thread::sleep(wait.clamp(WAKE_EVERY, SLEEP_MAX).min(end - now));
+            }
+            on_it.due.close();
+            out
+        });
+        Pacer { schedule, stop, thread: Some(thread) }
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        Pace::Open(Arc::clone(&self.schedule))
+    }
+
+    /// How many calls were to begin and never did, since all that may be in flight were.
+    pub(super) fn missed(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let out = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(0);
+        out.saturating_sub(self.schedule.taken.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Pacer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn calls_begin_when_they_were_meant_to() {
+        let end = Instant::now() + Duration::from_millis(100);
+        let pacer = Pacer::start(Duration::from_millis(2), end);
+        let (pace, mut begun) = (pacer.pace(), Vec::new());
+        while let Some(at) = pace.next(end).await {
+            assert!(at <= Instant::now());
+            begun.push(at);
+            if begun.len() == 10 {
+                // A slow answer: what was due meanwhile has begun all the same.
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+        }
+        for (one, next) in begun.iter().zip(&begun[1..]) {
+            assert_eq!(*next - *one, Duration::from_millis(2));
+        }
+        assert!((40..=51).contains(&begun.len()), "{}", begun.len());
+        assert!(pacer.missed() <= 11);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_has_room_for_is_missed() {
+        let end = Instant::now() + Duration::from_millis(20);
+        let pacer = Pacer::start(Duration::from_micros(10), end);
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        assert!(pacer.pace().next(end).await.is_none(), "the time is over");
+        assert_eq!(pacer.missed(), 2_001);
+    }
+
+    #[tokio::test]
+    async fn without_a_rate_calls_begin_at_once_until_the_end() {
+        let now = Instant::now();
+        assert!(Pace::Closed.next(now + Duration::from_secs(9)).await.is_some_and(|at| at >= now));
+        assert!(Pace::Closed.next(now).await.is_none());
+    }
+}

@@ -1,0 +1,412 @@
+//! One of the calls that are under way at the same time: it takes up messages until the time is over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+use super::keys::{Key, Kind, below};
+use super::options::Plan;
+use super::pace::Pace;
+use super::run::Shared;
+use super::tally::Call;
+use super::workload::Workload;
+use crate::cli::client::Ledger;
+use crate::cli::problem::{self, Problem};
+use crate::random;
+use crate::rpc::proto::{
+    self, ErrorReason, claim_response::Verdict, settlement::Action, settlement_result::Outcome,
+};
+
+/// After a refusal that names no time.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A claim that this client holds.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    key: Key,
+    token: i64,
+}
+
+/// What became of a message, for a look at it later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) key: Key,
+    /// It was completed; else it is held.
+    pub(super) completed: bool,
+}
+
+/// One call at a time.
+pub(super) struct Slot {
+    shared: Arc<Shared>,
+    plan: Plan,
+    ledger: Ledger,
+    number: usize,
+    result: Bytes,
+    turn: u64,
+    keys: Vec<Key>,
+    grants: Vec<Grant>,
+    /// The last few messages, `kept` of them at most.
+    left: Vec<Left>,
+    kept: usize,
+    oldest: usize,
+    pause: Option<Duration>,
+}
+
+impl Slot {
+    pub(super) fn new(shared: Arc<Shared>, plan: Plan, ledger: Ledger, number: usize, kept: usize) -> Slot {
+        let result = Bytes::from(vec![b'r'; usize::try_from(plan.result_bytes).unwrap_or(0)]);
+        let turn = u64::try_from(number).unwrap_or(0);
+        let (keys, grants, left) = (Vec::new(), Vec::new(), Vec::new());
+        Slot { shared, plan, ledger, number, result, turn, keys, grants, left, kept, oldest: 0, pause: None }
+    }
+
+    /// What must be there before the load begins: to renew a claim, one has to hold it.
+    pub(super) async fn prepare(&mut self) {
+        if self.plan.workload != Workload::Renew {
+            return;
+        }
+        // A server that refuses at first gets a few chances.
+        for _ in 0..100 {
+            self.pick();
+            self.claim(Instant::now()).await;
+            self.rest().await;
+            if !self.grants.is_empty() || self.shared.stopped() {
+                break;
+            }
+        }
+        self.keep(false);
+    }
+
+    /// Takes up messages until the end. What is left of the last ones is given back.
+    pub(super) async fn run(mut self, pace: Pace, end: Instant) -> Vec<Left> {
+        while !self.shared.stopped()
+            && let Some(start) = pace.next(end).await
+        {
+            self.round(start).await;
+            self.rest().await;
+        }
+        self.left
+    }
+
+    async fn round(&mut self, start: Instant) {
+        if self.plan.workload == Workload::Renew {
+            return self.settle(Call::Renew, start).await;
+        }
+        self.pick();
+        self.claim(start).await;
+        match self.plan.workload {
+            Workload::Pair => self.settle(Call::Complete, Instant::now()).await,
+            Workload::HotKeys { .. } => {
+                for grant in &self.grants {
+                    self.shared.grants.given_back(&grant.key);
+                }
+                self.settle(Call::Release, Instant::now()).await;
+            }
+            Workload::Claim | Workload::Duplicates { .. } | Workload::Renew => self.keep(false),
+        }
+    }
+
+    /// After a refusal a client waits: to repeat at once would only be refused again.
+    async fn rest(&mut self) {
+        if let Some(pause) = self.pause.take() {
+            tokio::time::sleep(pause.min(PAUSE_MAX)).await;
+        }
+    }
+
+    /// The messages of the next call.
+    fn pick(&mut self) {
+        self.keys.clear();
+        let names = &self.shared.names;
+        for _ in 0..self.plan.batch {
+            self.turn += 1;
+            let key = match self.plan.workload {
+                Workload::Duplicates { percent } if is_turn(self.turn, percent) => {
+                    one_of(&self.shared.prepared)
+                }
+                Workload::HotKeys { .. } => one_of(&self.shared.prepared),
+                Workload::Claim | Workload::Pair | Workload::Renew | Workload::Duplicates { .. } => {
+                    names.key(Kind::Fresh)
+                }
+            };
+            self.keys.push(key);
+        }
+    }
+
+    async fn claim(&mut self, start: Instant) {
+        self.grants.clear();
+        let shared = Arc::clone(&self.shared);
+        if let ([key], 1) = (&self.keys[..], self.plan.batch) {
+            let key = *key;
+            let answer = self.ledger.claim(shared.client.request(shared.names.claim(&key))).await;
+            let took = start.elapsed();
+            match answer {
+                Ok(answer) => {
+                    let done = self.judge(&key, answer.into_inner());
+                    self.answered(Call::Claim, took, done);
+                }
+                Err(status) => self.refused(Call::Claim, &status, took),
+            }
+            return;
+        }
+        let requests = self.keys.iter().map(|key| shared.names.claim(key)).collect();
+        let answer =
+            self.ledger.batch_claim(shared.client.request(proto::BatchClaimRequest { requests })).await;
+        let took = start.elapsed();
+        match answer {
+            Ok(answer) => {
+                let keys = std::mem::take(&mut self.keys);
+                let mut done = Done::default();
+                for (key, answer) in keys.iter().zip(answer.into_inner().responses) {
+                    done += self.judge(key, answer);
+                }
+                self.keys = keys;
+                self.answered(Call::Claim, took, done);
+            }
+            Err(status) => self.refused(Call::Claim, &status, took),
+        }
+    }
+
+    /// Looks whether the ledger may answer so, and keeps what it granted.
+    fn judge(&mut self, key: &Key, answer: proto::ClaimResponse) -> Done {
+        let shared = Arc::clone(&self.shared);
+        let wrong = |what: &str| {
+            shared.grants.fault(&shared.names, key, what);
+            Done::default()
+        };
+        let counts = u64::from(self.plan.workload.counts_claims());
+        match (answer.verdict, key.kind) {
+            (Some(Verdict::Acquired(grant)), _) => {
+                let is_first = shared.grants.granted(&shared.names, key, &grant);
+                self.grants.push(Grant { key: *key, token: grant.token });
+                Done { items: counts, created: u64::from(is_first) }
+            }
+            (Some(Verdict::Completed(_)), Kind::Done) | (Some(Verdict::InProgress(_)), Kind::Hot(_)) => {
+                Done { items: counts, created: 0 }
+            }
+            (Some(Verdict::Rejected(rejected)), _) => {
+                self.rejected(key, &rejected, Call::Claim);
+                Done::default()
+            }
+            (Some(Verdict::Completed(_)), _) => wrong("answered `completed`, which nobody has done"),
+            (Some(Verdict::InProgress(_)), _) => wrong("answered `in_progress`, and nobody holds it"),
+            (Some(other), _) => wrong(&format!("answered otherwise than expected: {}", verdict(&other))),
+            (None, _) => wrong("answered without a verdict that this client knows"),
+        }
+    }
+
+    /// Settles or renews all that was granted.
+    async fn settle(&mut self, call: Call, start: Instant) {
+        let Some(first) = self.grants.first().copied() else { return };
+        if self.plan.batch > 1 {
+            return self.settle_many(call, start).await;
+        }
+        let (shared, token) = (Arc::clone(&self.shared), first.token);
+        let (key, client) = (Some(shared.names.message(&first.key)), &shared.client);
+        let answer = match call {
+            Call::Renew => {
+                let request = proto::RenewRequest { key, token, ..proto::RenewRequest::default() };
+                self.ledger.renew(client.request(request)).await.map(drop)
+            }
+            Call::Release => {
+                let request = proto::ReleaseRequest { key, token, delay: None };
+                self.ledger.release(client.request(request)).await.map(drop)
+            }
+            Call::Complete | Call::Claim => {
+                let request = proto::CompleteRequest { key, token, result: self.result.clone() };
+                self.ledger.complete(client.request(request)).await.map(drop)
+            }
+        };
+        let took = start.elapsed();
+        match answer {
+            Ok(()) => {
+                self.answered(call, took, Done { items: self.counts(call), created: 0 });
+                self.keep(call == Call::Complete);
+            }
+            Err(status) if is_wrong(call, &status) => {
+                self.wrongly_settled(&first.key, &Problem::of(&status).text);
+            }
+            Err(status) => self.refused(call, &status, took),
+        }
+    }
+
+    async fn settle_many(&mut self, call: Call, start: Instant) {
+        let shared = Arc::clone(&self.shared);
+        let settlements = self.grants.iter().map(|grant| {
+            let (key, token) = (Some(shared.names.message(&grant.key)), grant.token);
+            let action = match call {
+                Call::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
+                Call::Release => Action::Release(proto::ReleaseRequest { key, token, delay: None }),
+                Call::Complete | Call::Claim => {
+                    Action::Complete(proto::CompleteRequest { key, token, result: self.result.clone() })
+                }
+            };
+            proto::Settlement { action: Some(action) }
+        });
+        let request = proto::BatchSettleRequest { settlements: settlements.collect() };
+        let answer = self.ledger.batch_settle(shared.client.request(request)).await;
+        let took = start.elapsed();
+        let answer = match answer {
+            Ok(answer) => answer.into_inner(),
+            Err(status) => return self.refused(call, &status, took),
+        };
+        let grants = std::mem::take(&mut self.grants);
+        let mut items = 0;
+        for (grant, result) in grants.iter().zip(answer.results) {
+            if let Some(Outcome::Rejected(rejected)) = result.outcome {
+                self.rejected(&grant.key, &rejected, call);
+            } else {
+                items += self.counts(call);
+            }
+        }
+        self.answered(call, took, Done { items, created: 0 });
+        if items == u64::try_from(grants.len()).unwrap_or(0) || call == Call::Renew {
+            self.grants = grants;
+            self.keep(call == Call::Complete);
+        }
+    }
+
+    /// What one settlement counts as.
+    fn counts(&self, call: Call) -> u64 {
+        u64::from(match call {
+            Call::Complete => self.plan.workload == Workload::Pair,
+            Call::Renew => true,
+            Call::Release | Call::Claim => false,
+        })
+    }
+
+    fn wrongly_settled(&self, key: &Key, what: &str) {
+        self.shared.grants.fault(&self.shared.names, key, &format!("its only holder was refused: {what}"));
+    }
+
+    fn answered(&self, call: Call, took: Duration, done: Done) {
+        let mut tally = self.shared.tallies.shard(self.number);
+        tally.answered(call, took);
+        tally.items += done.items;
+        tally.created += done.created;
+    }
+
+    /// One item of a batch was refused.
+    fn rejected(&mut self, key: &Key, rejected: &proto::Rejected, call: Call) {
+        let reason = rejected.reason();
+        if call != Call::Release && call != Call::Claim && of_another(reason) {
+            return self.wrongly_settled(key, &problem::rejected(rejected));
+        }
+        if !goes_on(call, reason) {
+            self.shared.stop(Problem::failed(problem::rejected(rejected)));
+        }
+        let wait = rejected.retry_after.and_then(|wait| Duration::try_from(wait).ok());
+        self.pause = Some(wait.unwrap_or(PAUSE));
+        let word = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+        self.shared.tallies.shard(self.number).refused(word, 1);
+    }
+
+    /// A call was refused as a whole, or nobody knows what became of it.
+    fn refused(&mut self, call: Call, status: &Status, took: Duration) {
+        let known = problem::reason(status);
+        let reason = known.as_ref().map(|(_, reason)| *reason);
+        // Without details it was made on the way: the connection, or a proxy.
+        if reason.is_some_and(|reason| !goes_on(call, reason)) {
+            self.shared.stop(Problem::of(status));
+        }
+        let wait = status.get_error_details().retry_info().and_then(|info| info.retry_delay);
+        self.pause = Some(wait.unwrap_or(PAUSE));
+        let word = known.map_or_else(|| format!("{:?}", status.code()), |(word, _)| word);
+        let items = u64::from(self.plan.batch);
+        let mut tally = self.shared.tallies.shard(self.number);
+        tally.refused(&word, items);
+        tally.refusals.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Remembers what became of the last new messages.
+    fn keep(&mut self, completed: bool) {
+        for grant in &self.grants {
+            if grant.key.kind != Kind::Fresh || self.kept == 0 {
+                continue;
+            }
+            let left = Left { key: grant.key, completed };
+            if self.left.len() < self.kept {
+                self.left.push(left);
+            } else {
+                self.left[self.oldest] = left;
+                self.oldest = (self.oldest + 1) % self.kept;
+            }
+        }
+    }
+}
+
+/// What an answer counts for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    items: u64,
+    created: u64,
+}
+
+impl std::ops::AddAssign for Done {
+    fn add_assign(&mut self, more: Done) {
+        self.items += more.items;
+        self.created += more.created;
+    }
+}
+
+/// So many of a hundred turns, spread evenly.
+fn is_turn(turn: u64, percent: u32) -> bool {
+    let percent = u64::from(percent);
+    turn * percent / 100 != (turn - 1) * percent / 100
+}
+
+/// Any of the keys; there is at least one.
+fn one_of(keys: &[Key]) -> Key {
+    let bound = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+    keys[usize::try_from(below(random::id(), bound)).unwrap_or(0)]
+}
+
+/// The word of a verdict, for people.
+pub(super) fn verdict(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Acquired(_) => "acquired",
+        Verdict::Completed(_) => "completed",
+        Verdict::InProgress(_) => "in_progress",
+        Verdict::Backoff(_) => "backoff",
+        Verdict::Failed(_) => "failed",
+        Verdict::Parked(_) => "parked",
+        Verdict::FingerprintMismatch(_) => "fingerprint_mismatch",
+        Verdict::OutsideWindow(_) => "outside_window",
+        Verdict::Rejected(_) => "rejected",
+    }
+}
+
+/// Says that somebody or something else ended the claim.
+fn of_another(reason: ErrorReason) -> bool {
+    matches!(
+        reason,
+        ErrorReason::LeaseLost
+            | ErrorReason::ClaimClosed
+            | ErrorReason::EntryNotFound
+            | ErrorReason::TokenFromFuture
+    )
+}
+
+/// Nobody else knows the token: the ledger may not say that it is over. Of a hot key it may, after its lease.
+fn is_wrong(call: Call, status: &Status) -> bool {
+    call != Call::Release && problem::reason(status).is_some_and(|(_, reason)| of_another(reason))
+}
+
+/// Passes by itself, or concerns one claim of a hot key alone.
+fn goes_on(call: Call, reason: ErrorReason) -> bool {
+    let passes = matches!(
+        reason,
+        ErrorReason::Overloaded
+            | ErrorReason::QuotaExceeded
+            | ErrorReason::StoreUnavailable
+            | ErrorReason::StoreClockBehind
+            | ErrorReason::Draining
+            | ErrorReason::OutcomeUnknown
+            | ErrorReason::DeadlineExceeded
+            | ErrorReason::Cancelled
+    );
+    passes || call == Call::Release && of_another(reason)
+}

@@ -1,0 +1,128 @@
+//! What the load consists of.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+
+/// More keys would no longer be hot.
+const HOT_KEYS_MAX: u32 = 10_000;
+const NONE_OF: &str = "is none of claim, pair, duplicates=90%, hot-keys=10 and renew";
+
+/// What is done with each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workload {
+    /// A new message is claimed.
+    Claim,
+    /// A new message is claimed and completed.
+    Pair,
+    /// A message is claimed; so many of a hundred were completed before.
+    Duplicates { percent: u32 },
+    /// One of so many messages is claimed, and given back at once.
+    HotKeys { keys: u32 },
+    /// The lease of a message is renewed, over and over.
+    Renew,
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Workload, String> {
+        let (name, value) =
+            text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.trim())));
+        let number = |value: Option<&str>, usual: u32, min: u32, max: u32| {
+            let Some(value) = value else { return Ok(usual) };
+            let read = value.parse().ok().filter(|number| (min..=max).contains(number));
+            read.ok_or_else(|| format!("{name}: `{value}` is no whole number from {min} to {max}"))
+        };
+        match (name.trim(), value) {
+            ("claim", None) => Ok(Workload::Claim),
+            ("pair", None) => Ok(Workload::Pair),
+            ("renew", None) => Ok(Workload::Renew),
+            ("duplicates", value) => {
+                let value = value.map(|value| value.strip_suffix('%').unwrap_or(value));
+                number(value, 90, 0, 100).map(|percent| Workload::Duplicates { percent })
+            }
+            ("hot-keys", value) => number(value, 10, 1, HOT_KEYS_MAX).map(|keys| Workload::HotKeys { keys }),
+            (_, Some(_)) if ["claim", "pair", "renew"].contains(&name) => {
+                Err(format!("{name} takes no value"))
+            }
+            _ => Err(format!("`{text}` {NONE_OF}")),
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workload::Claim => to.write_str("claim"),
+            Workload::Pair => to.write_str("pair"),
+            Workload::Duplicates { percent } => write!(to, "duplicates={percent}%"),
+            Workload::HotKeys { keys } => write!(to, "hot-keys={keys}"),
+            Workload::Renew => to.write_str("renew"),
+        }
+    }
+}
+
+impl Workload {
+    /// Whether an answer to Claim is what is counted.
+    pub(super) fn counts_claims(self) -> bool {
+        match self {
+            Workload::Claim | Workload::Duplicates { .. } | Workload::HotKeys { .. } => true,
+            Workload::Pair | Workload::Renew => false,
+        }
+    }
+
+    /// What is counted, one and many.
+    pub(super) fn unit(self) -> (&'static str, &'static str) {
+        match self {
+            Workload::Claim | Workload::Duplicates { .. } | Workload::HotKeys { .. } => ("claim", "claims"),
+            Workload::Pair => ("pair", "pairs"),
+            Workload::Renew => ("renewal", "renewals"),
+        }
+    }
+}
+
+/// How the ids of new messages are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Ids {
+    /// UUIDs of version 4: new messages lie anywhere in the store's indexes
+    Random,
+    /// UUIDs of version 7, which begin with the time: new messages are neighbours
+    V7,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_read_and_told() {
+        for (text, told) in [
+            ("claim", "claim"),
+            ("pair", "pair"),
+            ("renew", "renew"),
+            ("duplicates", "duplicates=90%"),
+            ("duplicates=35%", "duplicates=35%"),
+            ("duplicates=0", "duplicates=0%"),
+            ("hot-keys", "hot-keys=10"),
+            ("hot-keys=1", "hot-keys=1"),
+        ] {
+            let read: Workload = text.parse().unwrap();
+            assert_eq!(read.to_string(), told, "{text}");
+            assert_eq!(told.parse(), Ok(read));
+        }
+        for (text, says) in [
+            ("pear", "`pear` is none of claim, pair, duplicates=90%, hot-keys=10 and renew"),
+            ("", "`` is none of"),
+            ("claim=3", "claim takes no value"),
+            ("duplicates=101%", "duplicates: `101` is no whole number from 0 to 100"),
+            ("duplicates=-1", "duplicates: `-1` is no whole"),
+            ("hot-keys=0", "hot-keys: `0` is no whole number from 1 to 10000"),
+            ("hot-keys=", "hot-keys: `` is no"),
+        ] {
+            let refused = text.parse::<Workload>().unwrap_err();
+            assert!(refused.starts_with(says), "{text}: {refused}");
+        }
+    }
+}
