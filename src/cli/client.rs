@@ -224,7 +224,7 @@ impl Client {
     pub(super) fn is_local(&self) -> bool {
         let host = self.endpoint.uri().host().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        address.map_or(host == "localhost", |address| address.is_loopback())
+        address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
     }
 
     /// A request that is answered in time, or not at all.
@@ -289,4 +289,37 @@ fn tls(options: &Options) -> Result<ClientTlsConfig, Problem> {
 
 fn read(flag: &str, file: &Path) -> Result<Vec<u8>, Problem> {
     std::fs::read(file).map_err(|error| Problem::usage(format!("{flag}: {}: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn a_server_on_this_machine_is_known_by_its_address() {
+        for (endpoint, local) in [
+            ("127.0.0.1:1", true),
+            ("http://127.9.9.9:1", true),
+            ("http://[::1]:50051", true),
+            ("http://localhost:50051", true),
+            ("http://LocalHost", true),
+            ("10.0.0.1:50051", false),
+            ("http://[2001:db8::1]:50051", false),
+            ("http://ledger.example:50051", false),
+            ("http://localhost.example", false),
+            ("http://127.0.0.1@ledger.example", false),
+        ] {
+            let Typed { options } = Typed::parse_from(["it", "--endpoint", endpoint]);
+            let client = Client::new(&options, Screen::plain()).unwrap();
+            assert_eq!(client.is_local(), local, "{endpoint}");
+        }
+    }
 }

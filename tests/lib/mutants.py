@@ -412,4 +412,16 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("O3", "a holder at work is overtaken without force once an operator has parked its entry", "operate_table::", [
         (OPERATE, "entry.unsettled() && now <", "entry.closed_by == ClosedBy::Open && now <"),
     ]),
+    Mutant("B1", "the benchmark does not see two claims of one key held at once", "cli::bench", [
+        ("src/cli/bench/grants.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
+    ]),
+    Mutant("B2", "the benchmark does not see that one of several claims at once is granted twice", "cli::bench", [
+        ("src/cli/bench/again.rs", "        (2.., _) => {", "        (9.., _) => {"),
+    ]),
+    Mutant("B3", "with a rate, latencies count from when a call was sent", "cli::bench::pace", [
+        ("src/cli/bench/pace.rs", "        Some(self.began + self.instant(number))", "        Some(Instant::now() - self.instant(number) + self.instant(number))"),
+    ]),
+    Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
+        ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
+    ]),
 ]

@@ -76,15 +76,16 @@ impl Measurement {
             all.push(measured);
             left = some;
         }
-        let checked = bench.check(&left).await;
+        let checked = if self.no_check { None } else { Some(bench.check(&left).await) };
         let faults = bench.shared.grants.faults();
         let exceeded = if self.steps {
-            tell_steps(screen, &all, &checked, &faults)?
+            tell_steps(screen, &all, checked.as_ref(), &faults)?
         } else {
-            tell_one(screen, &all, &checked, &faults)?
+            tell_one(screen, &all, checked.as_ref(), &faults)?
         };
-        let created =
-            all.iter().map(|one| one.created).sum::<u64>() + checked.created + bench.prepared_entries();
+        let created = all.iter().map(|one| one.created).sum::<u64>()
+            + checked.map_or(0, |checked| checked.created)
+            + bench.prepared_entries();
         if !own {
             screen.note(&format!(
                 "{} of {} stay in the ledger until their retention is over",
@@ -101,7 +102,7 @@ impl Measurement {
 fn tell_steps(
     screen: Screen,
     all: &[Measured],
-    checked: &Checked,
+    checked: Option<&Checked>,
     faults: &Faults,
 ) -> Result<Option<Problem>, Problem> {
     let max = all.first().and_then(|one| one.plan.max_p99);
@@ -115,7 +116,7 @@ fn tell_steps(
         if let Some(knee) = knee {
             screen.line(&knee::told(knee))?;
         }
-        report::checked(screen, checked)?;
+        checked.map_or(Ok(()), |checked| report::checked(screen, checked))?;
     }
     Ok(knee.is_none().then(|| too_slow(all)))
 }
@@ -123,7 +124,7 @@ fn tell_steps(
 fn tell_one(
     screen: Screen,
     all: &[Measured],
-    checked: &Checked,
+    checked: Option<&Checked>,
     faults: &Faults,
 ) -> Result<Option<Problem>, Problem> {
     let Some(measured) = all.first() else { return Ok(None) };
@@ -133,7 +134,7 @@ fn tell_one(
         screen.line(&document.to_string())?;
     } else {
         report::one(screen, measured)?;
-        report::checked(screen, checked)?;
+        checked.map_or(Ok(()), |checked| report::checked(screen, checked))?;
     }
     let exceeded = measured.plan.max_p99.is_some_and(|max| measured.p99() > max);
     Ok(exceeded.then(|| too_slow(all)))

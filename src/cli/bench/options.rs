@@ -62,6 +62,9 @@ pub(in crate::cli) struct Measurement {
     /// Print the whole distribution of the latencies
     #[arg(long, help_heading = "Measurement")]
     histogram: bool,
+    /// Do not look after the load whether a message is granted twice: nothing but the load reaches the server then
+    #[arg(long, help_heading = "Measurement")]
+    pub(super) no_check: bool,
     /// Run against a server that is not on this machine without being asked
     #[arg(long, short)]
     pub(super) yes: bool,

@@ -215,7 +215,8 @@ pub(super) fn json(measured: &Measured) -> Value {
     })
 }
 
-pub(super) fn checked_json(checked: &Checked, faults: &Faults) -> Value {
+pub(super) fn checked_json(checked: Option<&Checked>, faults: &Faults) -> Value {
+    let Some(checked) = checked else { return json!({ "wrongAnswers": faults.count }) };
     json!({
         "deliveredAgain": checked.again,
         "raced": checked.raced,

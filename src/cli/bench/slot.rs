@@ -410,3 +410,19 @@ fn goes_on(call: Call, reason: ErrorReason) -> bool {
     );
     passes || call == Call::Release && of_another(reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_turn;
+
+    #[test]
+    fn so_many_of_a_hundred_are_duplicates() {
+        for percent in [0, 1, 33, 50, 90, 100] {
+            for first in [1, 64, 1_000] {
+                let turns = (first..first + 100).filter(|turn| is_turn(*turn, percent)).count();
+                assert_eq!(turns, usize::try_from(percent).unwrap(), "{percent} % from {first} on");
+            }
+        }
+        assert!((1..=10).filter(|turn| is_turn(*turn, 50)).count() == 5, "they are spread evenly");
+    }
+}

@@ -1,6 +1,7 @@
 //! The operators' command line: the real binary against a server in this process. What it says, what it
 //! refuses, and how it exits.
 
+mod bench;
 mod bulk;
 mod doubt;
 mod entries;

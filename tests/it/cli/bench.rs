@@ -1,0 +1,249 @@
+//! `bench`: its figures are those of the ledger, a server that grants twice is seen, and nothing of a server of its
+//! own stays.
+
+#[path = "../../lib/echo/service.rs"]
+mod echo;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto::ledger_service_server::LedgerServiceServer;
+use serde_json::Value;
+use tonic::transport::server::TcpIncoming;
+
+use super::{Ran, alone, ask, command, ended};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, TestServer};
+
+on_both_stores!(each_workload_does_what_it_says);
+
+/// A short run that answers as JSON.
+const SHORT: [&str; 8] = ["bench", "--json", "--for", "300ms", "--warm-up", "0s", "--in-flight", "8"];
+
+/// The entries of a consumer, by their states.
+async fn states(server: &TestServer, consumer: &str) -> BTreeMap<String, u64> {
+    let listed = ask(server, &["entries", "list", "--consumer", consumer, "--limit", "0", "--json"]).await;
+    let mut counts = BTreeMap::new();
+    for entry in listed.json() {
+        let state = entry["state"].as_str().unwrap().trim_start_matches("ENTRY_STATE_").to_owned();
+        *counts.entry(state).or_default() += 1;
+    }
+    counts
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+/// How many calls of a kind were answered.
+fn answered(shown: &Value, call: &str) -> u64 {
+    count(&shown["calls"][call]["answered"])
+}
+
+async fn each_workload_does_what_it_says(kind: Kind) {
+    // The workload, how many messages a call has, which calls there are, and what they leave.
+    type Leaves = fn(&Value) -> [u64; 2];
+    let rows: [(&str, &str, &[&str], Leaves); 8] = [
+        ("claim", "1", &["Claim"], |it| [answered(it, "Claim"), 0]),
+        ("claim", "20", &["BatchClaim"], |it| [answered(it, "BatchClaim") * 20, 0]),
+        ("pair", "1", &["Claim", "Complete"], |it| [0, answered(it, "Complete")]),
+        ("pair", "20", &["BatchClaim", "BatchSettle"], |it| [0, answered(it, "BatchSettle") * 20]),
+        ("duplicates=75%", "1", &["Claim"], |it| [count(&it["created"]), 2_000]),
+        ("duplicates=100%", "10", &["BatchClaim"], |_| [0, 2_000]),
+        ("renew", "1", &["Renew"], |_| [8, 0]),
+        ("renew", "5", &["BatchSettle"], |_| [40, 0]),
+    ];
+    for (workload, batch, calls, leaves) in rows {
+        let server = TestServer::start(kind).await;
+        let ran = ask(&server, &[&SHORT[..], &["--workload", workload, "--batch", batch]].concat()).await;
+        let shown = &ran.json()[0];
+        let told: Vec<&str> = shown["calls"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(told, calls, "{shown}");
+        assert!(count(&shown["count"]) > 0 && shown["perSecond"].as_f64().unwrap() > 0.0, "{shown}");
+        assert_eq!(count(&shown["checked"]["wrongAnswers"]), 0, "{ran:?}");
+        assert_eq!(count(&shown["checked"]["raced"]), 100, "{shown}");
+        assert_eq!(count(&shown["checked"]["unknown"]), 0, "{shown}");
+        let [held, completed] = leaves(shown);
+        let mut expected = BTreeMap::from([("IN_PROGRESS".to_owned(), held + 100)]);
+        if completed > 0 {
+            expected.insert("COMPLETED".to_owned(), completed);
+        }
+        assert_eq!(states(&server, "bench-1").await, expected, "{workload} × {batch}: {shown}");
+        server.stop().await;
+    }
+    let server = TestServer::start(kind).await;
+    let hot = ask(&server, &[&SHORT[..], &["--workload", "hot-keys=3", "--batch", "4"]].concat()).await;
+    let shown = &hot.json()[0];
+    assert!(count(&shown["created"]) <= 3 && answered(shown, "BatchSettle") > 0, "{shown}");
+    assert_eq!(count(&shown["checked"]["wrongAnswers"]), 0, "{hot:?}");
+    let left = states(&server, "bench-1").await;
+    assert_eq!(left.values().sum::<u64>(), count(&shown["created"]) + 100, "{left:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn consumers_share_the_load_and_people_are_told_what_stays() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let short = ["bench", "--for", "300ms", "--warm-up", "100ms", "--in-flight", "4", "--no-check"];
+    let ran = ask(&server, &[&short[..], &["--consumers", "3", "--ids", "v7", "--histogram"]].concat()).await;
+    let ran = ran.says(0, &["pairs in 0.", "Claim ", "P99.9", "client: 0.", "PERCENTILE", "100.0000"]);
+    assert!(!ran.out.contains("checked:"), "{ran:?}");
+    let mut all = 0;
+    for consumer in ["bench-1", "bench-2", "bench-3"] {
+        let left = states(&server, consumer).await;
+        assert!(!left.is_empty(), "{consumer}");
+        all += left.values().sum::<u64>();
+    }
+    let stays = format!("{all} entries of bench-1 to bench-3 stay in the ledger");
+    assert!(ran.err.contains(&stays), "must say {stays}: {ran:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_is_kept_and_a_step_is_found() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let arguments = ["bench", "--json", "--no-check", "--warm-up", "0s"];
+    let rate = ["--rate", "100", "--for", "1s", "--workload", "claim", "--histogram"];
+    let shown = ask(&server, &[&arguments[..], &rate].concat()).await.json().remove(0);
+    let claims = answered(&shown, "Claim");
+    // The first begins at once; those at the end may be answered after it.
+    assert_eq!(claims + count(&shown["missed"]), 101, "{shown}");
+    let buckets = shown["calls"]["Claim"]["histogram"].as_array().unwrap();
+    let in_buckets: u64 = buckets.iter().map(|bucket| count(&bucket[1])).sum();
+    assert_eq!(in_buckets, claims, "{shown}");
+
+    let steps = ["--steps", "--for", "100ms", "--workload", "claim"];
+    let shown = ask(&server, &[&arguments[..], &steps].concat()).await.json();
+    let in_flight: Vec<u64> = shown[..11].iter().map(|step| count(&step["inFlight"])).collect();
+    assert_eq!(in_flight, (0..=10).map(|step| 1 << step).collect::<Vec<u64>>());
+    assert!(in_flight.contains(&count(&shown[11]["knee"])), "{}", shown[11]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_server_fails_where_a_limit_is_given() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    for (max, code, says) in [("10m", 0, ""), ("10us", 1, "error: --max-p99: the 99th percentile is ")] {
+        let arguments = ["bench", "--for", "100ms", "--no-check", "--max-p99", max];
+        ask(&server, &arguments).await.says(code, &[says]);
+    }
+    let steps = ["bench", "--steps", "--for", "100ms", "--warm-up", "0s", "--no-check", "--max-p99", "10us"];
+    ask(&server, &steps).await.says(1, &["error: --max-p99: the 99th percentile is "]);
+    server.stop().await;
+}
+
+/// A server that grants whatever is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_grants_twice_is_seen() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = listener.local_addr().unwrap().to_string();
+    let service = LedgerServiceServer::new(echo::Echo::default());
+    let incoming = TcpIncoming::from(listener);
+    let server =
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+    for (workload, says) in [
+        ("claim", "granted twice: a second claim got the token 1780000"),
+        ("claim", "granted twice: 4 of 4 claims at the same time"),
+        ("pair", ") after it was completed"),
+        ("duplicates=50%", ") after it was completed"),
+        ("hot-keys=2", "granted twice: token 1780000"),
+        ("renew", "granted twice: "),
+    ] {
+        let mut command = command(&["bench", "--for", "100ms", "--warm-up", "0s", "--workload", workload]);
+        // One message alone, so that the first faults that are told are those of the race.
+        let in_flight = if says.contains("4 of 4") { "1" } else { "8" };
+        command.args(["--endpoint", &endpoint, "--in-flight", in_flight]);
+        if says.contains("4 of 4") {
+            command.args(["--batch", "1", "--rate", "1"]);
+        }
+        let ran = tokio::task::spawn_blocking(move || ended(command.output().unwrap())).await.unwrap();
+        ran.says(1, &[says, "wrong answers", "bench-1 bench "]);
+    }
+    server.abort();
+}
+
+#[test]
+fn values_out_of_bounds_are_refused() {
+    for (arguments, says) in [
+        (&["--workload", "pear"][..], "`pear` is none of claim, pair, duplicates=90%, hot-keys=10 and renew"),
+        (&["--workload", "duplicates=101%"], "duplicates: `101` is no whole number from 0 to 100"),
+        (&["--batch", "0"], "0 is not in 1..=1000"),
+        (&["--batch", "1001"], "1001 is not in 1..=1000"),
+        (&["--in-flight", "20001"], "20001 is not in 1..=20000"),
+        (&["--in-flight", "many"], "invalid digit"),
+        (&["--connections", "1001"], "1001 is not in 1..=1000"),
+        (
+            &["--connections", "1", "--in-flight", "257"],
+            "--connections: 1 carry at most 256 calls at once, of 257: name at least 2",
+        ),
+        (&["--connections", "3", "--steps"], "of 1024: name at least 4"),
+        (
+            &["--batch", "1000", "--in-flight", "1000"],
+            "--batch: 1000 calls of 1000 messages are more than 200000",
+        ),
+        (&["--rate", "0"], "0 is not in 1..=1000000"),
+        (&["--rate", "5", "--steps"], "cannot be used with"),
+        (&["--in-flight", "5", "--steps"], "cannot be used with"),
+        (&["--for", "99ms"], "--for: is 99ms, must be 100ms to 1d"),
+        (&["--for", "soon"], "`soon` is no duration"),
+        (&["--warm-up", "11m"], "--warm-up: is 11m, must be 0s to 10m"),
+        (&["--max-p99", "1us"], "--max-p99: is 1us, must be 10us to 10m"),
+        (&["--result-bytes", "1048577"], "1048577 is not in 0..=1048576"),
+        (&["--consumers", "0"], "0 is not in 1..=1000"),
+        (&["--ids", "ulid"], "[possible values: random, v7]"),
+    ] {
+        alone(&[&["bench"], arguments].concat()).says(2, &[says]);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_on_this_machine_is_asked_for() {
+    for flag in ["--endpoint", "--server"] {
+        // Nobody can be asked here; no connection is tried.
+        alone(&["bench", flag, "192.0.2.1:50051"]).says(2, &["not confirmed", "--yes"]);
+    }
+}
+
+/// A run with a server of its own, whose temporary files lie here.
+fn own(folder: &std::path::Path, arguments: &[&str]) -> Child {
+    let mut command = command(&[&["bench", "--warm-up", "0s"], arguments].concat());
+    command.env("TMPDIR", folder).env("IDEMPOTENCY_LEDGER_DATABASE_URL", "postgres://127.0.0.1:1/no");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Whether any process has the folder in its arguments.
+fn is_used(folder: &std::path::Path) -> bool {
+    let name = folder.to_str().unwrap();
+    std::fs::read_dir("/proc").unwrap().flatten().any(|one| {
+        let arguments = std::fs::read(one.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&arguments).contains(name)
+    })
+}
+
+#[test]
+fn nothing_of_a_server_of_its_own_stays() {
+    for (arguments, signal, code, says) in [
+        (&["--for", "300ms"][..], None, 0, "new ones claimed by several at the same time"),
+        (&["--for", "1m"], Some("INT"), 6, "error: interrupted"),
+        (&["--for", "1m"], Some("TERM"), 6, "error: interrupted"),
+        (&["--for", "1m", "--result-bytes", "1048576"], None, 1, "error: INVALID_FIELD: "),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let child = own(folder.path(), arguments);
+        if let Some(signal) = signal {
+            let until = Instant::now() + Duration::from_secs(30);
+            while !is_used(folder.path()) {
+                assert!(Instant::now() < until, "it starts no server");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            let sent = std::process::Command::new("kill").args(["-s", signal, &child.id().to_string()]);
+            assert!({ sent }.status().unwrap().success());
+        }
+        let ran: Ran = ended(child.wait_with_output().unwrap());
+        ran.says(code, &[says]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{arguments:?}");
+        assert!(!is_used(folder.path()), "{arguments:?}: the server is still there");
+    }
+}

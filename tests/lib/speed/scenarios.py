@@ -1,0 +1,240 @@
+"""What is run, one scenario at a time: each on a fresh database, warmed up, with what it cost."""
+
+import contextlib
+import pathlib
+import shutil
+import tempfile
+import time
+
+from speed import machine, programs
+
+BATCH = 100
+BATCHES_IN_FLIGHT = 8
+CONNECTIONS = 4
+# What a claim of a full table needs on disk at most, with its part of the indexes and the log.
+BYTES_OF_A_ROW = 1_500
+ENTRIES = "SELECT count(*) FROM ledger.entries"
+SIZE = ("SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = 'ledger' AND c.relkind IN ('r', 'm', 'p')")
+DAY_MICROS = 86_400_000_000
+
+
+class Stage:
+    """What all scenarios need; `run` runs one of them."""
+
+    def __init__(self, cluster, ledger, echo, seconds, rows):
+        self.cluster, self.ledger, self.echo = cluster, ledger, echo
+        self.seconds, self.rows = seconds, rows
+        self.others = 0.0  # of the machine, in the last measured stretch
+        self._full = {}
+
+    def run(self, name):
+        return SCENARIOS[name][1](self)
+
+    @contextlib.contextmanager
+    def measured(self, told, server=None, postgres=True):
+        """Adds to `told` what the stretch within cost each item: `told["items"]` is set within it."""
+        pids = {"server": server, "postgres": self.cluster.pid if postgres else None}
+        before = {name: machine.cpu_seconds(pid) for name, pid in pids.items() if pid}
+        wal = self.cluster.wal_bytes() if postgres else None
+        snapshot = machine.Snapshot.now()
+        yield
+        self.others = snapshot.others_since()
+        items = max(told["items"], 1)
+        for name, seconds in before.items():
+            told[f"{name}_us"] = (machine.cpu_seconds(pids[name]) - seconds) * 1e6 / items
+        if wal is not None:
+            told["wal"] = (self.cluster.wal_bytes() - wal) / items
+
+    def load(self, server, told, in_flight, *more, workload="claim", batch=1, connections=CONNECTIONS, ids="random", seconds=None):
+        """The load of `bench`; adds its figures to `told`."""
+        shown = programs.bench(
+            self.ledger, server.address, seconds or self.seconds, "--workload", workload, "--in-flight", str(in_flight),
+            "--batch", str(batch), "--connections", str(max(connections, -(-in_flight // 256))), "--ids", ids, *more)
+        first, last = ("Claim", "Complete") if batch == 1 else ("BatchClaim", "BatchSettle")
+        calls = shown["calls"]
+        counted = calls.get(last if workload == "pair" else first, {"answered": 0})
+        told.update(rate=shown["perSecond"], items=counted["answered"] * batch, created=shown["created"],
+                    client_us=shown["client"]["cpuSeconds"] * 1e6 / max(shown["count"], 1), refused=sum(shown["refused"].values()))
+        told.update({name: calls[first][name] for name in ("p50", "p99", "mean")})
+        if "refused" in calls:
+            told["p99_refused"] = calls["refused"]["p99"]
+
+    def database(self, name="measured"):
+        """An empty ledger in Postgres, as a URL."""
+        url = self.cluster.url(self.cluster.fresh(name))
+        programs.migrate(self.ledger, url)
+        self.cluster.checkpoint()
+        return url
+
+    def full(self, ids):
+        """A ledger with as many entries as asked for, filled once."""
+        if ids in self._full:
+            return self._full[ids]
+        free = shutil.disk_usage(self.cluster.home).free
+        if free < self.rows * BYTES_OF_A_ROW:
+            raise RuntimeError(f"{self.rows} rows need {self.rows * BYTES_OF_A_ROW / 1e9:.0f} GB in {self.cluster.home.parent}, and "
+                               f"{free / 1e9:.0f} GB are free; --rows asks for fewer")
+        url = self.database(f"full_{ids}")
+        with programs.ledger(self.ledger, url) as server:
+            self.fill(server, self.rows, "claim", ids)
+        self._full[ids] = url
+        return url
+
+    def fill(self, server, rows, workload, ids="random"):
+        made, seconds = 0, 1
+        while made < rows:
+            told = {}
+            self.load(server, told, BATCHES_IN_FLIGHT, workload=workload, batch=BATCH, ids=ids, seconds=seconds)
+            made += told["created"]
+            seconds = min(60, max(0.2, (rows - made) / max(told["rate"], 1)))
+
+
+def service(in_flight, settings=(), **load):
+    """A load on a ledger over Postgres."""
+    def run(stage):
+        told, url = {}, stage.database()
+        empty = int(stage.cluster.ask("measured", SIZE))
+        with programs.ledger(stage.ledger, url, *settings) as server:
+            stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
+            peak = machine.PeakMemory(server.pid)
+            with stage.measured(told, server.pid):
+                stage.load(server, told, in_flight, **load)
+            told["rss_mib"] = peak.end()
+        told["disk"] = (int(stage.cluster.ask("measured", SIZE)) - empty) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
+        return told
+    return run
+
+
+def sqlite(in_flight, **load):
+    """A load on a ledger over a SQLite file."""
+    def run(stage):
+        told, folder = {}, pathlib.Path(tempfile.mkdtemp(prefix="ledger-speed.", dir="/var/tmp"))
+        try:
+            with programs.ledger(stage.ledger, f"sqlite://{folder}/ledger.db") as server:
+                stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
+                with stage.measured(told, server.pid, postgres=False):
+                    stage.load(server, told, in_flight, **load)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return told
+    return run
+
+
+def sqlite_rows(stage):
+    told, folder = {}, tempfile.mkdtemp(prefix="ledger-speed.", dir="/var/tmp")
+    try:
+        with stage.measured(told, postgres=False):
+            shown = programs.sqlite_rows(folder, stage.seconds)
+            told.update(items=shown["count"], rate=shown["perSecond"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return told
+
+
+def pgbench(script, clients):
+    def run(stage):
+        told, database = {}, stage.cluster.fresh("measured")
+        stage.cluster.ask(database, programs.TABLE)
+        stage.cluster.checkpoint()
+        programs.pgbench(stage.cluster, database, script, clients, 1)
+        with stage.measured(told):
+            shown = programs.pgbench(stage.cluster, database, script, clients, stage.seconds)
+            told.update(items=shown["count"], rate=shown["perSecond"], mean=shown["meanMicros"])
+        rows = int(stage.cluster.ask(database, "SELECT count(*) FROM processed"))
+        told["disk"] = int(stage.cluster.ask(database, "SELECT pg_total_relation_size('processed')")) / max(1, rows)
+        return told
+    return run
+
+
+def echo(in_flight, **load):
+    def run(stage):
+        told = {}
+        with programs.Listening([stage.echo]) as server:
+            stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
+            with stage.measured(told, server.pid, postgres=False):
+                stage.load(server, told, in_flight, **load)
+        return told
+    return run
+
+
+def full(ids):
+    """Claims on a full table, just after a checkpoint: each page that is touched first goes whole into the log."""
+    def run(stage):
+        told, url = {"rows": stage.rows}, stage.full(ids)
+        with programs.ledger(stage.ledger, url) as server:
+            stage.load(server, {}, 256, ids=ids, seconds=min(1, stage.seconds / 2))
+            stage.cluster.checkpoint()
+            with stage.measured(told, server.pid):
+                stage.load(server, told, 256, ids=ids)
+        return told
+    return run
+
+
+def purge(stage):
+    """Claims beside a purge that has more to do than it can: the store's clock is put forward beyond all retentions."""
+    told, url = {}, stage.database()
+    # Twice what the best of both did so far.
+    wanted = round(max(20_000, 25_000 * stage.seconds))
+    with programs.ledger(stage.ledger, url) as server:
+        stage.fill(server, wanted, "pair")
+    stage.cluster.ask("measured", "ALTER FUNCTION ledger.clock() RENAME TO clock_as_installed")
+    stage.cluster.ask("measured", "CREATE FUNCTION ledger.clock() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT"
+                      f" ledger.clock_as_installed() + {40 * DAY_MICROS} $$")
+    stage.cluster.ask("measured", "VACUUM ANALYZE ledger.entries")
+    stage.cluster.checkpoint()
+    with programs.ledger(stage.ledger, url, "--purge-every", "100ms") as server:
+        before = int(stage.cluster.ask("measured", ENTRIES))
+        began = time.monotonic()
+        with stage.measured(told, server.pid):
+            stage.load(server, told, 256)
+        after = int(stage.cluster.ask("measured", ENTRIES))
+        told["purged"] = (before + told["created"] - after) / (time.monotonic() - began)
+    if after <= told["created"]:
+        raise RuntimeError(f"the purge had nothing left to do within {stage.seconds} s: {before} entries were not enough")
+    return told
+
+
+def start(stage):
+    """How soon a server listens whose schema is there, and what it takes without a call."""
+    url = stage.database()
+    with programs.ledger(stage.ledger, url):
+        pass
+    began = machine.Snapshot.now()
+    with programs.ledger(stage.ledger, url) as server:
+        time.sleep(1)
+        told = {"items": 1, "start_ms": server.start_ms, "rss_mib": machine.resident_mib(server.pid)}
+    stage.others = began.others_since()
+    return told
+
+
+# In this order in each round, so that what is compared was measured near each other.
+SCENARIOS = {
+    "pgbench-1": ("pgbench, 1 client, one row", pgbench("claim", 1)),
+    "echo-1": ("bare echo, 1 in flight", echo(1)),
+    "claim-1": ("Claim, 1 in flight", service(1)),
+    "pgbench-64": ("pgbench, 64 clients, one row", pgbench("claim", 64)),
+    "claim-64": ("Claim, 64 in flight", service(64)),
+    "claim-256": ("Claim, 256 in flight", service(256)),
+    "claim-1024": ("Claim, 1,024 in flight", service(1_024)),
+    "claim-10000": ("Claim, 10,000 in flight", service(10_000)),
+    "echo-256": ("bare echo, 256 in flight", echo(256)),
+    "connections": ("Claim, 256 in flight on 256 connections", service(256, connections=256)),
+    "uncoalesced": ("Claim, 256 in flight, --batch-max 1 --sessions 32", service(256, ("--batch-max", "1", "--sessions", "32"))),
+    "batch-claim": ("BatchClaim of 100, 8 in flight", service(BATCHES_IN_FLIGHT, batch=BATCH)),
+    "echo-batch": ("bare echo, batches of 100, 8 in flight", echo(BATCHES_IN_FLIGHT, batch=BATCH)),
+    "pgbench-pairs": ("pgbench, 64 clients, insert and update", pgbench("pair", 64)),
+    "pair-256": ("claim + complete, 256 in flight", service(256, workload="pair")),
+    "batch-pair": ("claim + complete, batches of 100, 8 in flight", service(BATCHES_IN_FLIGHT, workload="pair", batch=BATCH)),
+    "duplicates": ("Claim, 256 in flight, 90 % completed", service(256, workload="duplicates=90%")),
+    "hot-1": ("Claim of one hot key, 64 in flight", service(64, workload="hot-keys=1")),
+    "hot-100": ("Claim of 100 hot keys, 64 in flight", service(64, workload="hot-keys=100")),
+    "sqlite-rows": ("SQLite, one client, one-row transactions", sqlite_rows),
+    "sqlite-64": ("Claim on SQLite, 64 in flight", sqlite(64)),
+    "sqlite-batch": ("BatchClaim of 100 on SQLite, 8 in flight", sqlite(BATCHES_IN_FLIGHT, batch=BATCH)),
+    "purge": ("Claim, 256 in flight, beside the purge", purge),
+    "v7-256": ("Claim, 256 in flight, ids of version 7", service(256, ids="v7")),
+    "full-random": ("Claim, 256 in flight, on a full table, random ids", full("random")),
+    "full-v7": ("Claim, 256 in flight, on a full table, ids of version 7", full("v7")),
+    "start": ("start, and memory without a call", start),
+}
