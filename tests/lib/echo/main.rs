@@ -11,7 +11,8 @@ use tonic::transport::server::TcpIncoming;
 
 use self::service::Echo;
 
-/// The allocator of the ledger's own program.
+/// The allocator of packages.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -20,7 +20,9 @@ shared_buffers = 512MB
 checkpoint_timeout = 1d
 max_wal_size = 16GB
 logging_collector = off
-log_min_messages = error
+log_min_messages = fatal
+log_min_error_statement = panic
+log_checkpoints = off
 """
 
 
@@ -73,14 +75,17 @@ class Cluster:
         with open(data / "postgresql.conf", "a", encoding="utf-8") as file:
             file.write(f"{SETTINGS}port = {self.port}\nunix_socket_directories = '{self.home}'\n")
         # A child, and a group of its own: a Ctrl-C ends the run first.
-        self.process = subprocess.Popen(_as_postgres([self.programs / "postgres", "-D", data]), cwd="/",
-                                        stdin=subprocess.DEVNULL, process_group=0)
+        with open(self.home / "log", "wb") as log:
+            self.process = subprocess.Popen(_as_postgres([self.programs / "postgres", "-D", data]), cwd="/", stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, process_group=0)
         for _ in range(600):
             if subprocess.run([self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False).returncode == 0:
                 break
             if self.process.poll() is not None:
-                raise SystemExit("tests/prove speed: Postgres did not start; what it says stands above")
+                break
             time.sleep(0.05)
+        if self.process.poll() is not None:
+            raise SystemExit(f"tests/prove speed: Postgres did not start:\n{(self.home / 'log').read_text()}")
         self.version = self.ask("postgres", "SHOW server_version").split()[0]
 
     def stop(self):

@@ -137,9 +137,10 @@ def pgbench(script, clients):
         told, database = {}, stage.cluster.fresh("measured")
         stage.cluster.ask(database, programs.TABLE)
         stage.cluster.checkpoint()
-        programs.pgbench(stage.cluster, database, script, clients, 1)
+        # It counts in whole seconds, of which its connections take a part.
+        programs.pgbench(stage.cluster, database, script, clients, 3)
         with stage.measured(told):
-            shown = programs.pgbench(stage.cluster, database, script, clients, stage.seconds)
+            shown = programs.pgbench(stage.cluster, database, script, clients, max(5, stage.seconds))
             told.update(items=shown["count"], rate=shown["perSecond"], mean=shown["meanMicros"])
         rows = int(stage.cluster.ask(database, "SELECT count(*) FROM processed"))
         told["disk"] = int(stage.cluster.ask(database, "SELECT pg_total_relation_size('processed')")) / max(1, rows)
