@@ -412,7 +412,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("O3", "a holder at work is overtaken without force once an operator has parked its entry", "operate_table::", [
         (OPERATE, "entry.unsettled() && now <", "entry.closed_by == ClosedBy::Open && now <"),
     ]),
-    Mutant("B1", "the benchmark does not see two claims of one key held at once", "cli::bench", [
+    Mutant("B1", "the benchmark does not see two claims of one key held at once", "cli::bench::grants", [
         ("src/cli/bench/grants.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
     ]),
     Mutant("B2", "the benchmark does not see that one of several claims at once is granted twice", "cli::bench", [

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::answers::verdict;
 use super::keys::{Key, Kind};
-use super::run::{Bench, Shared};
-use super::slot::{Left, verdict};
+use super::shared::Shared;
+use super::slot::Left;
 use crate::cli::client::Ledger;
 use crate::rpc::proto::{self, claim_response::Verdict};
 
@@ -30,17 +31,17 @@ pub(super) struct Checked {
     pub(super) created: u64,
 }
 
-impl Bench {
-    pub(super) async fn check(&self, left: &[Left]) -> Checked {
-        let mut checked = Checked::default();
-        for part in left.chunks(BATCH) {
-            deliver(&self.shared, self.ledgers[0].clone(), part, &mut checked).await;
-        }
-        for _ in 0..RACES / RACES_AT_ONCE {
-            race(&self.shared, &self.ledgers, &mut checked).await;
-        }
-        checked
+/// Looks, with these connections, at what the load has left, and at new messages.
+pub(super) async fn check(shared: &Arc<Shared>, ledgers: &[Ledger], left: &[Left]) -> Checked {
+    let mut checked = Checked::default();
+    let Some(first) = ledgers.first() else { return checked };
+    for part in left.chunks(BATCH) {
+        deliver(shared, first.clone(), part, &mut checked).await;
     }
+    for _ in 0..RACES / RACES_AT_ONCE {
+        race(shared, ledgers, &mut checked).await;
+    }
+    checked
 }
 
 async fn deliver(shared: &Shared, mut ledger: Ledger, left: &[Left], checked: &mut Checked) {

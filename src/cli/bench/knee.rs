@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::measured::Measured;
 use super::report::latency;
-use super::run::Measured;
 
 /// Of the best rate: who has reached this gains little by more calls.
 const ENOUGH: f64 = 0.9;

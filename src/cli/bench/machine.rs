@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::run::approximate;
+use super::numbers::approximate;
 
 /// Of all cores: what a client can use while it still begins each call in time.
 const CLIENT_MAX: f64 = 0.8;

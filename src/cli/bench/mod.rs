@@ -2,16 +2,20 @@
 //! way that nothing is granted twice.
 
 mod again;
+mod answers;
 mod grants;
 mod keys;
 mod knee;
 mod machine;
+mod measured;
+mod numbers;
 mod options;
 mod own_server;
 mod pace;
 mod prepare;
 mod report;
 mod run;
+mod shared;
 mod slot;
 mod tally;
 mod workload;
@@ -21,9 +25,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::again::Checked;
 use self::grants::Faults;
+use self::measured::Measured;
 use self::options::Plan;
 use self::own_server::OwnServer;
-use self::run::Measured;
+
 use super::client::{Client, Options};
 use super::confirm::confirm;
 use super::problem::{Exit, Problem};
@@ -76,7 +81,8 @@ impl Measurement {
             all.push(measured);
             left = some;
         }
-        let checked = if self.no_check { None } else { Some(bench.check(&left).await) };
+        let checked =
+            if self.no_check { None } else { Some(again::check(&bench.shared, &bench.ledgers, &left).await) };
         let faults = bench.shared.grants.faults();
         let exceeded = if self.steps {
             tell_steps(screen, &all, checked.as_ref(), &faults)?

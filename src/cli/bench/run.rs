@@ -1,21 +1,21 @@
 //! One measurement: the calls under way, the time before and while it is measured, a line a second.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::grants::Grants;
-use super::keys::{Key, Kind, Names};
-use super::machine::{Load, Usage};
+use super::keys::{Kind, Names};
+use super::machine::Usage;
+use super::measured::Measured;
 use super::options::Plan;
 use super::pace::{Pace, Pacer};
 use super::prepare;
 use super::report;
+use super::shared::Shared;
 use super::slot::{Left, Slot};
-use super::tally::{Tallies, Tally};
+use super::tally::Tally;
 use crate::cli::client::{Client, Ledger};
 use crate::cli::problem::{Exit, Problem};
 
@@ -25,73 +25,10 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// How many of the last messages are looked at again after the run.
 const LEFT_MAX: usize = 2_000;
 
-/// What all calls share.
-pub(super) struct Shared {
-    pub(super) client: Client,
-    pub(super) names: Names,
-    pub(super) grants: Grants,
-    pub(super) tallies: Tallies,
-    /// The messages that are claimed again and again, where the workload has such.
-    pub(super) prepared: Vec<Key>,
-    stopped: AtomicBool,
-    problem: Mutex<Option<Problem>>,
-}
-
-impl Shared {
-    /// Ends the load, for this reason if it is the first.
-    pub(super) fn stop(&self, why: Problem) {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    fn check(&self) -> Result<(), Problem> {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).take();
-        problem.map_or(Ok(()), Err)
-    }
-}
-
 /// A server, with the connections to it.
 pub(super) struct Bench {
     pub(super) shared: Arc<Shared>,
     pub(super) ledgers: Vec<Ledger>,
-}
-
-/// What was measured.
-#[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) plan: Plan,
-    /// For how long it was measured.
-    pub(super) time: Duration,
-    /// What was answered within that time.
-    pub(super) items: u64,
-    /// Calls that were begun within that time, those included that were answered after it.
-    pub(super) tally: Tally,
-    /// Entries that this measurement has left in the ledger, those of its warm-up included.
-    pub(super) created: u64,
-    /// Calls that the rate would have had, and for which there was no room.
-    pub(super) missed: u64,
-    pub(super) load: Load,
-}
-
-impl Measured {
-    pub(super) fn rate(&self) -> f64 {
-        approximate(self.items) / self.time.as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-
-    /// The 99th percentile of all latencies.
-    pub(super) fn p99(&self) -> Duration {
-        Duration::from_micros(self.tally.all().value_at_quantile(0.99))
-    }
-}
-
-/// A count as a number to calculate with; exact below 2^53.
-#[allow(clippy::cast_precision_loss, reason = "no count comes near 2^53")]
-pub(super) fn approximate(count: u64) -> f64 {
-    count as f64
 }
 
 impl Bench {
@@ -103,16 +40,7 @@ impl Bench {
         }
         let names = Names::new(plan.ids, plan.consumers);
         let prepared = prepare::keys(plan.workload, &names, &client, &mut ledgers[0]).await?;
-        let hot = u32::try_from(prepared.len()).unwrap_or(0);
-        let shared = Shared {
-            client,
-            names,
-            grants: Grants::new(hot),
-            tallies: Tallies::new()?,
-            prepared,
-            stopped: AtomicBool::new(false),
-            problem: Mutex::default(),
-        };
+        let shared = Shared::new(&plan, client, names, prepared)?;
         Ok(Bench { shared: Arc::new(shared), ledgers })
     }
 

@@ -7,18 +7,17 @@ use bytes::Bytes;
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
+use super::answers::{goes_on, is_wrong, of_another, verdict};
 use super::keys::{Key, Kind, below};
 use super::options::Plan;
 use super::pace::Pace;
-use super::run::Shared;
+use super::shared::Shared;
 use super::tally::Call;
 use super::workload::Workload;
 use crate::cli::client::Ledger;
 use crate::cli::problem::{self, Problem};
 use crate::random;
-use crate::rpc::proto::{
-    self, ErrorReason, claim_response::Verdict, settlement::Action, settlement_result::Outcome,
-};
+use crate::rpc::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
 
 /// After a refusal that names no time.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -362,53 +361,6 @@ fn is_turn(turn: u64, percent: u32) -> bool {
 fn one_of(keys: &[Key]) -> Key {
     let bound = u32::try_from(keys.len()).unwrap_or(u32::MAX);
     keys[usize::try_from(below(random::id(), bound)).unwrap_or(0)]
-}
-
-/// The word of a verdict, for people.
-pub(super) fn verdict(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Acquired(_) => "acquired",
-        Verdict::Completed(_) => "completed",
-        Verdict::InProgress(_) => "in_progress",
-        Verdict::Backoff(_) => "backoff",
-        Verdict::Failed(_) => "failed",
-        Verdict::Parked(_) => "parked",
-        Verdict::FingerprintMismatch(_) => "fingerprint_mismatch",
-        Verdict::OutsideWindow(_) => "outside_window",
-        Verdict::Rejected(_) => "rejected",
-    }
-}
-
-/// Says that somebody or something else ended the claim.
-fn of_another(reason: ErrorReason) -> bool {
-    matches!(
-        reason,
-        ErrorReason::LeaseLost
-            | ErrorReason::ClaimClosed
-            | ErrorReason::EntryNotFound
-            | ErrorReason::TokenFromFuture
-    )
-}
-
-/// Nobody else knows the token: the ledger may not say that it is over. Of a hot key it may, after its lease.
-fn is_wrong(call: Call, status: &Status) -> bool {
-    call != Call::Release && problem::reason(status).is_some_and(|(_, reason)| of_another(reason))
-}
-
-/// Passes by itself, or concerns one claim of a hot key alone.
-fn goes_on(call: Call, reason: ErrorReason) -> bool {
-    let passes = matches!(
-        reason,
-        ErrorReason::Overloaded
-            | ErrorReason::QuotaExceeded
-            | ErrorReason::StoreUnavailable
-            | ErrorReason::StoreClockBehind
-            | ErrorReason::Draining
-            | ErrorReason::OutcomeUnknown
-            | ErrorReason::DeadlineExceeded
-            | ErrorReason::Cancelled
-    );
-    passes || call == Call::Release && of_another(reason)
 }
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ impl Workload {
         }
     }
 
+    /// Whether several claims of one message may be granted, one after the other.
+    pub(super) fn has_hot_keys(self) -> bool {
+        matches!(self, Workload::HotKeys { .. })
+    }
+
     /// What is counted, one and many.
     pub(super) fn unit(self) -> (&'static str, &'static str) {
         match self {

@@ -1,0 +1,54 @@
+//! What an answer means for the load: which refusals pass, and which the ledger must never give.
+
+use tonic::Status;
+
+use super::tally::Call;
+use crate::cli::problem;
+use crate::rpc::proto::{ErrorReason, claim_response::Verdict};
+
+/// The word of a verdict, for people.
+pub(super) fn verdict(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Acquired(_) => "acquired",
+        Verdict::Completed(_) => "completed",
+        Verdict::InProgress(_) => "in_progress",
+        Verdict::Backoff(_) => "backoff",
+        Verdict::Failed(_) => "failed",
+        Verdict::Parked(_) => "parked",
+        Verdict::FingerprintMismatch(_) => "fingerprint_mismatch",
+        Verdict::OutsideWindow(_) => "outside_window",
+        Verdict::Rejected(_) => "rejected",
+    }
+}
+
+/// Says that somebody or something else ended the claim.
+pub(super) fn of_another(reason: ErrorReason) -> bool {
+    matches!(
+        reason,
+        ErrorReason::LeaseLost
+            | ErrorReason::ClaimClosed
+            | ErrorReason::EntryNotFound
+            | ErrorReason::TokenFromFuture
+    )
+}
+
+/// Nobody else knows the token: the ledger may not say that it is over. Of a hot key it may, after its lease.
+pub(super) fn is_wrong(call: Call, status: &Status) -> bool {
+    call != Call::Release && problem::reason(status).is_some_and(|(_, reason)| of_another(reason))
+}
+
+/// Passes by itself, or concerns one claim of a hot key alone.
+pub(super) fn goes_on(call: Call, reason: ErrorReason) -> bool {
+    let passes = matches!(
+        reason,
+        ErrorReason::Overloaded
+            | ErrorReason::QuotaExceeded
+            | ErrorReason::StoreUnavailable
+            | ErrorReason::StoreClockBehind
+            | ErrorReason::Draining
+            | ErrorReason::OutcomeUnknown
+            | ErrorReason::DeadlineExceeded
+            | ErrorReason::Cancelled
+    );
+    passes || call == Call::Release && of_another(reason)
+}
