@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use super::timed_id;
 
@@ -30,10 +31,15 @@ impl Key {
     /// Makes a key of parts that the edge has validated.
     #[must_use]
     pub fn new(consumer: &str, source: &str, id: &str) -> Key {
-        let digest = Sha256::digest(name(consumer, source, id));
-        let mut hash = [0; 16];
-        hash.copy_from_slice(&digest[..16]);
-        if let Some(made_at) = timed_id::made_at(id) {
+        Key::of(consumer.to_owned(), source.to_owned(), id.to_owned())
+    }
+
+    /// The same of parts that need not be copied.
+    #[must_use]
+    pub fn of(consumer: String, source: String, id: String) -> Key {
+        let digest = with_name(Sha256::new(), [&consumer, &source, &id]).finalize();
+        let mut hash = head(&digest);
+        if let Some(made_at) = timed_id::made_at(&id) {
             hash.copy_within(..10, 6);
             hash[..6].copy_from_slice(&made_at);
         }
@@ -82,19 +88,27 @@ impl Key {
     /// attempt.
     #[must_use]
     pub fn idempotency_key(&self) -> Uuid {
-        Uuid::new_v5(&IDEMPOTENCY_NAMESPACE, &name(self.consumer(), self.source(), self.id()))
+        let digest = Sha1::new().chain_update(IDEMPOTENCY_NAMESPACE);
+        let digest = with_name(digest, [self.consumer(), self.source(), self.id()]).finalize();
+        Builder::from_sha1_bytes(head(&digest)).into_uuid()
     }
 }
 
-/// The parts, each preceded by its length in bytes as four bytes, big-endian: injective.
-fn name(consumer: &str, source: &str, id: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(12 + consumer.len() + source.len() + id.len());
-    for part in [consumer, source, id] {
+/// Digests the parts, each preceded by its length in bytes as four bytes, big-endian: injective.
+fn with_name<D: Digest>(mut digest: D, parts: [&str; 3]) -> D {
+    for part in parts {
         let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
-        bytes.extend_from_slice(&length.to_be_bytes());
-        bytes.extend_from_slice(part.as_bytes());
+        digest.update(length.to_be_bytes());
+        digest.update(part);
     }
-    bytes
+    digest
+}
+
+/// The first 128 bits of a digest.
+fn head(digest: &[u8]) -> [u8; 16] {
+    let mut head = [0; 16];
+    head.copy_from_slice(&digest[..16]);
+    head
 }
 
 #[cfg(test)]
@@ -135,6 +149,9 @@ mod tests {
     #[test]
     fn the_idempotency_key_never_changes() {
         let key = Key::new("payments", "shop", "order-1");
+        let name = b"\0\0\0\x08payments\0\0\0\x04shop\0\0\0\x07order-1";
+        assert_eq!(key.idempotency_key(), Uuid::new_v5(&IDEMPOTENCY_NAMESPACE, name));
+        assert_eq!(key.idempotency_key().to_string(), "4f1f7cc0-8bad-558e-8643-b7f0ebacf63a");
         assert_eq!(key.idempotency_key().get_version_num(), 5);
         assert_eq!(IDEMPOTENCY_NAMESPACE, Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"idempotency-ledger"));
     }
