@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use tonic::{Request, Response, Status};
 
-use super::edge::auth;
+use super::edge::auth::{self, Caller};
 use super::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
 use super::wire::convert::{self, Asked};
 use super::wire::errors;
-use super::wire::fields::Limits;
+use super::wire::fields::{Limits, Part, canonical};
 use super::wire::fit;
 use super::wire::reasons::During;
 use crate::crash;
@@ -57,7 +57,31 @@ impl LedgerRpc {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(&mut take)).collect())
     }
 
-    fn count(&self, items: usize, field: &str) -> Result<(), Status> {
+    /// The command of a claim. Nothing else of the request stays in memory while the command waits.
+    fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<Asked, Rejection> {
+        let (_, extensions, request) = request.into_parts();
+        let Caller { principal, traceparent } = auth::caller(&extensions)?;
+        Ok(convert::claim(request, principal, traceparent, &self.limits, Part::Whole))
+    }
+
+    /// The same of a batch.
+    fn all_asked(&self, request: Request<proto::BatchClaimRequest>) -> Result<Vec<Asked>, Rejection> {
+        let (_, extensions, proto::BatchClaimRequest { requests }) = request.into_parts();
+        let Caller { principal, traceparent } = auth::caller(&extensions)?;
+        self.count(requests.len(), "requests")?;
+        let mut seen = HashSet::with_capacity(requests.len());
+        let asked = requests.into_iter().enumerate().map(|(index, request)| {
+            let part = Part::Item { list: "requests", index };
+            // What is no UUID is refused for that.
+            if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
+                return Err(repeated_claim_id(part));
+            }
+            convert::claim(request, principal, traceparent, &self.limits, part)
+        });
+        Ok(asked.collect())
+    }
+
+    fn count(&self, items: usize, field: &str) -> Result<(), Rejection> {
         let max = self.limits.batch_items;
         if items <= max {
             return Ok(());
@@ -67,7 +91,7 @@ impl LedgerRpc {
             violations: vec![Violation { field: field.into(), description: description.clone() }],
             ..Rejection::new(Reason::TooManyItems, format!("{field} {description}; nothing was changed"))
         };
-        Err(rejection.into())
+        Err(rejection)
     }
 }
 
@@ -77,9 +101,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::ClaimRequest>,
     ) -> Result<Response<proto::ClaimResponse>, Status> {
-        let caller = auth::caller(request.extensions())?;
-        let asked =
-            convert::claim(request.get_ref(), &caller.principal, &caller.traceparent, &self.limits, "");
+        let asked = self.asked(request)?;
         match self.submit(asked).await.and_then(verdict) {
             Ok(response) => Ok(Response::new(response)),
             Err(rejection) => Err(errors::status(&rejection, During::Claim)),
@@ -90,7 +112,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::RenewRequest>,
     ) -> Result<Response<proto::RenewResponse>, Status> {
-        let asked = convert::renew(request.get_ref(), &self.limits, "");
+        let asked = convert::renew(request.into_inner(), &self.limits, Part::Whole);
         self.settle(asked, |outcome| if let Outcome::Renew(own) = outcome { Some(own) } else { None }).await
     }
 
@@ -98,7 +120,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::CompleteRequest>,
     ) -> Result<Response<proto::CompleteResponse>, Status> {
-        let asked = convert::complete(request.get_ref(), &self.limits, "");
+        let asked = convert::complete(request.into_inner(), &self.limits, Part::Whole);
         self.settle(asked, |outcome| if let Outcome::Complete(own) = outcome { Some(own) } else { None })
             .await
     }
@@ -107,7 +129,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::FailRequest>,
     ) -> Result<Response<proto::FailResponse>, Status> {
-        let asked = convert::fail(request.get_ref(), &self.limits, "");
+        let asked = convert::fail(request.into_inner(), &self.limits, Part::Whole);
         self.settle(asked, |outcome| if let Outcome::Fail(own) = outcome { Some(own) } else { None }).await
     }
 
@@ -115,7 +137,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::ReleaseRequest>,
     ) -> Result<Response<proto::ReleaseResponse>, Status> {
-        let asked = convert::release(request.get_ref(), &self.limits, "");
+        let asked = convert::release(request.into_inner(), &self.limits, Part::Whole);
         self.settle(asked, |outcome| if let Outcome::Release(own) = outcome { Some(own) } else { None }).await
     }
 
@@ -123,18 +145,8 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchClaimRequest>,
     ) -> Result<Response<proto::BatchClaimResponse>, Status> {
-        let caller = auth::caller(request.extensions())?;
-        let requests = &request.get_ref().requests;
-        self.count(requests.len(), "requests")?;
-        let mut seen = HashSet::new();
-        let asked = requests.iter().enumerate().map(|(index, request)| {
-            let prefix = format!("requests[{index}].");
-            if !request.claim_id.is_empty() && !seen.insert(request.claim_id.to_ascii_lowercase()) {
-                return Err(repeated_claim_id(&prefix));
-            }
-            convert::claim(request, &caller.principal, &caller.traceparent, &self.limits, &prefix)
-        });
-        let answers = self.submit_all(asked.collect()).await;
+        let asked = self.all_asked(request)?;
+        let answers = self.submit_all(asked).await;
         let answers = answers.map_err(|rejection| errors::status(&rejection, During::Claim))?;
         let responses =
             answers.into_iter().enumerate().map(|(index, answer)| match answer.and_then(verdict) {
@@ -153,11 +165,12 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchSettleRequest>,
     ) -> Result<Response<proto::BatchSettleResponse>, Status> {
-        let settlements = &request.get_ref().settlements;
+        let proto::BatchSettleRequest { settlements } = request.into_inner();
         self.count(settlements.len(), "settlements")?;
-        let asked = settlements.iter().enumerate().map(|(index, settlement)| {
-            convert::settle(settlement, &self.limits, &format!("settlements[{index}]."))
-        });
+        let asked = settlements
+            .into_iter()
+            .enumerate()
+            .map(|(index, settlement)| convert::settle(settlement, &self.limits, index));
         let answers = self.submit_all(asked.collect()).await;
         let answers = answers.map_err(Status::from)?;
         let results = answers.into_iter().map(|answer| {
@@ -182,9 +195,9 @@ fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {
     }
 }
 
-fn repeated_claim_id(prefix: &str) -> Rejection {
+fn repeated_claim_id(part: Part) -> Rejection {
     Rejection::invalid(vec![Violation {
-        field: format!("{prefix}claim_id"),
+        field: format!("{part}claim_id"),
         description: "stands in this batch before: each delivery has a claim_id of its own".into(),
     }])
 }

@@ -78,11 +78,24 @@ async fn the_same_key_twice_is_answered_as_if_sent_one_after_the_other(kind: Kin
 
 async fn a_repeated_claim_id_is_rejected_after_the_first(kind: Kind) {
     let mut server = TestServer::start(kind).await;
-    let answers =
-        batch(&mut server, vec![with_id("a", 1), with_id("a", 1), with_id("b", 1), with_id("c", 2)]).await;
+    // The first counts also where it is refused itself, and a UUID is the same in capitals.
+    let nameless = proto::ClaimRequest { key: None, ..with_id("", 3) };
+    let mut capitals = with_id("d", 1);
+    capitals.claim_id = capitals.claim_id.to_uppercase();
+    let requests = vec![
+        with_id("a", 1),
+        with_id("a", 1),
+        with_id("b", 1),
+        with_id("c", 2),
+        nameless,
+        with_id("e", 3),
+        capitals,
+    ];
+    let answers = batch(&mut server, requests).await;
     acquired(&answers[0]);
     acquired(&answers[3]);
-    for (index, later) in [(1, &answers[1]), (2, &answers[2])] {
+    for index in [1, 2, 5, 6] {
+        let later = &answers[index];
         let Some(Verdict::Rejected(rejected)) = &later.verdict else { panic!("{later:?}") };
         assert_eq!(rejected.reason(), proto::ErrorReason::InvalidField);
         assert_eq!(rejected.field_violations[0].field, format!("requests[{index}].claim_id"));

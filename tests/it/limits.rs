@@ -83,6 +83,7 @@ async fn malformed_claims_are_refused_by_field(kind: Kind) {
         (|r| edit(r).id = "a\0b".into(), &["key.id"]),
         (|r| edit(r).source = "a\nb".into(), &["key.source"]),
         (|r| edit(r).consumer = "a\u{85}b".into(), &["key.consumer"]),
+        (|r| edit(r).consumer = "a\u{7f}b".into(), &["key.consumer"]),
         (|r| r.owner = "o".repeat(129), &["owner"]),
         (|r| r.owner = "o\tp".into(), &["owner"]),
         (|r| r.fingerprint = Bytes::from(vec![0; 65]), &["fingerprint"]),

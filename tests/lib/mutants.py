@@ -292,6 +292,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
         ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
     ]),
+    Mutant("E16", "the last control character of ASCII passes", "limits::", [
+        ("src/rpc/wire/fields.rs", "matches!(byte, b' '..=b'~')", "matches!(byte, b' '..=b'\\x7f')"),
+    ]),
+    Mutant("E17", "a claim_id of a refused item may stand in its batch again", "batches::", [
+        ("src/rpc/ledger.rs", "is_some_and(|id| !seen.insert(id)) {", "is_some_and(|id| request.key.is_some() && !seen.insert(id)) {"),
+    ]),
+    Mutant("E18", "the path of a settlement's field leaves out its action", "limits::", [
+        ("src/rpc/wire/fields.rs", 'write!(to, "{list}[{index}].{choice}.")', 'write!(to, "{list}[{index}].{}", &choice[..0])'),
+    ]),
     Mutant("S1", "a guessed Complete leaves the entry among those that are not COMPLETED", "guesses::", [
         (PG_ENTRIES, "attention = NULL, effect_unknown = NULL", "effect_unknown = NULL"),
     ]),

@@ -14,7 +14,7 @@ use crate::ledger::{ImportOrder, ImportOutcome, Operators, Progress, RedriveEven
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
 use crate::rpc::wire::errors;
-use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::fields::{Fields, Limits, Part};
 use crate::rpc::wire::reasons::During;
 use crate::rpc::wire::words;
 
@@ -35,7 +35,7 @@ pub(super) fn redrive(
     actor: &str,
     limits: &Limits,
 ) -> Result<RedriveOrder, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     let (filter, ages) = entries::filter(&mut fields, request.filter.as_ref(), limits);
     let given = request.filter.as_ref().map_or(&[][..], |filter| filter.states.as_slice());
     if given.is_empty() {
@@ -193,7 +193,7 @@ impl Intake {
         &self,
         request: proto::ImportEntriesRequest,
     ) -> Result<proto::ImportEntriesResponse, Rejection> {
-        let mut fields = Fields::new(&self.limits, "");
+        let mut fields = Fields::new(&self.limits);
         operation_id(&mut fields, &request.operation_id);
         fields.name("reason", &request.reason, REASON_MAX);
         fields.finish(|| ())?;
@@ -240,8 +240,7 @@ impl Intake {
 }
 
 fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(Key, Import), Rejection> {
-    let prefix = format!("entries[{index}].");
-    let mut fields = Fields::new(limits, &prefix);
+    let mut fields = Fields::of(limits, Part::Item { list: "entries", index });
     let key = fields.key(entry.key.as_ref());
     let completed_at = fields.instant("completed_at", entry.completed_at.as_ref());
     fields.bytes("result", &entry.result, limits.result);

@@ -76,7 +76,7 @@ pub(super) fn redrive(
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, request.force);
     let action = Action::Redrive { drop_fingerprint: request.drop_fingerprint, admit: request.admit };
-    order(Fields::new(limits, ""), &common, actor, "", action)
+    order(Fields::new(limits), &common, actor, "", action)
 }
 
 pub(super) fn park(
@@ -85,7 +85,7 @@ pub(super) fn park(
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, false);
-    order(Fields::new(limits, ""), &common, actor, "", Action::Park)
+    order(Fields::new(limits), &common, actor, "", Action::Park)
 }
 
 pub(super) fn resolve(
@@ -94,7 +94,7 @@ pub(super) fn resolve(
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, request.force);
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     fields.bytes("result", &request.result, limits.result);
     let resolution = match request.state() {
         proto::EntryState::Completed => Resolution::Completed { result: request.result.clone() },
@@ -122,7 +122,7 @@ pub(super) fn delete(
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!(request, request.force);
-    order(Fields::new(limits, ""), &common, actor, "", Action::Delete)
+    order(Fields::new(limits), &common, actor, "", Action::Delete)
 }
 
 /// A page of the audit: what to ask the store for, and what its page token is bound to.
@@ -135,7 +135,7 @@ pub(super) fn audit(
     request: &proto::ListAuditEventsRequest,
     limits: &Limits,
 ) -> Result<AuditQuery, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
     let key = match &request.key {
         None => None,

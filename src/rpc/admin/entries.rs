@@ -20,7 +20,7 @@ const AGE_MAX: Span = Span::from_days(10_000);
 
 /// Which entry `GetEntry` was asked for: by its key or by the hash of its key.
 pub(super) fn sought(request: &proto::GetEntryRequest, limits: &Limits) -> Result<Sought, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     let sought = match (&request.key, request.key_hash.as_str()) {
         (key, "") => fields.key(key.as_ref()).map(Sought::Key),
         (Some(_), _) => {
@@ -121,7 +121,7 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) fn of(request: &proto::ListEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
-        let mut fields = Fields::new(limits, "");
+        let mut fields = Fields::new(limits);
         let (mut filter, mut ages) = filter(&mut fields, request.filter.as_ref(), limits);
         let newest_first = match proto::EntryOrder::try_from(request.order) {
             Ok(proto::EntryOrder::Unspecified | proto::EntryOrder::OldestFirst) => false,

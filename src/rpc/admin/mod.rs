@@ -151,7 +151,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::GetPolicyRequest>,
     ) -> Result<Response<proto::GetPolicyResponse>, Status> {
         let consumer = &request.get_ref().consumer;
-        let mut fields = Fields::new(&self.limits, "");
+        let mut fields = Fields::new(&self.limits);
         fields.name("consumer", consumer, self.limits.consumer);
         fields.finish(|| ())?;
         let all = self.operators.policies().await?;
@@ -163,7 +163,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListPoliciesRequest>,
     ) -> Result<Response<proto::ListPoliciesResponse>, Status> {
         let request = request.get_ref();
-        let mut fields = Fields::new(&self.limits, "");
+        let mut fields = Fields::new(&self.limits);
         let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         fields.text("page_token", &request.page_token, self.limits.consumer);
         fields.finish(|| ())?;
@@ -205,7 +205,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListPolicyVersionsRequest>,
     ) -> Result<Response<proto::ListPolicyVersionsResponse>, Status> {
         let request = request.into_inner();
-        let mut fields = Fields::new(&self.limits, "");
+        let mut fields = Fields::new(&self.limits);
         fields.name("consumer", &request.consumer, self.limits.consumer);
         let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         let before =

@@ -15,7 +15,7 @@ pub(super) fn set(
     actor: &str,
     limits: &Limits,
 ) -> Result<PolicyOrder, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     if request.validate_only {
         fields.name("consumer", &request.consumer, limits.consumer);
         fields.text("request_id", &request.request_id, REQUEST_ID_MAX);
@@ -51,7 +51,7 @@ pub(super) fn delete(
     actor: &str,
     limits: &Limits,
 ) -> Result<PolicyOrder, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     common(&mut fields, &request.consumer, &request.request_id, &request.reason, limits);
     if request.expected_version < 1 {
         fields.wrong(

@@ -14,7 +14,7 @@ pub(super) async fn summarize(
     request: &proto::SummarizeEntriesRequest,
     limits: &Limits,
 ) -> Result<proto::SummarizeEntriesResponse, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
     fields.text("page_token", &request.page_token, limits.consumer);
     let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);

@@ -15,7 +15,7 @@ pub(super) fn order(
     actor: &str,
     limits: &Limits,
 ) -> Result<OffsetOrder, Rejection> {
-    let mut fields = Fields::new(limits, "");
+    let mut fields = Fields::new(limits);
     if request.validate_only {
         fields.text("request_id", &request.request_id, REQUEST_ID_MAX);
         fields.text("reason", &request.reason, REASON_MAX);

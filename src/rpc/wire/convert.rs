@@ -4,8 +4,8 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::errors;
-use super::fields::{Fields, Limits};
-use super::words::{advice, duration, on_expiry, park_cause, state, timestamp};
+use super::fields::{Fields, Limits, Part};
+use super::words::{advice, duration, on_expiry, park_cause, state, timestamp, uuid};
 use crate::domain::{
     Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Verdict,
 };
@@ -17,14 +17,14 @@ pub(crate) type Asked = Result<(Key, Command), Rejection>;
 
 /// A claim by `principal`, whose trace context is `traceparent`.
 pub(crate) fn claim(
-    request: &proto::ClaimRequest,
+    request: proto::ClaimRequest,
     principal: &str,
     traceparent: &str,
     limits: &Limits,
-    prefix: &str,
+    part: Part,
 ) -> Asked {
-    let mut fields = Fields::new(limits, prefix);
-    let key = fields.key(request.key.as_ref());
+    let mut fields = Fields::of(limits, part);
+    let key = fields.own_key(request.key);
     let claim_id = fields.claim_id(&request.claim_id);
     fields.text("owner", &request.owner, limits.owner);
     let lease = fields.lease(request.lease.as_ref());
@@ -34,7 +34,7 @@ pub(crate) fn claim(
         claimant: Claimant {
             claim_id: claim_id.unwrap_or_else(random::id),
             principal: principal.to_owned(),
-            owner: request.owner.clone(),
+            owner: request.owner,
         },
         lease,
         fingerprint: own(&request.fingerprint),
@@ -49,9 +49,9 @@ fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-pub(crate) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str) -> Asked {
-    let mut fields = Fields::new(limits, prefix);
-    let key = fields.key(request.key.as_ref());
+pub(crate) fn renew(request: proto::RenewRequest, limits: &Limits, part: Part) -> Asked {
+    let mut fields = Fields::of(limits, part);
+    let key = fields.own_key(request.key);
     fields.token(request.token);
     let lease = fields.lease(request.lease.as_ref());
     fields.bytes("checkpoint", request.checkpoint.as_deref().unwrap_or_default(), limits.checkpoint);
@@ -63,17 +63,17 @@ pub(crate) fn renew(request: &proto::RenewRequest, limits: &Limits, prefix: &str
     finish(fields, key, Command::Settle(request.token, settle))
 }
 
-pub(crate) fn complete(request: &proto::CompleteRequest, limits: &Limits, prefix: &str) -> Asked {
-    let mut fields = Fields::new(limits, prefix);
-    let key = fields.key(request.key.as_ref());
+pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: Part) -> Asked {
+    let mut fields = Fields::of(limits, part);
+    let key = fields.own_key(request.key);
     fields.token(request.token);
     fields.bytes("result", &request.result, limits.result);
     finish(fields, key, Command::Settle(request.token, Settle::Complete { result: own(&request.result) }))
 }
 
-pub(crate) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) -> Asked {
-    let mut fields = Fields::new(limits, prefix);
-    let key = fields.key(request.key.as_ref());
+pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> Asked {
+    let mut fields = Fields::of(limits, part);
+    let key = fields.own_key(request.key);
     fields.token(request.token);
     let kind = match proto::FailureKind::try_from(request.kind) {
         Ok(proto::FailureKind::Unspecified | proto::FailureKind::Retryable) => FailureKind::Retryable,
@@ -92,24 +92,25 @@ pub(crate) fn fail(request: &proto::FailRequest, limits: &Limits, prefix: &str) 
     finish(fields, key, Command::Settle(request.token, settle))
 }
 
-pub(crate) fn release(request: &proto::ReleaseRequest, limits: &Limits, prefix: &str) -> Asked {
-    let mut fields = Fields::new(limits, prefix);
-    let key = fields.key(request.key.as_ref());
+pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Part) -> Asked {
+    let mut fields = Fields::of(limits, part);
+    let key = fields.own_key(request.key);
     fields.token(request.token);
     let delay = fields.delay("delay", request.delay.as_ref()).unwrap_or(Span::ZERO);
     finish(fields, key, Command::Settle(request.token, Settle::Release { delay }))
 }
 
-pub(crate) fn settle(settlement: &proto::Settlement, limits: &Limits, prefix: &str) -> Asked {
-    match &settlement.action {
-        Some(settlement::Action::Complete(request)) => {
-            complete(request, limits, &format!("{prefix}complete."))
-        }
-        Some(settlement::Action::Fail(request)) => fail(request, limits, &format!("{prefix}fail.")),
-        Some(settlement::Action::Release(request)) => release(request, limits, &format!("{prefix}release.")),
-        Some(settlement::Action::Renew(request)) => renew(request, limits, &format!("{prefix}renew.")),
+/// The settlement with this index in its batch.
+pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usize) -> Asked {
+    const LIST: &str = "settlements";
+    let of = |choice| Part::Choice { list: LIST, index, choice };
+    match settlement.action {
+        Some(settlement::Action::Complete(request)) => complete(request, limits, of("complete")),
+        Some(settlement::Action::Fail(request)) => fail(request, limits, of("fail")),
+        Some(settlement::Action::Release(request)) => release(request, limits, of("release")),
+        Some(settlement::Action::Renew(request)) => renew(request, limits, of("renew")),
         None => {
-            let mut fields = Fields::new(limits, prefix);
+            let mut fields = Fields::of(limits, Part::Item { list: LIST, index });
             fields.wrong("action", "is missing: set one of complete, fail, release, renew");
             finish(fields, None, Command::Settle(0, Settle::Release { delay: Span::ZERO }))
         }
@@ -145,7 +146,7 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             replayed,
             effect_unknown,
             prior_effect_started,
-            idempotency_key: idempotency_key.to_string(),
+            idempotency_key: uuid(idempotency_key),
             checkpoint,
             last_error,
             attempts_left,

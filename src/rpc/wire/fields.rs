@@ -1,5 +1,7 @@
 //! Checks of fields: every violation at once, each with its path and its limit.
 
+use std::fmt;
+
 use uuid::Uuid;
 
 use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
@@ -46,18 +48,56 @@ const DELAY_MAX_SECS: i64 = 30 * 86_400;
 const DURATION_MAX_SECS: i64 = 315_576_000_000;
 const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
-/// Collects violations; paths start with `prefix`.
+/// Where in a request the fields lie that are checked. As text it is what their paths begin with, which is
+/// written for what is wrong alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    /// The request itself.
+    Whole,
+    /// An item of one of its lists.
+    Item { list: &'static str, index: usize },
+    /// One of several things of which an item holds one.
+    Choice { list: &'static str, index: usize, choice: &'static str },
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Whole => Ok(()),
+            Part::Item { list, index } => write!(to, "{list}[{index}]."),
+            Part::Choice { list, index, choice } => write!(to, "{list}[{index}].{choice}."),
+        }
+    }
+}
+
+/// A UUID in its canonical text form, the one that has 36 characters.
+pub(crate) fn canonical(value: &str) -> Option<Uuid> {
+    Uuid::try_parse(value).ok().filter(|_| value.len() == 36)
+}
+
+/// Whether a text has nothing but printable ASCII, as most have: it is then not taken apart into characters.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// Collects violations; their paths begin with the part's.
 pub(crate) struct Fields<'a> {
     pub(super) limits: &'a Limits,
-    prefix: &'a str,
+    part: Part,
     violations: Vec<Violation>,
     /// How many more there were than are kept.
     left_out: usize,
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn new(limits: &'a Limits, prefix: &'a str) -> Fields<'a> {
-        Fields { limits, prefix, violations: Vec::new(), left_out: 0 }
+    /// For a request as a whole.
+    pub(crate) fn new(limits: &'a Limits) -> Fields<'a> {
+        Fields::of(limits, Part::Whole)
+    }
+
+    /// For a part of a request.
+    pub(crate) fn of(limits: &'a Limits, part: Part) -> Fields<'a> {
+        Fields { limits, part, violations: Vec::new(), left_out: 0 }
     }
 
     pub(crate) fn wrong(&mut self, field: &str, description: impl Into<String>) {
@@ -71,7 +111,7 @@ impl<'a> Fields<'a> {
             return;
         }
         let description = cut(&description(), DESCRIPTION_MAX);
-        self.violations.push(Violation { field: format!("{}{field}", self.prefix), description });
+        self.violations.push(Violation { field: format!("{}{field}", self.part), description });
     }
 
     /// The value, if nothing was wrong; else all that was.
@@ -83,15 +123,20 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn key(&mut self, key: Option<&proto::EntryKey>) -> Option<Key> {
-        let Some(key) = key else {
+        self.own_key(key.cloned())
+    }
+
+    /// The same, of a key that need not be copied.
+    pub(super) fn own_key(&mut self, key: Option<proto::EntryKey>) -> Option<Key> {
+        let Some(proto::EntryKey { consumer, source, id }) = key else {
             self.wrong("key", "is missing: set consumer, source and id");
             return None;
         };
         let before = self.violations.len();
-        self.name("key.consumer", &key.consumer, self.limits.consumer);
-        self.name("key.source", &key.source, self.limits.source);
-        self.name("key.id", &key.id, self.limits.id);
-        (self.violations.len() == before).then(|| Key::new(&key.consumer, &key.source, &key.id))
+        self.name("key.consumer", &consumer, self.limits.consumer);
+        self.name("key.source", &source, self.limits.source);
+        self.name("key.id", &id, self.limits.id);
+        (self.violations.len() == before).then(|| Key::of(consumer, source, id))
     }
 
     /// A text that names something: not empty, bounded, without control characters.
@@ -105,7 +150,7 @@ impl<'a> Fields<'a> {
     /// A text that may be empty.
     pub(crate) fn text(&mut self, field: &str, value: &str, max: usize) {
         self.bytes(field, value.as_bytes(), max);
-        if value.chars().any(char::is_control) {
+        if !is_plain(value) && value.chars().any(char::is_control) {
             self.wrong(field, "contains a control character; none is allowed");
         }
     }
@@ -121,9 +166,9 @@ impl<'a> Fields<'a> {
         if value.is_empty() {
             return None;
         }
-        match Uuid::try_parse(value) {
-            Ok(id) if value.len() == 36 && matches!(id.get_version_num(), 4 | 7) => Some(id),
-            Ok(id) if value.len() == 36 => {
+        match canonical(value) {
+            Some(id) if matches!(id.get_version_num(), 4 | 7) => Some(id),
+            Some(id) => {
                 let version = id.get_version_num();
                 self.wrong(
                     "claim_id",
@@ -131,7 +176,7 @@ impl<'a> Fields<'a> {
                 );
                 None
             }
-            Ok(_) | Err(_) => {
+            None => {
                 self.wrong("claim_id", "is not a UUID in its 36-character text form");
                 None
             }

@@ -115,7 +115,7 @@ pub(crate) fn restrict(fields: &mut Fields<'_>, patch: &mut PolicyPatch, mask: &
 /// All that is wrong, each with its path.
 pub(crate) fn stated(given: &proto::Policy, risk_is_stated: bool) -> Result<PolicyPatch, Vec<Violation>> {
     let limits = Limits::default();
-    let mut fields = Fields::new(&limits, "");
+    let mut fields = Fields::new(&limits);
     let mut patch = patch(&mut fields, given);
     if risk_is_stated {
         patch.accepted_risk.get_or_insert(None);

@@ -1,5 +1,7 @@
 //! Single values as messages have them: words of enums, spans, instants, keys.
 
+use uuid::Uuid;
+
 use crate::domain::{Advice, ClosedBy, Key, OnExpiry, ParkCause, Span, State, StoreTime};
 use crate::rpc::proto;
 
@@ -76,6 +78,11 @@ pub(crate) fn key(key: &Key) -> proto::EntryKey {
         source: key.source().to_owned(),
         id: key.id().to_owned(),
     }
+}
+
+/// In its 36-character text form.
+pub(super) fn uuid(id: Uuid) -> String {
+    id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
 }
 
 pub(crate) fn duration(span: Span) -> prost_types::Duration {
