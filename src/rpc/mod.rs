@@ -14,13 +14,13 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding::Gzip;
 use tonic::service::Routes;
-use tonic::transport::server::TcpConnectInfo;
 use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
 use self::edge::budget::ServerBudget;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
+use self::edge::services::Services;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
 use self::proto::ledger_service_server::LedgerServiceServer;
@@ -66,10 +66,15 @@ pub async fn serve(
         HealthState::new(&["idempotency.ledger.v1.LedgerService", "idempotency.ledger.v1.AdminService"]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let closing = CancellationToken::new();
-    let routes = routes(&ledger, &health, options)?;
+    let others = others(&ledger, &health, options)?;
     let budget = ServerBudget::new(options.server_bytes_max, options.connection_bytes_max);
     let edge = EdgeOptions { deadline_max: options.deadline_max, bytes_max: options.limits.batch_bytes };
-    let service_of = move |peer: TcpConnectInfo| Edge::new(routes.clone(), edge, budget.connection(), peer);
+    let called = ledger.clone();
+    // What calls count and share at every turn belongs to their connection: no other core needs it.
+    let service_of = move || {
+        let services = Services::new(ledger_service(called.clone(), options.limits), others.clone());
+        Edge::new(services, edge, budget.connection())
+    };
     let server =
         tokio::spawn(edge::accept::run(listener, options.connections_max, service_of, closing.clone()));
     tokio::pin!(server);
@@ -116,7 +121,15 @@ async fn follow(health: HealthState, ledger: Ledger) {
     }
 }
 
-fn routes(
+fn ledger_service(ledger: Ledger, limits: Limits) -> LedgerServiceServer<LedgerRpc> {
+    LedgerServiceServer::new(LedgerRpc { ledger, limits })
+        .max_decoding_message_size(limits.batch_bytes)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip)
+}
+
+/// All services but the ledger's own.
+fn others(
     ledger: &Ledger,
     health: &HealthState,
     options: ServeOptions,
@@ -139,11 +152,6 @@ fn routes(
         .max_decoding_message_size(NAME_BYTES_MAX)
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
-    let ledger_service =
-        LedgerServiceServer::new(LedgerRpc { ledger: ledger.clone(), limits: options.limits })
-            .max_decoding_message_size(bytes_max)
-            .accept_compressed(Gzip)
-            .send_compressed(Gzip);
     let admin_service =
         AdminServiceServer::new(AdminRpc { operators: ledger.operators().clone(), limits: options.limits })
             .max_decoding_message_size(bytes_max)
@@ -153,8 +161,7 @@ fn routes(
         .max_decoding_message_size(NAME_BYTES_MAX)
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
-    Ok(Routes::new(ledger_service)
-        .add_service(admin_service)
+    Ok(Routes::new(admin_service)
         .add_service(health_service)
         .add_service(reflection)
         .add_service(reflection_alpha)

@@ -76,7 +76,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
+        let actor = auth::caller(request.extensions())?.principal.clone().into_owned();
         let permit = self.operators.long_permit()?;
         let intake = bulk::Intake {
             operators: self.operators.clone(),

@@ -1,5 +1,7 @@
 //! Who calls. Authentication is off: everybody is `anonymous`.
 
+use std::borrow::Cow;
+
 use http::{Extensions, HeaderMap};
 
 use crate::domain::Rejection;
@@ -13,7 +15,7 @@ const TRACEPARENT_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The authenticated identity.
-    pub(crate) principal: String,
+    pub(crate) principal: Cow<'static, str>,
     /// The trace context that came with the call; empty: none.
     pub(crate) traceparent: String,
 }
@@ -23,7 +25,7 @@ impl Caller {
     pub(super) fn of(headers: &HeaderMap) -> Caller {
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).unwrap_or_default();
-        Caller { principal: ANONYMOUS.to_owned(), traceparent: traceparent.to_owned() }
+        Caller { principal: Cow::Borrowed(ANONYMOUS), traceparent: traceparent.to_owned() }
     }
 }
 

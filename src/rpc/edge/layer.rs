@@ -1,20 +1,23 @@
 //! What surrounds every call: the content type, the deadline, the memory that its request may take, and errors
 //! of the framework in the ledger's own form.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, Either, Ready};
 use http::{HeaderMap, Request, Response, StatusCode};
+use pin_project_lite::pin_project;
+use tokio::time::Timeout;
 use tonic::body::Body;
-use tonic::transport::server::TcpConnectInfo;
 use tonic::{Code, Status};
 use tower::Service;
 
 use super::auth::Caller;
-use super::budget::{self, Budget, Counted};
+use super::budget::{self, Budget, Counted, Within};
 use crate::domain::{Reason, Rejection, Violation};
 use crate::rpc::wire::errors;
 use crate::rpc::wire::reasons::During;
@@ -40,26 +43,22 @@ pub(crate) struct Edge<S> {
     inner: S,
     options: EdgeOptions,
     budget: Budget,
-    peer: TcpConnectInfo,
 }
 
 impl<S> Edge<S> {
-    pub(crate) fn new(inner: S, options: EdgeOptions, budget: Budget, peer: TcpConnectInfo) -> Edge<S> {
-        Edge { inner, options, budget, peer }
+    pub(crate) fn new(inner: S, options: EdgeOptions, budget: Budget) -> Edge<S> {
+        Edge { inner, options, budget }
     }
 }
 
 impl<S, B> Service<Request<B>> for Edge<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>>,
-    S::Future: Send + 'static,
-    S::Error: Send,
-    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S: Service<Request<Counted<B>>, Response = Response<Body>>,
+    B: http_body::Body<Data = Bytes> + Unpin,
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+    type Future = Either<Ready<Result<Response<Body>, S::Error>>, Answering<S::Future>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -67,7 +66,7 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if !is_grpc(request.headers()) {
-            return Box::pin(async { Ok(unsupported_media_type()) });
+            return Either::Left(future::ready(Ok(unsupported_media_type())));
         }
         let options = self.options;
         let path = request.uri().path();
@@ -79,18 +78,37 @@ where
         });
         let caller = Caller::of(request.headers());
         request.extensions_mut().insert(caller);
-        request.extensions_mut().insert(self.peer.clone());
         let call = self.budget.call();
-        let request = request.map(|body| {
-            Body::new(Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream))
-        });
-        let answer = budget::within(call, self.inner.call(request));
-        Box::pin(async move {
-            match tokio::time::timeout(deadline, answer).await {
-                Ok(Ok(response)) if ours => Ok(explained(response, options, during)),
-                Ok(answer) => answer,
-                Err(_) => Ok(errors::status(&too_late(), during).into_http()),
-            }
+        let request =
+            request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));
+        let answer = tokio::time::timeout(deadline, budget::within(call, self.inner.call(request)));
+        Either::Right(Answering { answer, ours, during, bytes_max: options.bytes_max })
+    }
+}
+
+pin_project! {
+    /// A call under way. It is named, so that it needs no memory of its own.
+    pub(crate) struct Answering<F> {
+        #[pin]
+        answer: Timeout<Within<F>>,
+        ours: bool,
+        during: During,
+        bytes_max: usize,
+    }
+}
+
+impl<F, E> Future for Answering<F>
+where
+    F: Future<Output = Result<Response<Body>, E>>,
+{
+    type Output = Result<Response<Body>, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        Poll::Ready(match ready!(this.answer.poll(context)) {
+            Ok(Ok(response)) if *this.ours => Ok(explained(response, *this.bytes_max, *this.during)),
+            Ok(answer) => answer,
+            Err(_) => Ok(errors::status(&too_late(), *this.during).into_http()),
         })
     }
 }
@@ -131,12 +149,12 @@ fn too_late() -> Rejection {
 }
 
 /// Errors of the framework, which carry no details, in the ledger's own form.
-fn explained(response: Response<Body>, options: EdgeOptions, during: During) -> Response<Body> {
+fn explained(response: Response<Body>, bytes_max: usize, during: During) -> Response<Body> {
     if response.headers().contains_key("grpc-status-details-bin") {
         return response;
     }
     let Some(status) = Status::from_header_map(response.headers()) else { return response };
-    let Some(rejection) = rejection(&status, options.bytes_max) else { return response };
+    let Some(rejection) = rejection(&status, bytes_max) else { return response };
     let mut explained = errors::status(&rejection, during).into_http();
     if let Some(known) = response.headers().get(ACCEPTED) {
         explained.headers_mut().insert(ACCEPTED, known.clone());

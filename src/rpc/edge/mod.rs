@@ -6,3 +6,4 @@ pub(super) mod auth;
 pub(super) mod budget;
 pub(super) mod health;
 pub(super) mod layer;
+pub(super) mod services;

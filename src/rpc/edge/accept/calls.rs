@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
+use pin_project_lite::pin_project;
 use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
@@ -54,7 +55,6 @@ impl<S> Calls<S> {
 impl<S> hyper::service::Service<Request<Incoming>> for Calls<S>
 where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone,
-    S::Future: Unpin,
 {
     type Response = Response<Answer>;
     type Error = Infallible;
@@ -66,21 +66,25 @@ where
     }
 }
 
-/// A call that is carried out.
-pub(super) struct Answering<F> {
-    answer: F,
-    call: Option<Call>,
+pin_project! {
+    /// A call that is carried out.
+    pub(super) struct Answering<F> {
+        #[pin]
+        answer: F,
+        call: Option<Call>,
+    }
 }
 
 impl<F> Future for Answering<F>
 where
-    F: Future<Output = Result<Response<Body>, Infallible>> + Unpin,
+    F: Future<Output = Result<Response<Body>, Infallible>>,
 {
     type Output = Result<Response<Answer>, Infallible>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = ready!(Pin::new(&mut self.answer).poll(context))?;
-        let call = self.call.take();
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.answer.poll(context))?;
+        let call = this.call.take();
         Poll::Ready(Ok(response.map(|body| Answer { body, _call: call })))
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn serve<S>(
     closing: CancellationToken,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send + Unpin + 'static,
+    S::Future: Send + 'static,
 {
     let read_before = match until(&closing, timeout(PREFACE_WITHIN, opening::read(&mut stream))).await {
         Some(Ok(Ok(read))) => read,

@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
-use tonic::transport::server::TcpConnectInfo;
 use tower::Service;
 
 /// Streams that one connection may have open.
@@ -52,11 +51,11 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 pub(crate) async fn run<S>(
     listener: TcpListener,
     connections_max: usize,
-    service_of: impl Fn(TcpConnectInfo) -> S,
+    service_of: impl Fn() -> S,
     closing: CancellationToken,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send + Unpin + 'static,
+    S::Future: Send + 'static,
 {
     let places = Arc::new(Semaphore::new(connections_max));
     let connections = TaskTracker::new();
@@ -69,8 +68,8 @@ pub(crate) async fn run<S>(
         }
         // The semaphore is never closed.
         let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
-        let Some((stream, info)) = until(&closing, accepted(&listener)).await else { break };
-        let serving = connection::serve(stream, service_of(info), http2.clone(), closing.clone());
+        let Some(stream) = until(&closing, accepted(&listener)).await else { break };
+        let serving = connection::serve(stream, service_of(), http2.clone(), closing.clone());
         connections.spawn(async move {
             serving.await;
             drop(place);
@@ -91,16 +90,15 @@ async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) ->
     }
 }
 
-async fn accepted(listener: &TcpListener) -> (TcpStream, TcpConnectInfo) {
+async fn accepted(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, remote_addr)) => {
+            Ok((stream, _)) => {
                 // Answers are small: none may wait for more.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "TCP_NODELAY was not set");
                 }
-                let local_addr = stream.local_addr().ok();
-                return (stream, TcpConnectInfo { local_addr, remote_addr: Some(remote_addr) });
+                return stream;
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted: is the limit of open files too low?");
@@ -114,6 +112,8 @@ fn http2() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
+        // gRPC has no use for one.
+        .auto_date_header(false)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX)

@@ -19,7 +19,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A flag, and four bytes of length.
 const HEADER_BYTES: usize = 5;
 
-pub(in crate::rpc) struct Counted<B> {
+pub(crate) struct Counted<B> {
     body: B,
     call: Arc<Call>,
     during: During,

@@ -2,17 +2,23 @@
 //! too, and a message of far more items than any may have is not unfolded into memory only to be refused.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Buf as _;
 use prost::Message;
+use tokio::task::futures::TaskLocalFuture;
 use tonic::Status;
-use tonic::codec::{DecodeBuf, Decoder};
-use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
+use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use super::Call;
 use crate::domain::{Reason, Rejection};
 
+/// A claim has 100 to 400 bytes, its answer 100.
+const BUFFER_BYTES: usize = 512;
+/// From which size on what was encoded of a stream is sent: the default.
+const YIELD_BYTES: usize = 32 << 10;
 /// More than any message has: a batch of the most items that can be configured has 1,000.
 const FIELDS_MAX: usize = 4_096;
 
@@ -21,16 +27,19 @@ tokio::task_local! {
     static CALL: Arc<Call>;
 }
 
+/// Work whose messages count as a call's.
+pub(in crate::rpc) type Within<W> = TaskLocalFuture<Arc<Call>, W>;
+
 /// Lets messages that this work decodes count as the call's.
-pub(in crate::rpc) fn within<W: Future>(call: Arc<Call>, work: W) -> impl Future<Output = W::Output> {
+pub(in crate::rpc) fn within<W: Future>(call: Arc<Call>, work: W) -> Within<W> {
     CALL.scope(call, work)
 }
 
-pub(in crate::rpc) struct Codec<T, U>(ProstCodec<T, U>);
+pub(in crate::rpc) struct Codec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> Default for Codec<T, U> {
     fn default() -> Self {
-        Codec(ProstCodec::default())
+        Codec(PhantomData)
     }
 }
 
@@ -45,12 +54,18 @@ where
     type Decoder = Looking<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        self.0.encoder()
+        ProstEncoder::new(buffers())
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        Looking(self.0.decoder())
+        Looking(ProstDecoder::new(buffers()))
     }
+}
+
+/// Each call has one for its request and one for its answer, whole from the start; they grow where that is not
+/// enough. The default, 8 KiB each, costs more than what is written into it.
+fn buffers() -> BufferSettings {
+    BufferSettings::new(BUFFER_BYTES, YIELD_BYTES)
 }
 
 /// A decoder that looks before it decodes.

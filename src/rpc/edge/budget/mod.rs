@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
-pub(super) use self::body::Counted;
-pub(in crate::rpc) use self::codec::{Codec, within};
+pub(crate) use self::body::Counted;
+pub(in crate::rpc) use self::codec::{Codec, Within, within};
 use crate::domain::{Reason, Rejection};
 use crate::rpc::proto::{ERROR_DOMAIN, ErrorReason};
 
@@ -24,8 +24,8 @@ struct Purse {
 }
 
 impl Purse {
-    fn new(max: usize) -> Arc<Purse> {
-        Arc::new(Purse { used: AtomicUsize::new(0), max })
+    fn new(max: usize) -> Purse {
+        Purse { used: AtomicUsize::new(0), max }
     }
 
     fn take(&self, bytes: usize) -> bool {
@@ -47,20 +47,23 @@ pub(crate) struct ServerBudget {
 
 impl ServerBudget {
     pub(crate) fn new(server_bytes_max: usize, connection_bytes_max: usize) -> ServerBudget {
-        ServerBudget { server: Purse::new(server_bytes_max), connection_bytes_max }
+        ServerBudget { server: Arc::new(Purse::new(server_bytes_max)), connection_bytes_max }
     }
 
     /// The budget of one more connection.
     pub(crate) fn connection(&self) -> Budget {
-        Budget { server: Arc::clone(&self.server), connection: Purse::new(self.connection_bytes_max) }
+        let connection = Purse::new(self.connection_bytes_max);
+        Budget(Arc::new(Purses { server: Arc::clone(&self.server), connection }))
     }
 }
 
 /// What the requests of one connection may take.
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub(crate) struct Budget(Arc<Purses>);
+
+struct Purses {
     server: Arc<Purse>,
-    connection: Arc<Purse>,
+    connection: Purse,
 }
 
 impl Budget {
@@ -80,7 +83,7 @@ impl Call {
     /// # Errors
     /// `OVERLOADED`: there is no room for so many bytes now.
     fn take(&self, bytes: usize) -> Result<(), Rejection> {
-        let Budget { server, connection } = &self.budget;
+        let Purses { server, connection } = &*self.budget.0;
         if !connection.take(bytes) {
             return Err(refused("this connection", "connection_bytes_max", connection.max));
         }
@@ -102,8 +105,9 @@ impl Call {
 
     fn give_back(&self) {
         let taken = self.taken.swap(0, Ordering::SeqCst);
-        self.budget.connection.give_back(taken);
-        self.budget.server.give_back(taken);
+        let Purses { server, connection } = &*self.budget.0;
+        connection.give_back(taken);
+        server.give_back(taken);
     }
 }
 
