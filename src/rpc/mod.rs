@@ -3,6 +3,8 @@
 mod admin;
 mod edge;
 mod ledger;
+#[doc(hidden)]
+pub mod measured;
 pub mod proto;
 mod wire;
 

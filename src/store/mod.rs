@@ -13,6 +13,7 @@ mod entries;
 mod error;
 mod from_row;
 mod history;
+mod measured;
 mod migrations;
 mod numbers;
 mod operators;
@@ -35,6 +36,8 @@ use crate::domain::{Reading, State};
 pub use clock::{Clock, SystemClock};
 pub use entries::{Completion, Entries, Found, Inserted, Loaded};
 pub use error::{Fault, StoreError};
+#[doc(hidden)]
+pub use measured::{MeasuredRow, MeasuredRows};
 pub use operators::{OffsetRaise, Operators, Write, WriteResult};
 pub use policies::{EffectiveRetention, PolicyBook};
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;

@@ -1,0 +1,28 @@
+//! What the edge makes of messages and of answers, each by itself: for `benches` alone.
+
+use super::proto;
+use super::wire::convert::{self, Asked};
+use super::wire::fields::{Limits, Part};
+use crate::domain::Verdict;
+
+/// The command of a claim by anybody.
+///
+/// # Errors
+/// What is wrong with the message.
+pub fn claim_command(request: proto::ClaimRequest, limits: &Limits) -> Asked {
+    convert::claim(request, "anonymous", "", limits, Part::Whole)
+}
+
+/// The command of a completion.
+///
+/// # Errors
+/// What is wrong with the message.
+pub fn complete_command(request: proto::CompleteRequest, limits: &Limits) -> Asked {
+    convert::complete(request, limits, Part::Whole)
+}
+
+/// The answer to a claim.
+#[must_use]
+pub fn verdict_message(verdict: Verdict) -> proto::ClaimResponse {
+    convert::claim_response(verdict)
+}

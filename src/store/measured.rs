@@ -1,0 +1,43 @@
+//! Rows as they are stored, by themselves: for `benches` alone.
+
+use super::columns::Row;
+use super::dictionary::{Dictionary, Numbers};
+use crate::domain::Entry;
+
+/// What a connection has learnt that turns entries into rows, and rows into entries.
+pub struct MeasuredRows(Dictionary);
+
+/// A row of either database.
+pub struct MeasuredRow(Row);
+
+impl MeasuredRows {
+    /// For these entries.
+    #[must_use]
+    pub fn for_entries(entries: &[Entry]) -> MeasuredRows {
+        let mut learnt = Dictionary::default();
+        let missing = learnt.missing_for(entries);
+        learn(&mut learnt.consumers, missing.consumers);
+        learn(&mut learnt.sources, missing.sources);
+        learn(&mut learnt.principals, missing.principals);
+        learn(&mut learnt.terms, missing.terms);
+        MeasuredRows(learnt)
+    }
+
+    /// What is stored of an entry; none where it has something that was not learnt.
+    #[must_use]
+    pub fn row(&self, entry: &Entry) -> Option<MeasuredRow> {
+        Row::of(entry, &self.0).ok().map(MeasuredRow)
+    }
+
+    /// The entry; none where the row cannot be read.
+    #[must_use]
+    pub fn entry(&self, row: MeasuredRow) -> Option<Entry> {
+        row.0.entry(&self.0).ok()
+    }
+}
+
+fn learn<T: Eq + std::hash::Hash + Clone>(numbers: &mut Numbers<T>, values: Vec<T>) {
+    for (number, value) in (1..).zip(values) {
+        numbers.learn(value, number);
+    }
+}
