@@ -19,6 +19,7 @@ const STEPS_MAX: u32 = 1_024;
 
 /// `bench`.
 #[derive(Args, Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(in crate::cli) struct Measurement {
     /// What is done with each message: claim, pair (claim and complete), duplicates=90% (claims of which so many are
     /// of completed messages), hot-keys=10 (claim one of so many messages, and release it), or renew
