@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::claims::admission::Quotas;
-use self::claims::queue::{Chain, Queue, Request};
+use self::claims::chain::{Chain, Request};
+use self::claims::queue::Queue;
 use self::claims::shared::Shared;
 use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
@@ -130,7 +131,7 @@ impl Ledger {
     pub async fn submit(&self, key: Key, command: Command) -> Answer {
         self.admit(&key, &command)?;
         let (reply, answer) = oneshot::channel();
-        self.inner.queue.push(Chain::alone(key, Request { command, reply }))?;
+        self.inner.queue.push(Chain::alone(key, Request::new(command, reply)))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -150,15 +151,15 @@ impl Ledger {
             }
             let (reply, answer) = oneshot::channel();
             waiting.push(Ok(answer));
-            let request = Request { command, reply };
+            let request = Request::new(command, reply);
             let place = *places.entry(key.clone()).or_insert(chains.len());
             match chains.get_mut(place) {
-                Some(chain) => chain.later.push_back(request),
+                Some(chain) => chain.push(request),
                 None => chains.push(Chain::new(key, request)),
             }
         }
         if let ([chain], [_]) = (chains.as_mut_slice(), waiting.as_slice()) {
-            chain.alone = true;
+            chain.head_is_alone();
         }
         self.inner.queue.push_all(chains)?;
         let mut answers = Vec::with_capacity(waiting.len());

@@ -1,8 +1,9 @@
 //! What becomes of the chains of a statement that failed: answered, halved, or left for another round.
 
-use super::batch::{Pending, Round, within};
+use super::batch::{Round, within};
+use super::chain::{Chain, Request};
 use super::locked::row_held;
-use super::queue::Chain;
+use super::part::{Part, Pending};
 use crate::domain::{Key, Reason, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::once_a_second::warn_once_a_second;
@@ -21,19 +22,19 @@ const LOCK_WAITS_MAX: u32 = 12;
 
 impl Round<'_> {
     /// The session broke earlier in this round: these chains were not sent, and come again.
-    pub(super) fn set_aside<T>(&mut self, part: &mut Vec<Pending<T>>) -> bool {
+    pub(super) fn set_aside<T>(&mut self, part: &mut Part<T>) -> bool {
         if self.leftover.broken {
-            self.leftover.again.extend(part.drain(..).map(|pending| pending.chain));
+            self.leftover.again.extend(std::mem::take(part).chains());
         }
         self.leftover.broken
     }
 
     /// A statement failed with all these chains in it.
-    pub(super) async fn failed<T: Send>(
+    pub(super) async fn failed<T: Send + Sync>(
         &mut self,
-        mut part: Vec<Pending<T>>,
+        mut part: Part<T>,
         error: StoreError,
-        work: &mut Vec<Vec<Pending<T>>>,
+        work: &mut Vec<Part<T>>,
     ) {
         match error {
             StoreError::Unknown(text) => {
@@ -43,15 +44,7 @@ impl Round<'_> {
                     "the outcome of a statement is unknown"
                 );
                 self.leftover.broken = true;
-                for Pending { mut chain, .. } in part {
-                    chain.unknown += 1;
-                    chain.must_load = true;
-                    if chain.unknown > UNKNOWN_MAX {
-                        self.deliver(chain, Err(lost()));
-                    } else {
-                        self.leftover.again.push(chain);
-                    }
-                }
+                part.pending.into_iter().for_each(|pending| self.unknown(pending));
             }
             // One row spoils the statement for all: halve it until that one stands alone.
             StoreError::NotApplied(Fault::Permanent(_)) if part.len() > 1 => {
@@ -60,14 +53,7 @@ impl Round<'_> {
                 work.push(part);
             }
             StoreError::NotApplied(Fault::Permanent(text)) => {
-                tracing::error!(error = text, "the store refuses a command for good");
-                let rejection = Rejection::new(
-                    Reason::Internal,
-                    "the store refuses this command for good; nothing was changed",
-                );
-                for pending in part {
-                    self.deliver(pending.chain, Err(rejection.clone()));
-                }
+                part.pending.into_iter().for_each(|pending| self.spoiled(pending, &text));
             }
             StoreError::NotApplied(Fault::Locked(text)) => {
                 warn_once_a_second!(error = text, "somebody holds the row of an entry");
@@ -75,14 +61,10 @@ impl Round<'_> {
             }
             StoreError::NotApplied(Fault::Conflict(text)) => {
                 tracing::debug!(error = text, "a statement lost against another one");
-                for pending in part {
-                    self.lost_race(pending.chain);
-                }
+                part.pending.into_iter().for_each(|pending| self.lost_race(pending));
             }
             StoreError::NotApplied(Fault::ClockBehind) => {
-                for pending in part {
-                    self.lost_race(pending.chain);
-                }
+                part.pending.into_iter().for_each(|pending| self.lost_race(pending));
             }
             // Certainly not applied: they come again, on a new session.
             StoreError::NotApplied(Fault::Stale(text)) => self.unsent(part, &text),
@@ -101,25 +83,49 @@ impl Round<'_> {
         }
     }
 
+    /// It is unknown whether the changes of a chain were applied. Who changed nothing is decided again, like those who
+    /// lost a race.
+    fn unknown(&mut self, mut pending: Pending) {
+        for (request, wrote) in pending.decided() {
+            *(if wrote { &mut request.unknown } else { &mut request.rounds }) += 1;
+        }
+        pending.chain.must_load = true;
+        if let Some(chain) =
+            self.refuse_where(pending.chain, |request| request.unknown > UNKNOWN_MAX, &lost())
+        {
+            self.again(chain);
+        }
+    }
+
+    /// The row of one chain spoils its statement. Where several commands are in it, fewer are decided together until
+    /// the one stands alone that is at fault.
+    fn spoiled(&mut self, pending: Pending, text: &str) {
+        let mut chain = pending.chain;
+        let decided = 1 + pending.later.len();
+        if decided > 1 {
+            (chain.together, chain.must_load) = (decided / 2, true);
+            return self.leftover.again.push(chain);
+        }
+        tracing::error!(error = text, "the store refuses a command for good");
+        chain.together = 0;
+        let text = "the store refuses this command for good; nothing was changed";
+        self.deliver(chain, Err(Rejection::new(Reason::Internal, text)));
+    }
+
     /// The store refuses a statement, with it the parts that wait for the same one, and whatever comes after it
     /// on this session.
-    pub(super) fn refused<T>(
-        &mut self,
-        part: Vec<Pending<T>>,
-        work: &mut Vec<Vec<Pending<T>>>,
-        fault: &Fault,
-    ) {
+    pub(super) fn refused<T>(&mut self, part: Part<T>, work: &mut Vec<Part<T>>, fault: &Fault) {
         warn_once_a_second!(%fault, commands = part.len(), "the store refuses a statement");
         self.leftover.broken = true;
-        for pending in part.into_iter().chain(work.drain(..).flatten()) {
-            self.deliver(pending.chain, Err(store_unavailable()));
+        for chain in part.chains().chain(work.drain(..).flat_map(Part::chains)) {
+            self.refuse(chain, &store_unavailable());
         }
     }
 
     /// Somebody holds one of these rows, or several. Those are left out; the others go on in one statement.
-    async fn part_locked<T: Send>(&mut self, mut part: Vec<Pending<T>>, work: &mut Vec<Vec<Pending<T>>>) {
+    async fn part_locked<T: Send + Sync>(&mut self, mut part: Part<T>, work: &mut Vec<Part<T>>) {
         self.lock_waits += 1;
-        let keys: Vec<Key> = part.iter().map(|pending| pending.chain.key.clone()).collect();
+        let keys: Vec<Key> = part.pending.iter().map(|pending| pending.chain.key.clone()).collect();
         let held = match within(self.shared, self.session.entries().locked(&keys)).await {
             Ok(held) => held,
             Err(StoreError::NotApplied(
@@ -138,62 +144,74 @@ impl Round<'_> {
         if !held.is_empty() && self.lock_waits < LOCK_WAITS_MAX {
             let is_held = |key: &Key| held.contains(&key.hash());
             self.shared.locked.remember(keys.iter().filter(|key| is_held(key)), false);
-            let (held, free): (Vec<_>, Vec<_>) =
-                part.into_iter().partition(|pending| is_held(&pending.chain.key));
+            let (held, free) = part.partition(|chain| is_held(&chain.key));
             work.push(free);
-            for pending in held {
-                self.hold_out(pending.chain);
-            }
+            held.chains().for_each(|chain| self.hold_out(chain));
         } else if part.len() > 1 && self.lock_waits < LOCK_WAITS_MAX {
             // What somebody is about to insert cannot be seen: halve until it stands alone.
             work.push(part.split_off(part.len() / 2));
             work.push(part);
         } else {
             self.shared.locked.remember(keys.iter(), true);
-            for pending in part {
-                self.hold_out(pending.chain);
-            }
+            part.chains().for_each(|chain| self.hold_out(chain));
         }
     }
 
     /// Somebody holds its row: what ends a claim waits until it is free, the others are refused.
     pub(super) fn hold_out(&mut self, chain: Chain) {
         if let Some(chain) = self.shared.locked.take(chain) {
-            self.deliver(chain, Err(row_held()));
+            self.refuse(chain, &row_held());
         }
     }
 
     /// The session is of no use any more, and nothing of these chains was applied.
-    pub(super) fn unsent<T>(&mut self, part: Vec<Pending<T>>, text: &str) {
+    pub(super) fn unsent<T>(&mut self, part: Part<T>, text: &str) {
         warn_once_a_second!(
             error = text,
             commands = part.len(),
             "a session is given up; nothing of its statement was applied"
         );
         self.leftover.broken = true;
-        for Pending { mut chain, .. } in part {
-            chain.rounds += 1;
-            chain.must_load = true;
-            if chain.rounds > ROUNDS_MAX {
-                self.deliver(chain, Err(store_unavailable()));
-            } else {
-                self.leftover.again.push(chain);
+        for mut chain in part.chains() {
+            chain.requests_mut().for_each(|request| request.rounds += 1);
+            let gave_up = |request: &Request| request.rounds > ROUNDS_MAX;
+            if let Some(chain) = self.refuse_where(chain, gave_up, &store_unavailable()) {
+                self.leftover.again.push(Chain { must_load: true, ..chain });
             }
         }
     }
 
-    /// Somebody else changed the entry in between: once more, within bounds.
-    pub(super) fn lost_race(&mut self, mut chain: Chain) {
-        chain.rounds += 1;
-        chain.must_load = true;
-        if chain.rounds > ROUNDS_MAX {
-            let rejection = Rejection::new(
-                Reason::Overloaded,
-                "too many callers fight over this key; nothing was changed: try again later",
-            );
-            self.deliver(chain, Err(rejection));
-        } else {
-            self.leftover.again.push(chain);
+    /// Somebody else changed the entry in between: nothing that was decided counts. Once more, within bounds.
+    pub(super) fn lost_race(&mut self, mut pending: Pending) {
+        pending.decided().for_each(|(request, _)| request.rounds += 1);
+        self.again(pending.chain);
+    }
+
+    /// Once more, but for those who have lost too often.
+    fn again(&mut self, chain: Chain) {
+        let rejection = Rejection::new(
+            Reason::Overloaded,
+            "too many callers fight over this key; nothing was changed: try again later",
+        );
+        if let Some(chain) = self.refuse_where(chain, |request| request.rounds > ROUNDS_MAX, &rejection) {
+            self.leftover.again.push(Chain { must_load: true, ..chain });
         }
+    }
+
+    /// Refuses some of a chain, and gives back the others.
+    fn refuse_where(
+        &mut self,
+        chain: Chain,
+        is: impl Fn(&Request) -> bool,
+        rejection: &Rejection,
+    ) -> Option<Chain> {
+        if !chain.requests().any(&is) {
+            return Some(chain);
+        }
+        let (refused, others) = chain.split(is);
+        if let Some(chain) = refused {
+            self.refuse(chain, rejection);
+        }
+        others
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::queue::Chain;
+use super::chain::{Chain, Request};
 use crate::domain::{Command, Key, KeyHash, Reason, Rejection, Settle, Span};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
@@ -23,7 +23,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// How many rows are remembered; a look reads all of them.
 const ROWS_MAX: usize = crate::store::ROWS_MAX;
-/// How many chains may wait.
+/// How many commands may wait.
 const WAITING_MAX: usize = 1_000;
 /// For how long a settlement of a batch waits: its neighbours are answered together with it.
 const BATCH_WAIT: Duration = Duration::from_millis(750);
@@ -46,7 +46,8 @@ impl Held {
 
 struct Waiting {
     chain: Chain,
-    /// When it is refused; none: it waits for as long as its caller does.
+    /// When the items of batches among it are refused; none: there are none, and the others wait for as long as
+    /// their callers do.
     until: Option<Instant>,
 }
 
@@ -98,20 +99,17 @@ impl Locked {
         self.came.notify_one();
     }
 
-    /// A chain whose row is held: it waits where it ends a claim, and there is room. Else it is given back.
+    /// A chain whose row is held: what ends a claim waits, where there is room. The others are given back.
     pub(super) fn take(&self, chain: Chain) -> Option<Chain> {
-        let ends = match &chain.head.command {
-            Command::Claim(_) | Command::Settle(_, Settle::Renew { .. }) => false,
-            Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. } | Settle::Release { .. }) => {
-                true
-            }
-        };
         let mut rows = self.rows();
-        if !ends || rows.waiting.len() >= WAITING_MAX {
+        let waiting: usize = rows.waiting.iter().map(|waiting| waiting.chain.len()).sum();
+        if waiting >= WAITING_MAX {
             return Some(chain);
         }
+        let (ends, others) = chain.split(ends_a_claim);
+        let Some(chain) = ends else { return others };
         let now = Instant::now();
-        let until = (!chain.alone).then(|| now + BATCH_WAIT);
+        let until = chain.requests().any(|request| !request.alone).then(|| now + BATCH_WAIT);
         // A look may have found it free a moment ago: the next one lets the chain go on.
         let held = || Held { key: chain.key.clone(), until: now, seen: now };
         rows.held.entry(chain.key.hash()).or_insert_with(held);
@@ -119,7 +117,7 @@ impl Locked {
         drop(rows);
         self.some.store(true, Ordering::Release);
         self.came.notify_one();
-        None
+        others
     }
 
     /// Resolves when somebody should look; then nobody else is asked to.
@@ -170,15 +168,17 @@ impl Locked {
         });
         let (mut free, mut late) = (Vec::new(), Vec::new());
         for waiting in std::mem::take(&mut rows.waiting) {
-            if waiting.chain.head.reply.is_closed() {
+            let (Some(chain), _gone) = waiting.chain.split(|request| !request.reply.is_closed()) else {
                 continue;
-            }
-            if !rows.held.get(&waiting.chain.key.hash()).is_some_and(Held::counts) {
-                free.push(waiting.chain);
+            };
+            if !rows.held.get(&chain.key.hash()).is_some_and(Held::counts) {
+                free.push(chain);
             } else if waiting.until.is_some_and(|until| until <= now) {
-                late.push(waiting.chain);
+                let (patient, items) = chain.split(|request| request.alone);
+                late.extend(items);
+                rows.waiting.extend(patient.map(|chain| Waiting { chain, until: None }));
             } else {
-                rows.waiting.push(waiting);
+                rows.waiting.push(Waiting { chain, until: waiting.until });
             }
         }
         self.some.store(!rows.held.is_empty(), Ordering::Release);
@@ -194,6 +194,13 @@ impl Locked {
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ends_a_claim(request: &Request) -> bool {
+    match &request.command {
+        Command::Claim(_) | Command::Settle(_, Settle::Renew { .. }) => false,
+        Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. } | Settle::Release { .. }) => true,
     }
 }
 

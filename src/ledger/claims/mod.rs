@@ -2,9 +2,12 @@
 
 pub(super) mod admission;
 pub(super) mod batch;
+pub(super) mod chain;
 pub(super) mod crew;
 mod failures;
+mod fold;
 pub(super) mod locked;
+mod part;
 pub(super) mod pulse;
 pub(super) mod queue;
 pub(super) mod recent;

@@ -6,94 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Answer, Command, Key, Reason, Rejection, Settle};
+use super::chain::Chain;
+use crate::domain::{Command, Reason, Rejection, Settle};
 use crate::ledger::runtime::{Mutex, MutexGuard, pause};
-
-/// One command and whom to answer.
-pub(crate) struct Request {
-    pub(crate) command: Command,
-    pub(crate) reply: oneshot::Sender<Answer>,
-}
-
-/// Commands of one call for one key, to be carried out one after the other.
-pub(crate) struct Chain {
-    pub(super) key: Key,
-    pub(super) head: Request,
-    pub(crate) later: VecDeque<Request>,
-    /// How often the head lost a race.
-    pub(super) rounds: u32,
-    /// How often it is unknown whether the head was applied.
-    pub(super) unknown: u32,
-    /// The head's guess was wrong: load first.
-    pub(super) must_load: bool,
-    /// Its call consists of this one command: no other answer waits for it.
-    pub(crate) alone: bool,
-    /// Its bytes, once it is in the queue and until its last command is answered.
-    held: Option<Held>,
-}
-
-/// Bytes that count towards the queue's, wherever their chain is: what a worker has taken is in memory too.
-struct Held {
-    bytes: usize,
-    of: Arc<AtomicUsize>,
-}
-
-impl Held {
-    fn new(bytes: usize, of: &Arc<AtomicUsize>) -> Held {
-        of.fetch_add(bytes, Ordering::SeqCst);
-        Held { bytes, of: Arc::clone(of) }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Ordering::SeqCst);
-    }
-}
-
-impl Chain {
-    pub(crate) fn new(key: Key, head: Request) -> Chain {
-        Chain {
-            key,
-            head,
-            later: VecDeque::new(),
-            rounds: 0,
-            unknown: 0,
-            must_load: false,
-            alone: false,
-            held: None,
-        }
-    }
-
-    /// The one command of a call: no other answer waits for it.
-    pub(crate) fn alone(key: Key, head: Request) -> Chain {
-        Chain { alone: true, ..Chain::new(key, head) }
-    }
-
-    /// The caller has gone away before anything was sent to the store.
-    pub(super) fn abandoned(&self) -> bool {
-        self.unknown == 0 && self.head.reply.is_closed()
-    }
-
-    /// Answers the head; what is left goes on with the next command.
-    pub(super) fn answer(mut self, answer: Answer) -> Option<Chain> {
-        let next = self.later.pop_front();
-        let _gone = self.head.reply.send(answer);
-        Some(Chain { head: next?, rounds: 0, unknown: 0, must_load: true, ..self })
-    }
-
-    fn len(&self) -> usize {
-        1 + self.later.len()
-    }
-
-    fn bytes(&self) -> usize {
-        let requests = std::iter::once(&self.head).chain(&self.later);
-        self.key.bytes() + requests.map(|request| request.command.payload_bytes()).sum::<usize>()
-    }
-}
 
 /// How important a command is: under overload those that end something are kept alive the longest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,7 +119,7 @@ impl Queue {
 
     fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
         waiting.commands += chain.len();
-        chain.held = Some(Held::new(chain.bytes(), &self.bytes));
+        chain.hold(&self.bytes);
         let lane = Lane::of(&chain.head.command);
         if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
             lane.push_back(chain);
@@ -233,7 +151,7 @@ impl Queue {
         }
     }
 
-    /// Waits for chains, and takes up to `max` of them; none once the queue is closed and empty.
+    /// Waits for chains, and takes some with up to `max` commands, but for the rest of the last one; none once the queue is closed and empty.
     pub(super) async fn pull(&self, max: usize) -> Option<Vec<Chain>> {
         loop {
             let notified = self.ready.notified();
@@ -249,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// Takes up to `max` of the chains that wait, the most important first.
+    /// Takes chains with up to `max` commands, the most important first.
     pub(super) fn try_pull(&self, max: usize) -> Vec<Chain> {
         self.take(max).0
     }
@@ -258,10 +176,11 @@ impl Queue {
     /// for that, the last worker would leave behind what is pushed between the two.
     fn take(&self, max: usize) -> (Vec<Chain>, bool) {
         let mut waiting = self.waiting();
-        let mut chains = Vec::new();
+        let (mut chains, mut commands) = (Vec::new(), 0);
         for lane in 0..LANES {
-            while chains.len() < max {
+            while commands < max {
                 let Some(chain) = waiting.lanes.get_mut(lane).and_then(VecDeque::pop_front) else { break };
+                commands += chain.len();
                 waiting.commands -= chain.len();
                 chains.push(chain);
             }
@@ -287,9 +206,11 @@ impl Queue {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use bytes::Bytes;
+    use tokio::sync::oneshot;
 
+    use super::super::chain::Request;
     use super::*;
-    use crate::domain::{Claim, Claimant, FailureKind, Span};
+    use crate::domain::{Claim, Claimant, FailureKind, Key, Span};
 
     fn claim() -> Command {
         let claimant =
@@ -318,7 +239,7 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             waiting.push(answer);
             let key = Key::new("c", "s", &number.to_string());
-            assert!(queue.push(Chain::new(key, Request { command, reply })).is_ok());
+            assert!(queue.push(Chain::new(key, Request::new(command, reply))).is_ok());
         }
         let mut served = Vec::new();
         while let Some(chain) = queue.try_pull(1).pop() {

@@ -1,14 +1,15 @@
 //! A worker: one session, one task, one batch at a time. While a batch is at the store the next
 //! one gathers; there is no timer.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
 use super::batch::{self, Leftover, Round};
+use super::chain::Chain;
 use super::locked::row_held;
-use super::queue::Chain;
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
@@ -22,8 +23,6 @@ const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(5);
 /// For how long calls wait for the first session; then they are refused at once.
 const HELD_FOR: Duration = Duration::from_secs(1);
-/// How many batches' worth of chains may wait in a worker for others of the same key.
-const CARRIED_BATCHES_MAX: usize = 4;
 /// How long opening a session may take, whatever the store does meanwhile.
 const OPEN_WITHIN: Duration = Duration::from_secs(12);
 
@@ -129,16 +128,14 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
             let Some(chains) = pulled else { return Ended::Queue };
             chains
         } else {
-            // Many calls for one key wait for each other, but must not keep the others out.
-            let half =
-                if carried.len() < batch_max * CARRIED_BATCHES_MAX { batch_max.div_ceil(2) } else { 0 };
-            shared.queue.try_pull(batch_max.saturating_sub(carried.len()).max(half))
+            // They have had a round already: what comes with them fills up the batch.
+            let commands: usize = carried.iter().map(Chain::len).sum();
+            shared.queue.try_pull(batch_max.saturating_sub(commands))
         };
-        let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh, batch_max);
-        carried = next;
+        let batch = one_per_key(std::mem::take(&mut carried), fresh);
         crash::point("after_seal");
-        let Leftover { again, broken } = Round::new(shared, session.as_mut()).run(batch).await;
-        carried.extend(again);
+        let Leftover { again, broken } = Round::new(shared, session.as_mut(), batch_max).run(batch).await;
+        carried = again;
         if broken {
             // The connection is closed without a word to the server: a cancel request could turn
             // a wait for a standby into a false success. Whoever has a session takes the work.
@@ -181,58 +178,73 @@ fn refuse_all(chains: Vec<Chain>, rejection: &Rejection) {
     for chain in chains {
         let mut rest = Some(chain);
         while let Some(chain) = rest {
-            let rejection = if chain.unknown > 0 { lost() } else { rejection.clone() };
+            let rejection = if chain.head.unknown > 0 { lost() } else { rejection.clone() };
             rest = chain.answer(Err(rejection));
         }
     }
 }
 
-/// The chains of one batch: at most `max`, each key once, nobody who has gone away. The others come next.
-fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>, max: usize) -> (Vec<Chain>, Vec<Chain>) {
-    let mut keys = HashSet::with_capacity(carried.len() + fresh.len());
-    let mut batch = Vec::with_capacity(carried.len() + fresh.len());
-    let mut next = Vec::new();
-    for chain in carried.into_iter().chain(fresh) {
-        if chain.abandoned() {
-            continue;
-        }
-        if batch.len() < max && keys.insert(chain.key.hash()) {
-            batch.push(chain);
-        } else {
-            next.push(chain);
+/// The chains of one batch: each key once, and nobody who has gone away. Whoever waits for the same key joins the
+/// chain of that key.
+fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> Vec<Chain> {
+    let all = carried.into_iter().chain(fresh).filter_map(Chain::without_abandoned);
+    let mut batch: Vec<Chain> = Vec::with_capacity(all.size_hint().1.unwrap_or_default());
+    let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(batch.capacity());
+    for chain in all {
+        match places.entry(chain.key.hash()) {
+            Slot::Occupied(place) => {
+                if let Some(first) = batch.get_mut(*place.get()) {
+                    first.join(chain);
+                }
+            }
+            Slot::Vacant(place) => {
+                place.insert(batch.len());
+                batch.push(chain);
+            }
         }
     }
     batch.sort_by_key(|chain| chain.key.hash());
-    (batch, next)
+    batch
 }
 
 #[cfg(test)]
 mod tests {
     use tokio::sync::oneshot;
 
-    use super::super::queue::Request;
+    use super::super::chain::Request;
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
 
     #[test]
-    fn a_batch_has_each_key_once_and_no_more_than_its_size() {
+    fn a_batch_has_each_key_once_and_whoever_waits_for_it_in_order() {
         let mut waiting = Vec::new();
-        let mut chain = |id: &str| {
-            let (reply, answer) = oneshot::channel();
-            waiting.push(answer);
-            let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
-            Chain::new(Key::new("c", "s", id), Request { command, reply })
+        let mut number = 0;
+        let mut chain = |id: &str, commands: usize| {
+            let mut request = || {
+                let (reply, answer) = oneshot::channel();
+                waiting.push(answer);
+                number += 1;
+                Request::new(Command::Settle(number, Settle::Release { delay: Span::ZERO }), reply)
+            };
+            let mut chain = Chain::new(Key::new("c", "s", id), request());
+            (1..commands).for_each(|_| chain.push(request()));
+            chain
         };
-        let carried = vec![chain("hot"), chain("hot"), chain("a")];
-        let fresh = vec![chain("hot"), chain("b"), chain("c")];
-        let (batch, next) = one_per_key(carried, fresh, 3);
-        let ids = |chains: &[Chain]| chains.iter().map(|chain| chain.key.id().to_owned()).collect::<Vec<_>>();
-        let mut once = ids(&batch);
-        once.sort();
-        assert_eq!(
-            (once, ids(&next)),
-            (vec!["a".into(), "b".into(), "hot".into()], vec!["hot".into(), "hot".into(), "c".into()])
-        );
+        let carried = vec![chain("hot", 2), chain("a", 1)];
+        let mut fresh = vec![chain("hot", 1), chain("b", 1), chain("hot", 2)];
+        let (reply, gone) = oneshot::channel();
+        drop(gone);
+        let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO });
+        fresh.push(Chain::new(Key::new("c", "s", "gone"), Request::new(settle, reply)));
+        let batch = one_per_key(carried, fresh);
+        let token = |request: &Request| match &request.command {
+            Command::Settle(token, _) => *token,
+            Command::Claim(_) => 0,
+        };
+        let mut seen: Vec<(&str, Vec<i64>)> =
+            batch.iter().map(|chain| (chain.key.id(), chain.requests().map(token).collect())).collect();
+        seen.sort();
+        assert_eq!(seen, [("a", vec![3]), ("b", vec![5]), ("hot", vec![1, 2, 4, 6, 7])]);
         assert!(batch.is_sorted_by_key(|chain| chain.key.hash()));
     }
 }

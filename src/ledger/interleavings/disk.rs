@@ -185,7 +185,10 @@ impl Inner {
         Reading { now: StoreTime(self.now), token_offset: 0, mark: 0 }
     }
 
-    pub(super) fn commit(&mut self, row: Entry) {
+    pub(super) fn commit(&mut self, row: Entry, tally: &Tally) {
+        if marks(&row).filter(|call| !self.applied.contains(call)).count() > 1 {
+            tally.count("calls written together");
+        }
         self.applied.extend(marks(&row));
         self.commits.push(row.clone());
         self.rows.insert(row.key.hash(), row);

@@ -56,6 +56,7 @@ fn every_call_is_answered_once_with_what_was_committed() {
         "completed",
         "in progress",
         "races lost",
+        "calls written together",
         "statements with several rows",
         "statements at the same time",
         "leases ended",

@@ -178,7 +178,7 @@ impl Entries for DiskSession {
                     return None;
                 }
                 let token = row.token;
-                inner.commit(row);
+                inner.commit(row, tally);
                 Some(token)
             };
             Inserted { tokens: rows.iter().map(|row| won(tally, insert(row))).collect(), reading }
@@ -200,7 +200,7 @@ impl Entries for DiskSession {
                 row.closed_by = ClosedBy::Complete;
                 row.closed_at = Some(now);
                 row.result = one.result.clone();
-                inner.commit(row);
+                inner.commit(row, tally);
                 Some(late)
             };
             completions.iter().map(|one| won(tally, complete(one))).collect()
@@ -224,7 +224,7 @@ impl Entries for DiskSession {
                 }
                 let current = |row: &&Entry| row.version + 1 == next.version;
                 inner.rows.get(&next.key.hash()).filter(current)?;
-                inner.commit(next.clone());
+                inner.commit(next.clone(), tally);
                 Some(())
             };
             let each = entries.iter().zip(until);

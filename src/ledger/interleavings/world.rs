@@ -13,7 +13,7 @@ use shuttle::future::{JoinHandle, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 use uuid::Uuid;
 
-use super::disk::{Disk, Inner, Manners, POISON};
+use super::disk::{Disk, Inner, Manners, POISON, marks};
 use super::session::DiskStore;
 use super::tally::Tally;
 use crate::domain::{
@@ -115,6 +115,7 @@ impl World {
 
     /// Submits calls together, and checks each answer at the moment it comes.
     pub(super) async fn submit(&self, calls: &[Call]) -> Vec<Answer> {
+        let since = self.disk.inner().commits.len();
         let answers = match calls {
             [one] => vec![self.ledger.submit(one.key.clone(), one.command.clone()).await],
             many => {
@@ -125,7 +126,7 @@ impl World {
         };
         assert_eq!(answers.len(), calls.len(), "each call is answered once");
         for (call, answer) in calls.iter().zip(&answers) {
-            self.check(call, answer);
+            self.check(call, answer, since);
         }
         answers
     }
@@ -157,7 +158,8 @@ impl World {
         None
     }
 
-    fn check(&self, call: &Call, answer: &Answer) {
+    /// `since`: so many rows were committed before the call was made.
+    fn check(&self, call: &Call, answer: &Answer, since: usize) {
         let inner = self.disk.inner();
         let wrong = |what: &str| panic!("{what}: {call:?} was answered {answer:?}");
         if inner.died.contains(&call.number) && reason(answer) != Some(Reason::OutcomeUnknown) {
@@ -165,7 +167,7 @@ impl World {
         }
         match answer {
             Ok(reply) => {
-                if !happened(&inner, call, reply) {
+                if !happened(&inner, call, reply, since) {
                     wrong("the store shows nothing of it");
                 }
                 self.tally.count(word(reply));
@@ -236,8 +238,14 @@ pub(super) fn token(answer: &Answer) -> Option<i64> {
 }
 
 /// Whether the store shows what the answer says, and for this call.
-fn happened(inner: &Inner, call: &Call, reply: &Reply) -> bool {
+fn happened(inner: &Inner, call: &Call, reply: &Reply, since: usize) -> bool {
     let mine = inner.applied.contains(&call.number);
+    // Of calls that were written together the row shows the last Renew, and no Release that a Complete followed.
+    let hidden = |token: i64| {
+        let meanwhile = inner.commits.get(since..).unwrap_or_default().iter();
+        let mut same_claim = meanwhile.filter(|row| row.key == call.key && row.token == token);
+        same_claim.any(|row| marks(row).any(|number| number != call.number))
+    };
     match (&call.command, reply) {
         (Command::Claim(claim), Reply::Verdict(verdict)) => match verdict {
             Verdict::Acquired { token, .. } => {
@@ -268,19 +276,19 @@ fn happened(inner: &Inner, call: &Call, reply: &Reply) -> bool {
                 }
                 (Settle::Fail { .. }, Reply::Failed { replayed, .. }) => {
                     if *replayed {
-                        closed(&[ClosedBy::FailRetryable, ClosedBy::Release])
+                        closed(&[ClosedBy::FailRetryable, ClosedBy::Release]) || hidden(*token)
                     } else {
                         mine
                     }
                 }
                 (Settle::Release { .. }, Reply::Released { replayed, .. }) => {
                     if *replayed {
-                        closed(&[ClosedBy::Release])
+                        closed(&[ClosedBy::Release]) || hidden(*token)
                     } else {
-                        mine
+                        mine || hidden(*token)
                     }
                 }
-                (Settle::Renew { .. }, Reply::Renewed { .. }) => mine,
+                (Settle::Renew { .. }, Reply::Renewed { .. }) => mine || hidden(*token),
                 _ => false,
             }
         }

@@ -1,0 +1,68 @@
+//! Several commands for one key, decided one after the other in memory, and written once.
+
+use super::{Answer, Command, Context, Decision, Entry, Key, decide};
+
+/// Several commands for one key. Each is decided on the entry as the commands before it left the entry, as if each
+/// had been written before the next one came. What they come to is one write, and one step of the version: the
+/// write replaces the entry that was read, and nobody ever sees what lay between.
+///
+/// An answer that follows from a change must not be given before that write is durable. Where the write is lost,
+/// nothing that was decided here counts.
+#[derive(Debug)]
+pub struct Fold<'a> {
+    key: &'a Key,
+    read: Option<&'a Entry>,
+    write: Option<Entry>,
+    grants: bool,
+}
+
+/// One command of a fold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Folded {
+    /// Its answer.
+    pub answer: Answer,
+    /// It changed the entry: the write of the fold carries its change.
+    pub wrote: bool,
+}
+
+impl<'a> Fold<'a> {
+    /// Begins with the entry that was read.
+    #[must_use]
+    pub fn new(key: &'a Key, read: Option<&'a Entry>) -> Fold<'a> {
+        Fold { key, read, write: None, grants: false }
+    }
+
+    /// The entry as the commands so far left it.
+    #[must_use]
+    pub fn entry(&self) -> Option<&Entry> {
+        self.write.as_ref().or(self.read)
+    }
+
+    /// Decides the next command, and keeps nothing of it yet.
+    #[must_use]
+    pub fn decide(&self, command: &Command, context: &Context<'_>) -> Decision {
+        decide(self.key, self.entry(), command, context)
+    }
+
+    /// Keeps what was decided on the next command.
+    pub fn keep(&mut self, decision: Decision) -> Folded {
+        let Decision { answer, write, grants } = decision;
+        let wrote = write.is_some();
+        if let Some(mut next) = write {
+            // However many commands change the entry, it is written once.
+            if let Some(before) = &self.write {
+                next.version = before.version;
+            }
+            self.write = Some(next);
+            self.grants |= grants;
+        }
+        Folded { answer, wrote }
+    }
+
+    /// What to write where the version is still the one that was read, and whether anything of it may be decided by
+    /// nothing but the policy that is in force when it is written; none: nothing changes.
+    #[must_use]
+    pub fn into_write(self) -> Option<(Entry, bool)> {
+        self.write.map(|entry| (entry, self.grants))
+    }
+}

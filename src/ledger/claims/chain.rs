@@ -1,0 +1,143 @@
+//! Commands for one key that wait together: those of one call stay in their order, and those of other calls join
+//! behind them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::oneshot;
+
+use crate::domain::{Answer, Command, Key};
+
+/// One command and whom to answer.
+pub(crate) struct Request {
+    pub(super) command: Command,
+    pub(super) reply: oneshot::Sender<Answer>,
+    /// How often it lost a race.
+    pub(super) rounds: u32,
+    /// How often it is unknown whether it was applied.
+    pub(super) unknown: u32,
+    /// Its call consists of this one command: no other answer waits for it.
+    pub(super) alone: bool,
+    /// Its bytes, once it is in the queue and until it is answered.
+    held: Option<Held>,
+}
+
+/// Bytes that count towards the queue's, wherever their request is: what a worker has taken is in memory too.
+struct Held {
+    bytes: usize,
+    of: Arc<AtomicUsize>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+impl Request {
+    pub(crate) fn new(command: Command, reply: oneshot::Sender<Answer>) -> Request {
+        Request { command, reply, rounds: 0, unknown: 0, alone: false, held: None }
+    }
+
+    /// The caller has gone away before anything was sent to the store.
+    fn abandoned(&self) -> bool {
+        self.unknown == 0 && self.reply.is_closed()
+    }
+}
+
+/// Commands for one key, to be carried out one after the other.
+pub(crate) struct Chain {
+    pub(super) key: Key,
+    pub(super) head: Request,
+    pub(super) later: VecDeque<Request>,
+    /// The head's guess was wrong, or the head has none: load first.
+    pub(super) must_load: bool,
+    /// How many of its commands are decided together, at the most; zero: as many as a batch takes.
+    pub(super) together: usize,
+}
+
+impl Chain {
+    pub(crate) fn new(key: Key, head: Request) -> Chain {
+        Chain { key, head, later: VecDeque::new(), must_load: false, together: 0 }
+    }
+
+    /// The one command of a call.
+    pub(crate) fn alone(key: Key, head: Request) -> Chain {
+        Chain::new(key, Request { alone: true, ..head })
+    }
+
+    /// Its call consists of this one command.
+    pub(crate) fn head_is_alone(&mut self) {
+        self.head.alone = true;
+    }
+
+    /// The next command of the same call.
+    pub(crate) fn push(&mut self, request: Request) {
+        self.later.push_back(request);
+    }
+
+    /// Commands of other calls for the same key come after these.
+    pub(super) fn join(&mut self, other: Chain) {
+        self.later.push_back(other.head);
+        self.later.extend(other.later);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        1 + self.later.len()
+    }
+
+    /// The bytes of one of its commands: the key counts for each, since each call brought its own.
+    fn bytes_of(&self, request: &Request) -> usize {
+        self.key.bytes() + request.command.payload_bytes()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.requests().map(|request| self.bytes_of(request)).sum()
+    }
+
+    /// Counts its bytes towards these until each command is answered.
+    pub(super) fn hold(&mut self, of: &Arc<AtomicUsize>) {
+        of.fetch_add(self.bytes(), Ordering::SeqCst);
+        let key = self.key.bytes();
+        for request in self.requests_mut() {
+            let bytes = key + request.command.payload_bytes();
+            request.held = Some(Held { bytes, of: Arc::clone(of) });
+        }
+    }
+
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
+        std::iter::once(&self.head).chain(&self.later)
+    }
+
+    pub(super) fn requests_mut(&mut self) -> impl Iterator<Item = &mut Request> {
+        std::iter::once(&mut self.head).chain(&mut self.later)
+    }
+
+    /// Answers the head; what is left goes on with the next command.
+    pub(super) fn answer(mut self, answer: Answer) -> Option<Chain> {
+        let next = self.later.pop_front();
+        let _gone = self.head.reply.send(answer);
+        Some(Chain { head: next?, must_load: true, ..self })
+    }
+
+    /// What is left without those whose callers went away before anything was sent to the store.
+    pub(super) fn without_abandoned(self) -> Option<Chain> {
+        if self.requests().any(Request::abandoned) {
+            return self.split(|request| !request.abandoned()).0;
+        }
+        Some(self)
+    }
+
+    /// Parts it in two: those of which something is true, and the others. Each keeps its order.
+    pub(super) fn split(self, is: impl Fn(&Request) -> bool) -> (Option<Chain>, Option<Chain>) {
+        let Chain { key, head, later, must_load, together } = self;
+        let (ours, others): (VecDeque<Request>, VecDeque<Request>) =
+            std::iter::once(head).chain(later).partition(is);
+        let chain = |mut requests: VecDeque<Request>| {
+            let head = requests.pop_front()?;
+            Some(Chain { key: key.clone(), head, later: requests, must_load, together })
+        };
+        (chain(ours), chain(others))
+    }
+}

@@ -1,0 +1,230 @@
+//! Everything that is no guess, and every guess that was wrong: load, decide, write. The commands that wait for one key
+//! are decided together, in memory, and written once ([`Fold`]).
+
+use std::sync::Arc;
+
+use super::batch::{Round, within};
+use super::chain::{Chain, Request};
+use super::part::{Part, Pending};
+use crate::domain::{
+    Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime,
+};
+use crate::ledger::refusals::lost;
+use crate::store::{Fault, Loaded, StoreError};
+
+/// What was decided on a chain, in the order of its commands.
+struct Decided {
+    folded: Vec<Folded>,
+    /// The entry as they leave it, and whether a grant is among what they changed.
+    write: Option<(Entry, bool)>,
+    /// The next command is granted a key that has no entry.
+    first_grant: bool,
+}
+
+/// By which policy the commands of one chain are decided.
+struct Rules {
+    settles: Arc<Policy>,
+    claims: Arc<Policy>,
+}
+
+impl Round<'_> {
+    pub(super) async fn load_and_decide(&mut self, chains: Vec<Chain>) {
+        let mut all = Part::default();
+        for chain in chains {
+            let key = chain.key.clone();
+            all.push(Pending::undecided(chain), key);
+        }
+        let mut work: Vec<Part<Key>> = vec![all];
+        while let Some(mut part) = work.pop() {
+            if part.is_empty() || self.set_aside(&mut part) {
+                continue;
+            }
+            match within(self.shared, self.session.entries().load(&part.rows)).await {
+                Ok(loaded) => self.decide_and_write(part.chains().collect(), loaded).await,
+                // A load changes nothing: what is unknown is only its answer.
+                Err(StoreError::Unknown(text)) => self.unsent(part, &text),
+                Err(error) => self.failed(part, error, &mut work).await,
+            }
+        }
+    }
+
+    /// What was decided is written at once: it counts from the clock of its load.
+    async fn decide_and_write(&mut self, chains: Vec<Chain>, loaded: Loaded) {
+        self.shared.clock.note(&loaded.reading);
+        if let Err(error) = self.renew_policies(&chains, &loaded.reading).await {
+            let mut part = Part::default();
+            chains.into_iter().for_each(|chain| part.push(Pending::undecided(chain), ()));
+            return self.unsent(part, &error.to_string());
+        }
+        let (mut grants, mut until, mut replaces) = (Part::default(), StoreTime::MAX, Part::default());
+        for ((chain, found), position) in chains.into_iter().zip(loaded.found).zip(1..) {
+            let Decided { folded, write, first_grant } = match found.entry(chain.key.hash()) {
+                Ok(entry) => self.decide(&chain, entry, &loaded.reading, position),
+                Err(rejection) => {
+                    self.refuse(chain, &rejection);
+                    continue;
+                }
+            };
+            let Some((chain, answer, later)) = self.answer_reads(chain, folded) else { continue };
+            match (write, answer) {
+                (Some((entry, granting)), Some(answer)) => {
+                    let until = if granting { self.policies.trusted_until } else { StoreTime::MAX };
+                    replaces.push(Pending { chain, answer: Some(answer.answer), later, until }, entry);
+                }
+                // A new row takes the clock of its insert, not the one of this look: were
+                // it late, its token could be lower than that of a row that came and went.
+                (None, None) if first_grant => {
+                    until = until.min(self.first_grant(chain, position, &mut grants));
+                }
+                (_, _) => self.leftover.again.push(chain),
+            }
+        }
+        for chain in self.insert(grants, until).await {
+            self.lost_race(Pending::undecided(chain));
+        }
+        self.write_changed(replaces).await;
+    }
+
+    /// Claims that find the policies too old have them read at once: a hold is then seen, and all else goes on.
+    /// Where they cannot be read the claims are refused that would be granted.
+    ///
+    /// # Errors
+    /// The session broke.
+    async fn renew_policies(&mut self, chains: &[Chain], reading: &Reading) -> Result<(), StoreError> {
+        let mut requests = chains.iter().flat_map(Chain::requests);
+        let claims = requests.any(|request| matches!(request.command, Command::Claim(_)));
+        if claims && !self.policies.trusted(reading.now) {
+            let reread = self.shared.policies.reread(&mut *self.session, reading.now);
+            let read = within(self.shared, reread).await?;
+            self.policies = read.unwrap_or_else(|| Arc::clone(&self.policies));
+        }
+        Ok(())
+    }
+
+    /// Settlements are decided by the rules that were read last, however old they are.
+    fn rules(&self, key: &Key, reading: &Reading) -> Rules {
+        let settles = self.policies.of(key.consumer());
+        let mut claims = Arc::clone(&settles);
+        if !self.policies.trusted(reading.now) && settles.doubt == Doubt::None {
+            claims = Arc::new(Policy { doubt: Doubt::Stale, ..Policy::clone(&settles) });
+        }
+        Rules { settles, claims }
+    }
+
+    /// How many commands of a chain are decided together.
+    fn together(&self, chain: &Chain) -> usize {
+        if chain.together > 0 { chain.together.min(self.together_max) } else { self.together_max }
+    }
+
+    /// Decides the commands of a chain one after the other, each on what the ones before it left.
+    fn decide(&self, chain: &Chain, entry: Option<&Entry>, reading: &Reading, position: i64) -> Decided {
+        let rules = self.rules(&chain.key, reading);
+        let mut fold = Fold::new(&chain.key, entry);
+        let mut folded = Vec::new();
+        for request in chain.requests().take(self.together(chain)) {
+            let decision = decide(&fold, request, &rules, reading, position);
+            if decision.write.is_some() && fold.entry().is_none() {
+                return Decided { folded, write: None, first_grant: true };
+            }
+            folded.push(if decision.write.is_some() && granted_before(request, fold.entry()) {
+                // It was applied, and its lease is over: to arm it once more is for the caller to ask.
+                Folded { answer: Err(lost()), wrote: false }
+            } else {
+                fold.keep(decision)
+            });
+        }
+        Decided { folded, write: fold.into_write(), first_grant: false }
+    }
+
+    /// Those that come behind a grant which was inserted a moment ago: the row is known, so that no load is needed
+    /// for whoever only reads it. The first one that would change the row, and whoever comes after it, loads it.
+    pub(super) fn follow(&mut self, chain: Chain, granted: &Entry, reading: &Reading) {
+        let rules = self.rules(&chain.key, reading);
+        let mut left = self.together(&chain).saturating_sub(1);
+        let mut rest = Some(chain);
+        while let Some(chain) = rest.take() {
+            if left == 0 {
+                return self.leftover.again.push(chain);
+            }
+            left -= 1;
+            let fold = Fold::new(&granted.key, Some(granted));
+            let decision = decide(&fold, &chain.head, &rules, reading, 1);
+            if decision.write.is_some() {
+                return self.leftover.again.push(chain);
+            }
+            rest = self.answer(chain, Some(decision.answer));
+        }
+    }
+
+    /// Answers those who come before the first change: they only read what is durable. Gives back the others, with what
+    /// was decided on the head and on those behind it.
+    fn answer_reads(
+        &mut self,
+        mut chain: Chain,
+        folded: Vec<Folded>,
+    ) -> Option<(Chain, Option<Folded>, Vec<Folded>)> {
+        let mut folded = folded.into_iter();
+        for one in folded.by_ref() {
+            if one.wrote {
+                return Some((chain, Some(one), folded.collect()));
+            }
+            chain = self.answer(chain, Some(one.answer))?;
+        }
+        Some((chain, None, Vec::new()))
+    }
+
+    async fn write_changed(&mut self, replaces: Part<Entry>) {
+        let mut work = replaces.in_parts(Entry::payload_bytes);
+        while let Some(mut part) = work.pop() {
+            if part.is_empty() || self.set_aside(&mut part) {
+                continue;
+            }
+            let until: Vec<StoreTime> = part.pending.iter().map(|pending| pending.until).collect();
+            match within(self.shared, self.session.entries().replace_until(&part.rows, &until)).await {
+                Ok(done) => {
+                    for (pending, done) in part.pending.into_iter().zip(done) {
+                        if done {
+                            self.answer_all(pending);
+                        } else {
+                            self.lost_race(pending);
+                        }
+                    }
+                }
+                // What was decided gets older with each try: it is refused, and not tried in halves.
+                Err(StoreError::NotApplied(fault @ Fault::TimedOut(_))) => {
+                    self.refused(part, &mut work, &fault);
+                }
+                Err(error) => self.failed(part, error, &mut work).await,
+            }
+        }
+    }
+
+    /// The write is durable: everybody whose command was decided is answered.
+    fn answer_all(&mut self, pending: Pending) {
+        let later = pending.later.into_iter().map(|folded| folded.answer);
+        let mut rest = Some(Chain { together: 0, ..pending.chain });
+        for answer in std::iter::once(pending.answer).chain(later.map(Some)) {
+            let Some(chain) = rest.take() else { return };
+            rest = self.answer(chain, answer);
+        }
+        self.leftover.again.extend(rest);
+    }
+}
+
+fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, position: i64) -> Decision {
+    let policy = match request.command {
+        Command::Claim(_) => &rules.claims,
+        Command::Settle(..) => &rules.settles,
+    };
+    fold.decide(&request.command, &Context::at(reading, policy, position))
+}
+
+/// A claim of unknown outcome finds that it was granted: one call takes effect once.
+fn granted_before(request: &Request, entry: Option<&Entry>) -> bool {
+    match &request.command {
+        Command::Claim(claim) => {
+            request.unknown > 0 && entry.is_some_and(|entry| entry.is_claim_of(&claim.claimant))
+        }
+        Command::Settle(..) => false,
+    }
+}
