@@ -1,5 +1,19 @@
 //! The shell: gathers commands into batches, loads their entries, asks the core, commits, and asks
 //! again for the losers of a race. It answers only after the commit.
+//!
+//! # The way of a command
+//!
+//! 1. It waits in the queue, in the lane of its kind: what ends something comes before what begins something. In a
+//!    lane the consumers take turns, so that the flood of one keeps nobody waiting for longer than one batch.
+//! 2. A worker takes what waits as one batch. While a batch is at the store the next one gathers: a second worker takes
+//!    it only where it is large enough to be worth a statement of its own, or where the first one stays away for long.
+//! 3. Commands for one key become one chain of the batch, in the order in which they came.
+//! 4. The first command of a chain may be guessed: one statement, without a load. All others, and those whose guess was
+//!    wrong, are *folded*: one load; each command is decided in memory, on the entry as the commands before it left it;
+//!    one write of what they come to; then all are answered. Who comes before the first change only reads, and is
+//!    answered at once. Who comes behind a first grant, and only reads, needs no load.
+//! 5. Where the write finds another version, nothing that was decided counts, and all of the chain are decided again.
+//!    Where its outcome is unknown, it is unknown for those whose changes it carried, and for nobody else.
 
 mod claims;
 #[cfg(all(test, feature = "shuttle"))]
@@ -12,6 +26,7 @@ mod runtime;
 mod tasks;
 mod upkeep;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +41,7 @@ use self::claims::shared::Shared;
 use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
-use crate::domain::{Answer, Command, Key, POLICY_FORMAT, Reason, Rejection};
+use crate::domain::{Answer, Command, Key, KeyHash, POLICY_FORMAT, Reason, Rejection};
 use crate::random;
 use crate::store::{Replica, Store};
 
@@ -85,7 +100,7 @@ impl Ledger {
         let tasks = TaskTracker::new();
         let shared = Shared {
             policies: Arc::new(PoliciesInForce::new(file, in_force, options.policies_trusted_for)),
-            queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max)),
+            queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max, options.batch_max)),
             clock: Arc::default(),
             crew: Arc::default(),
             locked: Arc::default(),
@@ -142,7 +157,7 @@ impl Ledger {
     /// The queue is full or closed; then none was carried out.
     pub async fn submit_all(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
         let mut chains: Vec<Chain> = Vec::with_capacity(commands.len());
-        let mut places = std::collections::HashMap::with_capacity(commands.len());
+        let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(commands.len());
         let mut waiting = Vec::with_capacity(commands.len());
         for (key, command) in commands {
             if let Err(rejection) = self.admit(&key, &command) {
@@ -152,10 +167,10 @@ impl Ledger {
             let (reply, answer) = oneshot::channel();
             waiting.push(Ok(answer));
             let request = Request::new(command, reply);
-            let place = *places.entry(key.clone()).or_insert(chains.len());
+            let place = *places.entry(key.hash()).or_insert(chains.len());
             match chains.get_mut(place) {
-                Some(chain) => chain.push(request),
-                None => chains.push(Chain::new(key, request)),
+                Some(chain) if *chain.key() == key => chain.push(request),
+                Some(_) | None => chains.push(Chain::new(key, request)),
             }
         }
         if let ([chain], [_]) = (chains.as_mut_slice(), waiting.as_slice()) {

@@ -72,6 +72,10 @@ impl Chain {
         self.head.alone = true;
     }
 
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
     /// The next command of the same call.
     pub(crate) fn push(&mut self, request: Request) {
         self.later.push_back(request);

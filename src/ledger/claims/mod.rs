@@ -1,6 +1,7 @@
 //! Claims and settlements: calls wait in a queue, workers carry them out in batches, each on a session of its own.
 
 pub(super) mod admission;
+mod away;
 pub(super) mod batch;
 pub(super) mod chain;
 pub(super) mod crew;
@@ -12,4 +13,5 @@ pub(super) mod pulse;
 pub(super) mod queue;
 pub(super) mod recent;
 pub(super) mod shared;
+mod turns;
 pub(super) mod worker;

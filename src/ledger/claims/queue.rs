@@ -1,7 +1,7 @@
 //! The queue of commands that wait for a worker: bounded in commands and in bytes, and refusing claims
-//! long before it refuses a completion.
+//! long before it refuses a completion. What ends something comes before what begins something; among the same kind
+//! consumers take turns.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::away::{Away, WORTH};
 use super::chain::Chain;
+use super::turns::Turns;
 use crate::domain::{Command, Reason, Rejection, Settle};
 use crate::ledger::runtime::{Mutex, MutexGuard, pause};
 
@@ -45,11 +47,31 @@ impl Lane {
     }
 }
 
+#[derive(Default)]
 struct Waiting {
-    lanes: [VecDeque<Chain>; LANES],
+    lanes: [Turns; LANES],
     /// Commands that wait, in all lanes.
     commands: usize,
     closed: bool,
+    /// The batches that are at the store.
+    away: Away,
+    /// A worker was called, and has not come yet: no other one is called.
+    called: bool,
+}
+
+impl Waiting {
+    fn take(&mut self, max: usize) -> Vec<Chain> {
+        let (mut chains, mut commands) = (Vec::new(), 0);
+        for lane in &mut self.lanes {
+            while commands < max {
+                let Some(chain) = lane.pop() else { break };
+                commands += chain.len();
+                chains.push(chain);
+            }
+        }
+        self.commands -= commands;
+        chains
+    }
 }
 
 /// How often a queue that was closed is asked whether it is empty.
@@ -63,21 +85,58 @@ pub(crate) struct Queue {
     /// Bytes of all chains that are not answered.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
+    /// So many commands are worth a batch beside one that is at the store.
+    worth: usize,
+}
+
+/// A batch that is at the store, until this is dropped.
+pub(super) struct AtStore<'a> {
+    queue: Option<&'a Queue>,
+    batch: u64,
+}
+
+impl AtStore<'_> {
+    /// It has come back, and its worker takes the next one.
+    pub(super) fn back(mut self) {
+        if let Some(queue) = self.queue.take() {
+            queue.waiting().away.back(self.batch);
+        }
+    }
+}
+
+impl Drop for AtStore<'_> {
+    /// Its worker does not take the next one: another one does.
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue {
+            queue.waiting().away.back(self.batch);
+            queue.ready.notify_one();
+        }
+    }
+}
+
+/// What a worker finds in the queue.
+enum Taken {
+    Chains(Vec<Chain>, u64),
+    /// Nothing waits, or what waits is left for a batch to come back; at the latest for so long.
+    Later(Option<Duration>),
+    /// Nothing waits, and nothing more is taken.
+    Ended,
 }
 
 impl Queue {
-    pub(crate) fn new(commands_max: usize, bytes_max: usize) -> Queue {
-        let waiting = Waiting { lanes: Default::default(), commands: 0, closed: false };
+    pub(crate) fn new(commands_max: usize, bytes_max: usize, batch_max: usize) -> Queue {
+        let waiting = Waiting::default();
         let (ready, closed) = (Notify::new(), CancellationToken::new());
-        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes: Arc::default(), bytes_max }
+        let (bytes, worth) = (Arc::default(), WORTH.min(batch_max));
+        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, worth }
     }
 
     /// Takes one chain.
     pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
         let mut waiting = self.admit(Lane::of(&chain.head.command), chain.len(), chain.bytes())?;
+        let before = waiting.commands;
         self.enter(&mut waiting, chain);
-        drop(waiting);
-        self.ready.notify_one();
+        self.call(waiting, before);
         Ok(())
     }
 
@@ -89,12 +148,24 @@ impl Queue {
         let commands = chains.iter().map(Chain::len).sum();
         let bytes = chains.iter().map(Chain::bytes).sum();
         let mut waiting = self.admit(lane, commands, bytes)?;
+        let before = waiting.commands;
         for chain in chains {
             self.enter(&mut waiting, chain);
         }
-        drop(waiting);
-        self.ready.notify_one();
+        self.call(waiting, before);
         Ok(())
+    }
+
+    /// Calls a worker where there is something new for it: a batch that may leave at once, or the first command for
+    /// which it must watch the time. `before`: so many commands waited already.
+    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
+        let worth = before < self.worth && waiting.commands >= self.worth;
+        let call = !waiting.called && (before == 0 || worth || waiting.away.is_empty());
+        waiting.called |= call;
+        drop(waiting);
+        if call {
+            self.ready.notify_one();
+        }
     }
 
     /// Whether there is room for so much, of which `lane` is the most important.
@@ -151,44 +222,50 @@ impl Queue {
         }
     }
 
-    /// Waits for chains, and takes some with up to `max` commands, but for the rest of the last one; none once the queue is closed and empty.
-    pub(super) async fn pull(&self, max: usize) -> Option<Vec<Chain>> {
+    /// Waits until a batch may leave for the store, and takes it: chains with up to `max` commands, and those of the last
+    /// chain beyond. None once the queue is closed and empty.
+    pub(super) async fn pull(&self, max: usize) -> Option<(Vec<Chain>, AtStore<'_>)> {
         loop {
             let notified = self.ready.notified();
-            let (chains, closed) = self.take(max);
-            if !chains.is_empty() {
-                return Some(chains);
+            match self.take(max) {
+                Taken::Chains(chains, batch) => return Some((chains, AtStore { queue: Some(self), batch })),
+                Taken::Later(None) => notified.await,
+                Taken::Later(Some(wait)) => tokio::select! {
+                    biased;
+                    () = notified => {}
+                    () = pause(wait) => {}
+                },
+                Taken::Ended => {
+                    self.ready.notify_one();
+                    return None;
+                }
             }
-            if closed {
-                self.ready.notify_one();
-                return None;
-            }
-            notified.await;
         }
     }
 
-    /// Takes chains with up to `max` commands, the most important first.
+    /// Takes chains with up to `max` commands, the most important first, to fill up a batch.
     pub(super) fn try_pull(&self, max: usize) -> Vec<Chain> {
-        self.take(max).0
+        self.waiting().take(max)
     }
 
-    /// Takes chains, and says whether the queue was closed at that very moment. With a second look
+    /// Whether the queue was closed is looked at in the very moment in which chains are taken. With a second look
     /// for that, the last worker would leave behind what is pushed between the two.
-    fn take(&self, max: usize) -> (Vec<Chain>, bool) {
+    fn take(&self, max: usize) -> Taken {
         let mut waiting = self.waiting();
-        let (mut chains, mut commands) = (Vec::new(), 0);
-        for lane in 0..LANES {
-            while commands < max {
-                let Some(chain) = waiting.lanes.get_mut(lane).and_then(VecDeque::pop_front) else { break };
-                commands += chain.len();
-                waiting.commands -= chain.len();
-                chains.push(chain);
-            }
+        waiting.called = false;
+        if waiting.commands == 0 {
+            return if waiting.closed { Taken::Ended } else { Taken::Later(None) };
         }
+        let wait = waiting.away.wait(waiting.commands, self.worth);
+        if wait > Duration::ZERO && !waiting.closed {
+            return Taken::Later(Some(wait));
+        }
+        let chains = waiting.take(max);
+        let batch = waiting.away.leave();
         if waiting.commands > 0 {
-            self.ready.notify_one();
+            self.call(waiting, 0);
         }
-        (chains, waiting.closed)
+        Taken::Chains(chains, batch)
     }
 
     /// Takes nothing more.
@@ -226,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_ends_something_is_served_before_what_begins_it() {
-        let queue = Queue::new(100, 1 << 20);
+        let queue = Queue::new(100, 1 << 20, 100);
         let mut waiting = Vec::new();
         let settles = [
             Settle::Release { delay: Span::ZERO },

@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use super::batch::{self, Leftover, Round};
 use super::chain::Chain;
 use super::locked::row_held;
+use super::queue::AtStore;
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
@@ -97,7 +98,7 @@ async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<Chain>> {
         tokio::select! {
             biased;
             () = shared.crew.any() => {}
-            chains = shared.queue.pull(batch_max) => return chains,
+            chains = shared.queue.pull(batch_max) => return chains.map(|(chains, _)| chains),
         }
     }
 }
@@ -114,8 +115,12 @@ enum Ended {
 async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) -> Ended {
     let _at_work = shared.crew.at_work();
     let mut carried: Vec<Chain> = Vec::new();
+    let mut at_store: Option<AtStore<'_>> = None;
     loop {
         let fresh = if carried.is_empty() {
+            if let Some(batch) = at_store.take() {
+                batch.back();
+            }
             let pulled = tokio::select! {
                 biased;
                 keys = shared.locked.look_due() => {
@@ -125,21 +130,24 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
                 }
                 chains = shared.queue.pull(batch_max) => chains,
             };
-            let Some(chains) = pulled else { return Ended::Queue };
+            let Some((chains, batch)) = pulled else { return Ended::Queue };
+            at_store = Some(batch);
             chains
         } else {
             // They have had a round already: what comes with them fills up the batch.
             let commands: usize = carried.iter().map(Chain::len).sum();
             shared.queue.try_pull(batch_max.saturating_sub(commands))
         };
-        let batch = one_per_key(std::mem::take(&mut carried), fresh);
+        let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
+        carried = next;
         crash::point("after_seal");
         let Leftover { again, broken } = Round::new(shared, session.as_mut(), batch_max).run(batch).await;
-        carried = again;
+        carried.extend(again);
         if broken {
             // The connection is closed without a word to the server: a cancel request could turn
             // a wait for a standby into a false success. Whoever has a session takes the work.
             drop(session);
+            drop(at_store);
             shared.queue.give_back(carried);
             return Ended::Session;
         }
@@ -185,18 +193,18 @@ fn refuse_all(chains: Vec<Chain>, rejection: &Rejection) {
 }
 
 /// The chains of one batch: each key once, and nobody who has gone away. Whoever waits for the same key joins the
-/// chain of that key.
-fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> Vec<Chain> {
+/// chain of that key. Another key with the same hash comes next.
+fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> (Vec<Chain>, Vec<Chain>) {
     let all = carried.into_iter().chain(fresh).filter_map(Chain::without_abandoned);
     let mut batch: Vec<Chain> = Vec::with_capacity(all.size_hint().1.unwrap_or_default());
     let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(batch.capacity());
+    let mut next = Vec::new();
     for chain in all {
         match places.entry(chain.key.hash()) {
-            Slot::Occupied(place) => {
-                if let Some(first) = batch.get_mut(*place.get()) {
-                    first.join(chain);
-                }
-            }
+            Slot::Occupied(place) => match batch.get_mut(*place.get()) {
+                Some(first) if first.key == chain.key => first.join(chain),
+                Some(_) | None => next.push(chain),
+            },
             Slot::Vacant(place) => {
                 place.insert(batch.len());
                 batch.push(chain);
@@ -204,7 +212,7 @@ fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> Vec<Chain> {
         }
     }
     batch.sort_by_key(|chain| chain.key.hash());
-    batch
+    (batch, next)
 }
 
 #[cfg(test)]
@@ -236,7 +244,8 @@ mod tests {
         drop(gone);
         let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO });
         fresh.push(Chain::new(Key::new("c", "s", "gone"), Request::new(settle, reply)));
-        let batch = one_per_key(carried, fresh);
+        let (batch, next) = one_per_key(carried, fresh);
+        assert!(next.is_empty());
         let token = |request: &Request| match &request.command {
             Command::Settle(token, _) => *token,
             Command::Claim(_) => 0,

@@ -1,0 +1,83 @@
+//! Which batches are at the store, and whether another worker should take one meanwhile. A statement costs the store
+//! as much as many rows: what comes while one is under way is better sent with the next one than by a second session
+//! with a few rows of its own.
+
+use std::time::Duration;
+
+use crate::ledger::runtime::Instant;
+
+/// So many commands are worth a statement beside one that is under way.
+pub(super) const WORTH: usize = 128;
+/// For so long commands wait for the batch that is at the store to come back. Beyond it the store is slow, or a
+/// session hangs: then others must not wait for it.
+pub(super) const PATIENCE: Duration = Duration::from_millis(5);
+
+/// The batches that are at the store, each with the instant at which it left.
+#[derive(Debug, Default)]
+pub(super) struct Away {
+    batches: Vec<(u64, Instant)>,
+    last: u64,
+}
+
+impl Away {
+    /// A batch leaves for the store.
+    pub(super) fn leave(&mut self) -> u64 {
+        self.last += 1;
+        self.batches.push((self.last, Instant::now()));
+        self.last
+    }
+
+    /// It has come back, or its worker is gone.
+    pub(super) fn back(&mut self, batch: u64) {
+        self.batches.retain(|(number, _)| *number != batch);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// For how long so many commands should wait for a batch to come back; zero: another one may leave at once.
+    pub(super) fn wait(&self, commands: usize, worth: usize) -> Duration {
+        if commands >= worth || self.batches.is_empty() {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let waits = self
+            .batches
+            .iter()
+            .map(|(_, left)| PATIENCE.saturating_sub(now.saturating_duration_since(*left)));
+        waits.max().unwrap_or_default()
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_batch_leaves_where_it_is_worth_it_or_the_first_stays_out() {
+        let second = Duration::from_secs(1);
+        // For how long the batches have been away, how many commands wait, and whether they wait on.
+        for (away, commands, waits) in [
+            (&[][..], 1, false),
+            (&[Duration::ZERO], 1, true),
+            (&[Duration::ZERO], WORTH - 1, true),
+            (&[Duration::ZERO], WORTH, false),
+            // One that hangs holds up nobody.
+            (&[second], 1, false),
+            (&[second, Duration::ZERO], 1, true),
+            (&[second, second], 1, false),
+        ] {
+            let now = Instant::now() + second;
+            let batches =
+                away.iter().zip(1..).map(|(away, number)| (number, now.checked_sub(*away + second).unwrap()));
+            let mut all = Away { batches: batches.collect(), last: away.len() as u64 };
+            assert_eq!(all.wait(commands, WORTH) > Duration::ZERO, waits, "{away:?} {commands}");
+            // Whoever comes back is waited for no more.
+            for batch in 1..=away.len() as u64 {
+                all.back(batch);
+            }
+            assert!(all.is_empty() && all.wait(1, WORTH) == Duration::ZERO);
+        }
+    }
+}
