@@ -31,6 +31,7 @@ mod faults;
 mod first_minute;
 mod garbage;
 mod guesses;
+mod hot;
 mod limits;
 mod only_grows;
 mod operate_table;

@@ -31,6 +31,10 @@ LITE_POLICIES = "src/store/sqlite/policies.rs"
 LITE_UPKEEP = "src/store/sqlite/upkeep.rs"
 CONNECT = "src/store/postgres/connect.rs"
 QUEUE = "src/ledger/claims/queue.rs"
+CHAIN = "src/ledger/claims/chain.rs"
+FAILURES = "src/ledger/claims/failures.rs"
+CLAIMS_FOLD = "src/ledger/claims/fold.rs"
+DOMAIN_FOLD = "src/domain/fold.rs"
 GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
@@ -46,13 +50,13 @@ MUTANTS = [
          "self.claimant.as_ref().is_some_and(|held| held.owner == claimant.owner)"),
     ]),
     Mutant("3", "a cancelled Claim releases its key", "cancel::", [
-        ("src/ledger/claims/queue.rs", "let _gone = self.head.reply.send(answer);", """\
+        (CHAIN, "let _gone = self.head.reply.send(answer);", """\
 if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { token, .. }))) =
             self.head.reply.send(answer)
         {
-            let command = Command::Settle(token, Settle::Release { delay: crate::domain::Span::ZERO });
-            let head = Step { command, reply: oneshot::channel().0 };
-            return Some(Unit { head, rounds: 0, unknown: 1, look: true, ..self });
+            let release = crate::domain::Settle::Release { delay: crate::domain::Span::ZERO };
+            let head = Request { unknown: 1, ..Request::new(Command::Settle(token, release), oneshot::channel().0) };
+            return Some(Chain { head, must_load: true, ..self });
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
@@ -63,11 +67,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|chain| chain.key.hash());\n", ""),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
-        (BATCH, "            let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();\n", """\
-            let rows: Vec<Completion> = part.iter().map(|pending| pending.row.clone()).collect();
-            for pending in part.drain(..) {
-                self.deliver(pending.unit, Ok(Reply::Completed { replayed: false, late: false }));
+        (BATCH, "            match within(self.shared, self.session.entries().complete(&part.rows)).await {\n", """\
+            let rows = std::mem::take(&mut part.rows);
+            for pending in part.pending.drain(..) {
+                self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late: false }));
             }
+            match within(self.shared, self.session.entries().complete(&rows)).await {
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
@@ -81,7 +86,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
-        ("src/ledger/claims/failures.rs", "                    chain.unknown += 1;\n", "                    chain.rounds += 1;\n"),
+        (FAILURES, "if wrote { &mut request.unknown } else { &mut request.rounds }", "if wrote { &mut request.rounds } else { &mut request.unknown }"),
     ]),
     Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
         (PG_ENTRIES, "AND e.version = r.version - 1", "AND r.version > 0"),
@@ -131,13 +136,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            chains", "            chains"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [
-        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) {", "if self.shared.locked.holds(chain.key.hash()) && chain.unknown > 9 {"),
+        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) {", "if self.shared.locked.holds(chain.key.hash()) && chain.head.unknown > 9 {"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
         (PG_ENTRIES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
     ]),
     Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
-        ("src/ledger/claims/locked.rs", "if !ends || rows.waiting.len() >= WAITING_MAX {", "if ends || rows.waiting.len() >= WAITING_MAX {"),
+        ("src/ledger/claims/locked.rs", "chain.split(ends_a_claim)", "chain.split(|request| !ends_a_claim(request))"),
     ]),
     Mutant("C5", "sessions are opened however many were left behind", "availability::an_absent", [
         ("src/store/postgres/left_behind.rs", "if left < max {", "if left < max * 100 {"),
@@ -195,7 +200,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "let until = until.min(self.policies.trusted_until);", "let until = until.min(StoreTime::MAX);"),
     ]),
     Mutant("P2", "a later grant is not bound to the policies that decided it", "policies::", [
-        (BATCH, "if granting { self.policies.trusted_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX } else { StoreTime::MAX }"),
+        (CLAIMS_FOLD, "if granting { self.policies.trusted_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX } else { StoreTime::MAX }"),
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
         (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
@@ -208,7 +213,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/policies/in_force.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
     ]),
     Mutant("P6", "policies that are too old are not read again, and not trusted all the same", "policies::", [
-        (BATCH, "if claims && !self.policies.trusted(reading.now) && policy.doubt == Doubt::None {", "if claims && reading.now > StoreTime::MAX {"),
+        (CLAIMS_FOLD, "if !self.policies.trusted(reading.now) && settles.doubt == Doubt::None {", "if reading.now > StoreTime::MAX {"),
     ]),
     Mutant("P7", "an unknown field of a stored policy is passed over", "unreadable::", [
         ("src/domain/policy.rs", "#[serde(default, deny_unknown_fields)]", "#[serde(default)]"),
@@ -331,7 +336,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/connect.rs", "SqliteSynchronous::Full)", "SqliteSynchronous::Normal)"),
     ]),
     Mutant("S10", "without a session an unknown outcome is told as unavailable", "faults::", [
-        ("src/ledger/claims/worker.rs", "if chain.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
+        ("src/ledger/claims/worker.rs", "if chain.head.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
         ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
@@ -373,7 +378,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_UPKEEP, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
     ]),
     Mutant("S22", "claims are served before completions", "ledger::claims::queue", [
-        (QUEUE, "for lane in 0..LANES {", "for lane in (0..LANES).rev() {"),
+        (QUEUE, "for lane in &mut self.lanes {", "for lane in self.lanes.iter_mut().rev() {"),
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
         (PG_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
@@ -404,7 +409,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_POLICIES, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
     ]),
     Mutant("P21", "the server arms a claim once more for a caller who may have gone", "faults::", [
-        (BATCH, "chain.unknown > 0 && entry.is_claim_of", "chain.unknown > 9 && entry.is_claim_of"),
+        (CLAIMS_FOLD, "request.unknown > 0 && entry.is_some_and", "request.unknown > 9 && entry.is_some_and"),
     ]),
     Mutant("W1", "a grant tells its lease as what is left to hold", DIFFERENTIAL, [
         (CLAIM, "hold: entry.hold_until.remaining(context.now)", "hold: entry.lease_until.remaining(context.now)"),
@@ -432,5 +437,35 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
         ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
+    ]),
+    Mutant("H1", "a command is decided on what was read, not on what the ones before it left", LOCKSTEP, [
+        (DOMAIN_FOLD, "decide(self.key, self.entry(), command, context)", "decide(self.key, self.read, command, context)"),
+    ]),
+    Mutant("H2", "commands that were decided together are answered though their write is lost", "interleavings", [
+        (CLAIMS_FOLD, "                        if done {\n", "                        if done || !pending.later.is_empty() {\n"),
+    ]),
+    Mutant("H3", "each change of one write is a step of the version", DIFFERENTIAL, [
+        (DOMAIN_FOLD, "next.version = before.version;", "next.version = before.version + 1;"),
+    ]),
+    Mutant("H4", "two grants of one instant have the same token", DIFFERENTIAL, [
+        ("src/domain/context.rs", "old.saturating_add(1).max(", "old.max("),
+    ]),
+    Mutant("H5", "an unknown outcome is unknown for the first of those that were written together alone", "hot::", [
+        (FAILURES, "in pending.decided() {", "in pending.decided().take(1) {"),
+    ]),
+    Mutant("H6", "one poisoned command fails all that are written with it", "hot::", [
+        (FAILURES, "        if decided > 1 {\n", "        if decided > 1_000 {\n"),
+    ]),
+    Mutant("H7", "commands for one key are carried out one by one", "hot::", [
+        (CLAIMS_FOLD, "if chain.together > 0 { chain.together.min(self.together_max) } else { self.together_max }", "1.min(chain.together + self.together_max)"),
+    ]),
+    Mutant("H8", "a flood of one consumer is served to its end", "ledger::claims::turns", [
+        ("src/ledger/claims/turns.rs", "while self.left == 0 && !self.order.is_empty() {", "while self.left == usize::MAX && !self.order.is_empty() {"),
+    ]),
+    Mutant("H9", "each worker takes whatever waits", "ledger::claims::away", [
+        ("src/ledger/claims/away.rs", "if commands >= worth || self.batches.is_empty() {", "if commands > 0 || worth == 0 || self.batches.is_empty() {"),
+    ]),
+    Mutant("H10", "what waits stands still for as long as a session hangs", "ledger::claims::away", [
+        ("src/ledger/claims/away.rs", "Duration::from_millis(5);", "Duration::from_mins(5);"),
     ]),
 ]

@@ -1,8 +1,8 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    Changed, Context, Entry, Key, Policy, Purge, Reading, Reason, StoreTime, allowed_changes, decide,
-    operate, purge,
+    Changed, Context, Entry, Fold, Key, Policy, Purge, Reading, Reason, StoreTime, allowed_changes, operate,
+    purge,
 };
 
 use super::run::Run;
@@ -23,6 +23,8 @@ struct Walk {
     offset: i64,
     entry: Option<Entry>,
     known: Vec<(u128, String)>,
+    /// How many writes carried the changes of several commands.
+    folded: u64,
     /// What was done and said, for a failure's sake.
     log: Vec<String>,
 }
@@ -31,14 +33,22 @@ struct Walk {
 fn the_core_and_the_spec_agree() {
     let mut run = Run::new("differential", 200_000);
     let mut seen = std::collections::BTreeMap::<String, u64>::new();
-    let mut steps = 0;
+    let (mut steps, mut folded) = (0, 0);
     let mut key_number = 0;
     while steps < run.size {
         let mut random = Random::new(run.seed.wrapping_add(key_number << 20));
         let policy = steps::policy(&mut random);
         let now = 1_780_000_000_000_000;
-        let mut walk =
-            Walk { random, policy, now, offset: 0, entry: None, known: Vec::new(), log: Vec::new() };
+        let mut walk = Walk {
+            random,
+            policy,
+            now,
+            offset: 0,
+            entry: None,
+            known: Vec::new(),
+            folded: 0,
+            log: Vec::new(),
+        };
         for _ in 0..STEPS_PER_KEY {
             match walk.step() {
                 Ok(said) => *seen.entry(kind(&said)).or_default() += 1,
@@ -46,13 +56,15 @@ fn the_core_and_the_spec_agree() {
             }
             steps += 1;
         }
+        folded += walk.folded;
         key_number += 1;
         run.progress(steps, "steps");
     }
     let fewest = seen.iter().min_by_key(|(_, times)| **times).unwrap();
     assert!(seen.len() >= 20, "too little was seen: {seen:?}");
+    assert!(folded > steps / 100, "only {folded} writes carried several changes");
     run.summary(format!(
-        "{steps} steps on {key_number} keys, {} kinds of answers, the rarest ({}) {} times",
+        "{steps} steps on {key_number} keys, {folded} writes of several changes, {} kinds of answers, the rarest ({}) {} times",
         seen.len(),
         fewest.0,
         fewest.1
@@ -85,10 +97,18 @@ impl Walk {
         if random.percent(6) {
             return self.order();
         }
-        let random = &mut self.random;
-        let op = steps::op(random, row.as_ref(), &mut self.known, self.now);
+        // A quarter of the time several commands for the key wait together: they are decided together, at one
+        // instant, and written once.
+        let together = if random.percent(25) { 2 + random.below(4) } else { 1 };
         let behind = random.percent(2);
         let position = 1 + random.below(1_000) as i64;
+        self.allowed(behind)?;
+        self.decided(together, behind, position)
+    }
+
+    /// Each is answered as if it had come alone, after the ones before it; what they come to is one write.
+    fn decided(&mut self, together: u64, behind: bool, position: i64) -> Result<Said, String> {
+        let (key, read) = (Key::new("c", "s", "1"), self.entry.clone());
         let context = Context {
             policy: &self.policy,
             now: StoreTime(self.now),
@@ -96,38 +116,41 @@ impl Walk {
             position,
             clock_behind: behind,
         };
-        let key = Key::new("c", "s", "1");
-        let decision = decide(&key, self.entry.as_ref(), &told::command(&op), &context);
-        let said = told::by_core(&decision.answer);
-        self.allowed(behind)?;
-        let choice = match &said {
-            Said::Acquired { token, .. } => *token,
-            _ => 0,
-        };
-        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice };
-        let (expected, after) = spec::step(row.as_ref(), &op, &world);
-        self.log.push(format!("at {} {op:?}\n  core: {said:?}\n  spec: {expected:?}", self.now));
-        if said != expected {
-            return Err(format!("the core says {said:?}, the spec {expected:?}, to {op:?}"));
+        let mut fold = Fold::new(&key, read.as_ref());
+        let (mut said, mut row, mut wrote) = (Err("nothing was asked".to_owned()), self.row(), 0);
+        for number in 0..together {
+            let op = steps::op(&mut self.random, row.as_ref(), &mut self.known, self.now);
+            let token = fold.entry().map_or(0, |entry| entry.token);
+            let folded = fold.keep(fold.decide(&told::command(&op), &context));
+            let says = told::by_core(&folded.answer);
+            let choice = if let Said::Acquired { token, .. } = &says { *token } else { 0 };
+            let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice };
+            let (expected, after) = spec::step(row.as_ref(), &op, &world);
+            self.log
+                .push(format!("at {}, {number} {op:?}\n  core: {says:?}\n  spec: {expected:?}", self.now));
+            if says != expected {
+                return Err(format!("the core says {says:?}, the spec {expected:?}, to {op:?}"));
+            }
+            if fold.entry().is_some_and(|entry| entry.token < token) {
+                return Err(format!("the token of {:?} after {token}", fold.entry()));
+            }
+            row = fold.entry().map(told::row);
+            if row != after {
+                return Err(format!("the core holds {row:?}, the spec {after:?}"));
+            }
+            wrote += u64::from(folded.wrote);
+            said = Ok(says);
         }
-        let token = self.entry.as_ref().map_or(0, |entry| entry.token);
-        if let Some(next) = decision.write {
-            if next.version
-                != self
-                    .entry
-                    .as_ref()
-                    .map_or((self.now + self.offset) / 1_000 * 1_000, |entry| entry.version + 1)
-                || next.token < token
-            {
-                return Err(format!("version or token of {next:?} after {:?}", self.entry));
+        if let Some((next, _)) = fold.into_write() {
+            let first = (self.now + self.offset) / 1_000 * 1_000;
+            if next.version != read.as_ref().map_or(first, |entry| entry.version + 1) {
+                return Err(format!("the version of {next:?} after {read:?}"));
             }
             self.entry = Some(next);
         }
-        if self.row() != after {
-            return Err(format!("the core holds {:?}, the spec {after:?}", self.row()));
-        }
+        self.folded += u64::from(wrote > 1);
         self.forget()?;
-        Ok(said)
+        said
     }
 
     /// What the row says to operators: both say the same of its effect, and allow the same changes.

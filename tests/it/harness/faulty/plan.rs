@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     faults: Mutex<VecDeque<Inject>>,
     /// How many statements wrote, or tried to.
     pub(crate) writes: AtomicUsize,
+    /// How many statements asked for entries by their keys.
+    pub(crate) loads: AtomicUsize,
     /// Every reading of the policies is refused.
     pub(crate) no_policies: AtomicBool,
     /// The next reading of all policies says that it has read them, and waits.
@@ -45,6 +47,7 @@ impl Default for Plan {
         Plan {
             faults: Mutex::default(),
             writes: AtomicUsize::new(0),
+            loads: AtomicUsize::new(0),
             no_policies: AtomicBool::new(false),
             slow_reading: Mutex::default(),
             no_sessions: AtomicBool::new(false),

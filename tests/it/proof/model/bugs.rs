@@ -2,7 +2,7 @@
 
 use super::mutants::*;
 use super::promises::Promise::{self, *};
-use super::rules::{Compare, RULES, Rules};
+use super::rules::{Compare, Folding, RULES, Rules};
 use super::scenarios::SCENARIOS;
 use super::search::search;
 
@@ -38,6 +38,9 @@ const BUGS: &[Bug] = &[
     ("begins at version 1 again", Rules { fresh_versions: false, ..RULES }, "two-purges", Retained),
     ("purges any row", Rules { purge: Compare::Presence, ..RULES }, "purge", Retained),
     ("inserts an old clock", Rules { stamps: false, ..RULES }, "purge", TokensGrow),
+    ("decides behind a change on what was read", folding(Folding::OnWhatWasRead), "folds", TokenOfOneClaim),
+    ("counts each change of one write", folding(Folding::TwoSteps), "folds", OneStep),
+    ("answers though the write is lost", folding(Folding::AnswersTheLost), "folds", CompletedIsCommitted),
     (
         "refuses what it applied",
         Rules { says_unknown: false, ..RULES },
@@ -45,6 +48,10 @@ const BUGS: &[Bug] = &[
         RefusedChangesNothing,
     ),
 ];
+
+const fn folding(folding: Folding) -> Rules {
+    Rules { folding, ..RULES }
+}
 
 const fn core(decide: Core) -> Rules {
     Rules { decide, ..RULES }

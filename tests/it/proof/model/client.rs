@@ -112,7 +112,14 @@ impl OneKey {
 impl Delivery {
     fn send(&mut self, op: Op) {
         self.life = Life::Awaits(op);
-        self.calls.push(Call { op, token: self.token, awaited: true, unknown: false, decided: None });
+        self.calls.push(Call {
+            op,
+            token: self.token,
+            awaited: true,
+            unknown: false,
+            decided: None,
+            behind: None,
+        });
     }
 
     fn give_up(&mut self) {

@@ -28,6 +28,9 @@ pub(super) enum Event {
     Deleted,
     Purged,
     GrantAfterPurge,
+    Folded,
+    FoldLost,
+    FoldUnknown,
 }
 
 impl OneKey {

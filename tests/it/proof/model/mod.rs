@@ -8,6 +8,7 @@
 mod bugs;
 mod client;
 mod events;
+mod fold;
 mod mutants;
 mod one_key;
 mod operator;

@@ -66,6 +66,7 @@ impl Model for OneKey {
             self.client_actions(world, number, actions);
             self.server_actions(world, number, actions);
         }
+        self.fold_actions(world, actions);
         self.operator_actions(world, actions);
         let (spent, bounds) = (&world.spent, &self.bounds);
         if spent.ticks < bounds.ticks {
@@ -89,6 +90,7 @@ impl Model for OneKey {
             Action::Effect(number) => self.effect(&mut next, number),
             Action::Guess(number, place) => self.guess(&mut next, number, place),
             Action::Load(number, place) => self.load(&mut next, number, place),
+            Action::Fold(first, second) => self.fold(&mut next, first, second),
             Action::Write(number, place) => self.write(&mut next, number, place, true),
             Action::WriteUnknown(number, place) => self.write(&mut next, number, place, false),
             Action::Tick => {

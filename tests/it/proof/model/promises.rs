@@ -22,6 +22,7 @@ pub(super) enum Promise {
     DoubtIsKept,
     GuessesAreDecisions,
     Retained,
+    OneStep,
 }
 
 /// What the checks remember of the past, and no more: each fact multiplies the states.
@@ -99,6 +100,16 @@ impl Memory {
             }
             Said::NotNow | Said::Refused(_) => {}
         }
+    }
+
+    /// A write replaces the row that was read.
+    pub(super) fn replaces(&mut self, read: i64, next: i64) {
+        self.must(Promise::OneStep, next == read + 1);
+    }
+
+    /// A call that was decided behind another one is answered; it changed nothing.
+    pub(super) fn followed(&mut self, delivery: usize, call: &Call, row: &Entry, said: Said) {
+        self.answered(delivery, call, Some(row), said);
     }
 
     /// A call's write was committed.

@@ -33,6 +33,7 @@ pub(super) fn promised() -> Vec<(Promise, Property<OneKey>)> {
         "an unknown effect stays unknown": DoubtIsKept,
         "guesses are decisions": GuessesAreDecisions,
         "retention is kept": Retained,
+        "a write is one step of the version": OneStep,
     }
 }
 
@@ -65,5 +66,8 @@ pub(super) fn witnessed() -> Vec<(Event, Property<OneKey>)> {
         "an operator deletes": Deleted,
         "a row is purged": Purged,
         "a purged key is granted again": GrantAfterPurge,
+        "two calls are written together": Folded,
+        "a write of two calls is lost": FoldLost,
+        "the outcome of two calls is unknown": FoldUnknown,
     }
 }

@@ -13,8 +13,23 @@ pub(super) struct Rules {
     pub(super) stamps: bool,
     /// A row that is made again begins with a version that no earlier one had.
     pub(super) fresh_versions: bool,
+    /// How two calls are decided together.
+    pub(super) folding: Folding,
     /// A call whose first try has an unknown outcome is never refused as not applied.
     pub(super) says_unknown: bool,
+}
+
+/// How two calls are decided together, and written once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folding {
+    /// The second one on what the first one left; both are answered after the write.
+    InOrder,
+    /// The second one on the row as it was read.
+    OnWhatWasRead,
+    /// Each change is a step of the version.
+    TwoSteps,
+    /// The second one is answered, though the write is lost.
+    AnswersTheLost,
 }
 
 /// How a statement tells that a row is still the one that was read.
@@ -40,5 +55,6 @@ pub(super) const RULES: Rules = Rules {
     purge: Compare::Version,
     stamps: true,
     fresh_versions: true,
+    folding: Folding::InOrder,
     says_unknown: true,
 };

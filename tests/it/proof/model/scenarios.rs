@@ -30,6 +30,8 @@ pub(super) struct Bounds {
     pub(super) purges: u8,
     /// An operator's changes.
     pub(super) changes: u8,
+    /// Pairs of calls that a server carries out together.
+    pub(super) folds: u8,
     /// They may be forced.
     pub(super) force: bool,
 }
@@ -56,6 +58,7 @@ const CALM: Bounds = Bounds {
     ticks: 0,
     purges: 0,
     changes: 0,
+    folds: 0,
     force: false,
 };
 
@@ -147,6 +150,20 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         max_attempts: NO_LIMIT,
         bounds: Bounds { calls: 2, purges: 2, ticks: 1, ..CALM },
         sees: &[Purged, GrantAfterPurge],
+    },
+    Scenario {
+        name: "folds",
+        on_expiry: OnExpiry::Reclaim,
+        max_attempts: NO_LIMIT,
+        bounds: Bounds { folds: 1, unknowns: 1, repeats: 1, ..CALM },
+        sees: &[Folded, FoldLost, FoldUnknown, LostRace],
+    },
+    Scenario {
+        name: "folds-and-expiry",
+        on_expiry: OnExpiry::ParkIfStarted,
+        max_attempts: NO_LIMIT,
+        bounds: Bounds { folds: 1, ticks: 2, ..CALM },
+        sees: &[Reclaim, LateComplete],
     },
     Scenario {
         name: "contradiction",

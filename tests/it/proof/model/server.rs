@@ -22,7 +22,7 @@ impl OneKey {
                 if unsure && self.unchanged(world, decided) {
                     actions.push(Action::WriteUnknown(number, place));
                 }
-            } else {
+            } else if call.behind.is_none() {
                 actions.push(Action::Load(number, place));
                 if self.guess_holds(world, call) {
                     actions.push(Action::Guess(number, place));
@@ -88,7 +88,7 @@ impl OneKey {
             Some(next) => {
                 let base = row.as_deref().map(|row| row.version);
                 world.deliveries[number].calls[place].decided =
-                    Some(Decided { base, next: Arc::new(trimmed(next)), said });
+                    Some(Decided { base, next: Arc::new(trimmed(next)), said, second: None });
             }
         }
     }
@@ -98,14 +98,23 @@ impl OneKey {
         let Some(mut decided) = call.decided.take() else { return };
         if !self.unchanged(world, &decided) {
             self.note(Event::LostRace);
+            self.fold_lost(world, decided);
             return;
         }
         if decided.base.is_none() && self.rules.stamps {
             (decided.next, decided.said) = self.stamped(&decided.next, world.now);
         }
+        if let Some(second) = decided.second {
+            return self.write_both(world, (number, place), (decided.next, decided.said), &second, known);
+        }
         self.commit(world, number, place, decided.next, decided.said);
+        self.written(world, number, place, decided.said, known);
+    }
+
+    /// The server learns that a call's write is done, or does not.
+    pub(super) fn written(&self, world: &mut World, number: usize, place: usize, said: Said, known: bool) {
         if known {
-            self.answer(world, number, place, decided.said);
+            self.answer(world, number, place, said);
         } else {
             world.spent.unknowns += 1;
             world.deliveries[number].calls[place].unknown = true;
@@ -118,7 +127,14 @@ impl OneKey {
         self.rules.write.same(row, decided.base)
     }
 
-    fn commit(&self, world: &mut World, number: usize, place: usize, next: Arc<Entry>, said: Said) {
+    pub(super) fn commit(
+        &self,
+        world: &mut World,
+        number: usize,
+        place: usize,
+        next: Arc<Entry>,
+        said: Said,
+    ) {
         let call = &world.deliveries[number].calls[place];
         let before = world.row.take();
         self.note_commit(&world.memory, before.as_deref(), &next);
@@ -127,7 +143,7 @@ impl OneKey {
     }
 
     /// The server is done with a call, and tells whoever still waits.
-    fn answer(&self, world: &mut World, number: usize, place: usize, said: Said) {
+    pub(super) fn answer(&self, world: &mut World, number: usize, place: usize, said: Said) {
         let mut call = world.deliveries[number].calls.remove(place);
         if let Said::Refused(_) = said
             && call.unknown
@@ -153,13 +169,13 @@ impl OneKey {
         (Arc::new(row), said)
     }
 
-    fn decide(&self, row: Option<&Entry>, command: &Command, now: StoreTime) -> Decision {
+    pub(super) fn decide(&self, row: Option<&Entry>, command: &Command, now: StoreTime) -> Decision {
         let policy = &self.policy;
         let context = Context { policy, now, token_offset: 0, position: 1, clock_behind: false };
         (self.rules.decide)(&self.key, row, command, &context)
     }
 
-    fn command(&self, number: usize, call: &Call) -> Command {
+    pub(super) fn command(&self, number: usize, call: &Call) -> Command {
         let renew = |effect_started| Settle::Renew { lease: None, effect_started, checkpoint: None };
         let settle = match call.op {
             Op::Claim => return Command::Claim(claim(number)),

@@ -32,6 +32,7 @@ pub(super) struct Spent {
     pub(super) leaps: u8,
     pub(super) purges: u8,
     pub(super) changes: u8,
+    pub(super) folds: u8,
 }
 
 /// One delivery of the message, in the hands of one thread, with a `claim_id` of its own.
@@ -89,6 +90,8 @@ pub(super) struct Call {
     pub(super) unknown: bool,
     /// Decided, not yet written; none: not looked at yet.
     pub(super) decided: Option<Decided>,
+    /// Decided together with another call, whose write carries it: the number of the fold.
+    pub(super) behind: Option<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -96,6 +99,20 @@ pub(super) struct Decided {
     /// The version that was loaded; none: there was no row.
     pub(super) base: Option<i64>,
     pub(super) next: Arc<Entry>,
+    pub(super) said: Said,
+    /// The call that was decided behind this one, and is written with it.
+    pub(super) second: Option<Second>,
+}
+
+/// The second call of a fold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Second {
+    /// The number of the fold.
+    pub(super) fold: u8,
+    /// The row as the first call leaves it.
+    pub(super) between: Arc<Entry>,
+    /// The second one changes it.
+    pub(super) wrote: bool,
     pub(super) said: Said,
 }
 
@@ -148,6 +165,8 @@ pub(super) enum Action {
     Guess(usize, usize),
     /// A server loads the row and decides.
     Load(usize, usize),
+    /// A server loads the row and decides two calls, the second one on what the first one left.
+    Fold((usize, usize), (usize, usize)),
     /// A server writes what it has decided, unless the row has changed.
     Write(usize, usize),
     /// The same, but the connection breaks before the server knows that it is written.
