@@ -102,7 +102,7 @@ impl<'a> Round<'a> {
                             continue;
                         };
                         let answer = pending.answer.map(|answer| answer.map(|reply| reply.with_token(token)));
-                        if let Some(rest) = self.answer(pending.chain, answer) {
+                        if let Some(rest) = answered(pending.chain, answer) {
                             let granted = Entry { token, ..row.stamped(reading.now, reading.token_clock()) };
                             self.follow(rest, &granted, &reading);
                         }
@@ -129,7 +129,7 @@ impl<'a> Round<'a> {
                         match late {
                             Some(late) => {
                                 let reply = Reply::Completed { replayed: false, late };
-                                loads.extend(self.answer(chain, Some(Ok(reply))));
+                                loads.extend(answered(chain, Some(Ok(reply))));
                             }
                             None => loads.push(must_load(chain)),
                         }
@@ -155,29 +155,29 @@ impl<'a> Round<'a> {
 
     /// Answers the head; what is left goes on in another round.
     pub(super) fn deliver(&mut self, chain: Chain, answer: Answer) {
-        let rest = self.answer(chain, Some(answer));
+        let rest = answered(chain, Some(answer));
         self.leftover.again.extend(rest);
     }
+}
 
-    /// Answers the head, gives back what is left, and logs what a person should look into. Where it is unknown whether
-    /// an earlier try was applied, no answer may say that the call was certainly not applied.
-    pub(super) fn answer(&mut self, chain: Chain, answer: Option<Answer>) -> Option<Chain> {
-        let answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
-            if let Some(alert) = rejection.alert {
-                let (consumer, key) = (chain.key.consumer(), chain.key.hash());
-                tracing::error!(reason = %rejection.reason, consumer, %key, "{alert}");
-            }
-            if chain.head.unknown > 0 { lost() } else { rejection }
-        });
-        chain.answer(answer)
-    }
-
-    /// Refuses all of a chain.
-    pub(super) fn refuse(&mut self, chain: Chain, rejection: &Rejection) {
-        let mut rest = Some(chain);
-        while let Some(chain) = rest {
-            rest = self.answer(chain, Some(Err(rejection.clone())));
+/// Answers the head, gives back what is left, and logs what a person should look into. Where it is unknown whether
+/// an earlier try was applied, no answer may say that the call was certainly not applied.
+pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
+    let answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
+        if let Some(alert) = rejection.alert {
+            let (consumer, key) = (chain.key.consumer(), chain.key.hash());
+            tracing::error!(reason = %rejection.reason, consumer, %key, "{alert}");
         }
+        if chain.head.unknown > 0 { lost() } else { rejection }
+    });
+    chain.answer(answer)
+}
+
+/// Refuses all of a chain.
+pub(super) fn refuse(chain: Chain, rejection: &Rejection) {
+    let mut rest = Some(chain);
+    while let Some(chain) = rest {
+        rest = answered(chain, Some(Err(rejection.clone())));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What becomes of the chains of a statement that failed: answered, halved, or left for another round.
 
-use super::batch::{Round, within};
+use super::batch::{Round, refuse, within};
 use super::chain::{Chain, Request};
 use super::locked::row_held;
 use super::part::{Part, Pending};
@@ -90,9 +90,7 @@ impl Round<'_> {
             *(if wrote { &mut request.unknown } else { &mut request.rounds }) += 1;
         }
         pending.chain.must_load = true;
-        if let Some(chain) =
-            self.refuse_where(pending.chain, |request| request.unknown > UNKNOWN_MAX, &lost())
-        {
+        if let Some(chain) = refuse_where(pending.chain, |request| request.unknown > UNKNOWN_MAX, &lost()) {
             self.again(chain);
         }
     }
@@ -118,7 +116,7 @@ impl Round<'_> {
         warn_once_a_second!(%fault, commands = part.len(), "the store refuses a statement");
         self.leftover.broken = true;
         for chain in part.chains().chain(work.drain(..).flat_map(Part::chains)) {
-            self.refuse(chain, &store_unavailable());
+            refuse(chain, &store_unavailable());
         }
     }
 
@@ -160,7 +158,7 @@ impl Round<'_> {
     /// Somebody holds its row: what ends a claim waits until it is free, the others are refused.
     pub(super) fn hold_out(&mut self, chain: Chain) {
         if let Some(chain) = self.shared.locked.take(chain) {
-            self.refuse(chain, &row_held());
+            refuse(chain, &row_held());
         }
     }
 
@@ -175,7 +173,7 @@ impl Round<'_> {
         for mut chain in part.chains() {
             chain.requests_mut().for_each(|request| request.rounds += 1);
             let gave_up = |request: &Request| request.rounds > ROUNDS_MAX;
-            if let Some(chain) = self.refuse_where(chain, gave_up, &store_unavailable()) {
+            if let Some(chain) = refuse_where(chain, gave_up, &store_unavailable()) {
                 self.leftover.again.push(Chain { must_load: true, ..chain });
             }
         }
@@ -193,25 +191,20 @@ impl Round<'_> {
             Reason::Overloaded,
             "too many callers fight over this key; nothing was changed: try again later",
         );
-        if let Some(chain) = self.refuse_where(chain, |request| request.rounds > ROUNDS_MAX, &rejection) {
+        if let Some(chain) = refuse_where(chain, |request| request.rounds > ROUNDS_MAX, &rejection) {
             self.leftover.again.push(Chain { must_load: true, ..chain });
         }
     }
+}
 
-    /// Refuses some of a chain, and gives back the others.
-    fn refuse_where(
-        &mut self,
-        chain: Chain,
-        is: impl Fn(&Request) -> bool,
-        rejection: &Rejection,
-    ) -> Option<Chain> {
-        if !chain.requests().any(&is) {
-            return Some(chain);
-        }
-        let (refused, others) = chain.split(is);
-        if let Some(chain) = refused {
-            self.refuse(chain, rejection);
-        }
-        others
+/// Refuses some of a chain, and gives back the others.
+fn refuse_where(chain: Chain, is: impl Fn(&Request) -> bool, rejection: &Rejection) -> Option<Chain> {
+    if !chain.requests().any(&is) {
+        return Some(chain);
     }
+    let (refused, others) = chain.split(is);
+    if let Some(chain) = refused {
+        refuse(chain, rejection);
+    }
+    others
 }

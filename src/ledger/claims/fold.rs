@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::batch::{Round, within};
+use super::batch::{Round, answered, refuse, within};
 use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
 use crate::domain::{
@@ -53,7 +53,9 @@ impl Round<'_> {
         self.shared.clock.note(&loaded.reading);
         if let Err(error) = self.renew_policies(&chains, &loaded.reading).await {
             let mut part = Part::default();
-            chains.into_iter().for_each(|chain| part.push(Pending::undecided(chain), ()));
+            for chain in chains {
+                part.push(Pending::undecided(chain), ());
+            }
             return self.unsent(part, &error.to_string());
         }
         let (mut grants, mut until, mut replaces) = (Part::default(), StoreTime::MAX, Part::default());
@@ -61,11 +63,11 @@ impl Round<'_> {
             let Decided { folded, write, first_grant } = match found.entry(chain.key.hash()) {
                 Ok(entry) => self.decide(&chain, entry, &loaded.reading, position),
                 Err(rejection) => {
-                    self.refuse(chain, &rejection);
+                    refuse(chain, &rejection);
                     continue;
                 }
             };
-            let Some((chain, answer, later)) = self.answer_reads(chain, folded) else { continue };
+            let Some((chain, answer, later)) = answer_reads(chain, folded) else { continue };
             match (write, answer) {
                 (Some((entry, granting)), Some(answer)) => {
                     let until = if granting { self.policies.trusted_until } else { StoreTime::MAX };
@@ -152,25 +154,8 @@ impl Round<'_> {
             if decision.write.is_some() {
                 return self.leftover.again.push(chain);
             }
-            rest = self.answer(chain, Some(decision.answer));
+            rest = answered(chain, Some(decision.answer));
         }
-    }
-
-    /// Answers those who come before the first change: they only read what is durable. Gives back the others, with what
-    /// was decided on the head and on those behind it.
-    fn answer_reads(
-        &mut self,
-        mut chain: Chain,
-        folded: Vec<Folded>,
-    ) -> Option<(Chain, Option<Folded>, Vec<Folded>)> {
-        let mut folded = folded.into_iter();
-        for one in folded.by_ref() {
-            if one.wrote {
-                return Some((chain, Some(one), folded.collect()));
-            }
-            chain = self.answer(chain, Some(one.answer))?;
-        }
-        Some((chain, None, Vec::new()))
     }
 
     async fn write_changed(&mut self, replaces: Part<Entry>) {
@@ -205,10 +190,23 @@ impl Round<'_> {
         let mut rest = Some(Chain { together: 0, ..pending.chain });
         for answer in std::iter::once(pending.answer).chain(later.map(Some)) {
             let Some(chain) = rest.take() else { return };
-            rest = self.answer(chain, answer);
+            rest = answered(chain, answer);
         }
         self.leftover.again.extend(rest);
     }
+}
+
+/// Answers those who come before the first change: they only read what is durable. Gives back the others, with what
+/// was decided on the head and on those behind it.
+fn answer_reads(mut chain: Chain, folded: Vec<Folded>) -> Option<(Chain, Option<Folded>, Vec<Folded>)> {
+    let mut folded = folded.into_iter();
+    for one in folded.by_ref() {
+        if one.wrote {
+            return Some((chain, Some(one), folded.collect()));
+        }
+        chain = answered(chain, Some(one.answer))?;
+    }
+    Some((chain, None, Vec::new()))
 }
 
 fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, position: i64) -> Decision {

@@ -38,9 +38,14 @@ const BUGS: &[Bug] = &[
     ("begins at version 1 again", Rules { fresh_versions: false, ..RULES }, "two-purges", Retained),
     ("purges any row", Rules { purge: Compare::Presence, ..RULES }, "purge", Retained),
     ("inserts an old clock", Rules { stamps: false, ..RULES }, "purge", TokensGrow),
-    ("decides behind a change on what was read", folding(Folding::OnWhatWasRead), "folds", TokenOfOneClaim),
+    (
+        "decides behind a change on what was read",
+        folding(Folding::OnWhatWasRead),
+        "folds-and-expiry",
+        TokensGrow,
+    ),
     ("counts each change of one write", folding(Folding::TwoSteps), "folds", OneStep),
-    ("answers though the write is lost", folding(Folding::AnswersTheLost), "folds", CompletedIsCommitted),
+    ("answers though the write is lost", folding(Folding::AnswersTheLost), "folds", TokenOfOneClaim),
     (
         "refuses what it applied",
         Rules { says_unknown: false, ..RULES },
