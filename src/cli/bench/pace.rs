@@ -142,7 +142,9 @@ mod tests {
         let pacer = Pacer::start(Duration::from_micros(10), end);
         tokio::time::sleep(Duration::from_millis(40)).await;
         assert!(pacer.pace().next(end).await.is_none(), "the time is over");
-        assert_eq!(pacer.missed(), 2_001);
+        // It began a moment after its end was fixed.
+        let missed = pacer.missed();
+        assert!((1_000..=2_001).contains(&missed), "{missed}");
     }
 
     #[tokio::test]
