@@ -1,21 +1,24 @@
 -- The ledger. Instants are microseconds since the Unix epoch of this database's clock; spans are
 -- microseconds. The numbers of states, causes and the like are those of the protobuf enums.
 
-CREATE SCHEMA IF NOT EXISTS ledger;
-
 -- The one clock: nothing but this function tells the time.
 CREATE FUNCTION ledger.clock() RETURNS bigint LANGUAGE sql VOLATILE
     AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- One row. clock_mark is the highest reading of clock + token_offset that was ever written down; policy_epoch
--- counts the changes of what is in force: the purge takes nothing by older rules.
+-- counts the changes of what is in force: the purge takes nothing by older rules. serves_from is the lowest schema
+-- version a binary may have been made for, level the newest feature that is in use: see docs/changing.md.
+-- audit_kept_for is how long events of the audit are kept at least, whatever the role of a server asks for.
 CREATE TABLE ledger.meta (
     one          smallint PRIMARY KEY CHECK (one = 1),
     token_offset bigint NOT NULL,
     clock_mark   bigint NOT NULL,
-    policy_epoch bigint NOT NULL
+    policy_epoch bigint NOT NULL,
+    serves_from  integer NOT NULL DEFAULT 1,
+    level        integer NOT NULL DEFAULT 1,
+    audit_kept_for bigint NOT NULL DEFAULT 86400000000
 );
-INSERT INTO ledger.meta VALUES (1, 0, 0, 0);
+INSERT INTO ledger.meta (one, token_offset, clock_mark, policy_epoch) VALUES (1, 0, 0, 0);
 
 -- What repeats in entries is a number there. The consumer with the empty name stands for the default policy.
 -- `retention` is the effective one as last put in force. Up to the mark, which follows a minute behind, every
@@ -125,6 +128,21 @@ CREATE INDEX audit_by_time ON ledger.audit (at, request_id);
 CREATE INDEX audit_by_consumer ON ledger.audit (consumer, at, request_id);
 CREATE INDEX audit_by_key ON ledger.audit (key, at, request_id);
 
+-- Forgets the oldest events from before an instant: the owner's, so that nobody else needs the right to delete one.
+CREATE FUNCTION ledger.forget_audit(before bigint, at_most bigint) RETURNS bigint
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+WITH gone AS (
+    DELETE FROM ledger.audit
+    WHERE request_id IN (
+        SELECT a.request_id FROM ledger.audit a
+        WHERE a.at < (SELECT least($1, ledger.clock() - audit_kept_for) FROM ledger.meta)
+        ORDER BY a.at, a.request_id LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM gone
+$$;
+
 -- What the purge of each server did.
 CREATE TABLE ledger.purges (
     replica           uuid PRIMARY KEY,
@@ -135,7 +153,7 @@ CREATE TABLE ledger.purges (
     last_error_at     bigint
 );
 
--- The replicas that were heard of, and the newest format of stored policies that each can read: a policy
+-- The replicas that were heard of, and the newest feature that each knows, formats of policies included: a policy
 -- that one of them could not read is not written while it is at work. Each replica writes its own row with
 -- every heartbeat, and waits for nobody there.
 CREATE TABLE ledger.replicas (

@@ -2,14 +2,17 @@
 -- the file; spans are microseconds. The numbers of states, causes and the like are those of the protobuf enums.
 
 -- One row. clock_mark is the highest reading of clock + token_offset that was ever written down; policy_epoch
--- counts the changes of what is in force: the purge takes nothing by older rules.
+-- counts the changes of what is in force: the purge takes nothing by older rules. serves_from is the lowest schema
+-- version a binary may have been made for, level the newest feature that is in use: see docs/changing.md.
 CREATE TABLE meta (
     one          integer PRIMARY KEY CHECK (one = 1),
     token_offset integer NOT NULL,
     clock_mark   integer NOT NULL,
-    policy_epoch integer NOT NULL
+    policy_epoch integer NOT NULL,
+    serves_from  integer NOT NULL DEFAULT 1,
+    level        integer NOT NULL DEFAULT 1
 );
-INSERT INTO meta VALUES (1, 0, 0, 0);
+INSERT INTO meta (one, token_offset, clock_mark, policy_epoch) VALUES (1, 0, 0, 0);
 
 -- What repeats in entries is a number there. The consumer with the empty name stands for the default policy.
 -- `retention` is the effective one as last put in force.
@@ -123,7 +126,7 @@ CREATE TABLE purges (
     last_error_at     integer
 );
 
--- The replicas that were heard of, and the newest format of stored policies that each can read: a policy
+-- The replicas that were heard of, and the newest feature that each knows, formats of policies included: a policy
 -- that one of them could not read is not written while it is at work.
 CREATE TABLE replicas (
     replica  blob PRIMARY KEY,

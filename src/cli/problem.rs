@@ -43,7 +43,8 @@ Exit codes:
   4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
   5  the server cannot be reached or cannot serve, or it is unknown whether it was done
   6  partly done: some were refused, or the rest is still to do
-  7  policy apply --dry-run: the policies differ from the file; 0: they are equal";
+  7  policy apply --dry-run: the policies differ from the file; 0: they are equal
+  8  serve, migrate: the store needs a newer version of this program";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {

@@ -19,6 +19,7 @@ mod claims;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod operators;
+mod outdated;
 mod policies;
 mod refusals;
 mod rounds;
@@ -38,12 +39,13 @@ use self::claims::admission::Quotas;
 use self::claims::chain::{Chain, Request};
 use self::claims::queue::Queue;
 use self::claims::shared::Shared;
+use self::outdated::Outdated;
 use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
-use crate::domain::{Answer, Command, Key, KeyHash, POLICY_FORMAT, Reason, Rejection};
+use crate::domain::{Answer, Command, Key, KeyHash, Reason, Rejection};
 use crate::random;
-use crate::store::{Replica, Store};
+use crate::store::{LEVEL, Replica, Store};
 
 pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
@@ -87,6 +89,7 @@ struct Inner {
     registered_only: bool,
     operators: Operators,
     healthy: watch::Receiver<bool>,
+    outdated: Outdated,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -105,9 +108,10 @@ impl Ledger {
             crew: Arc::default(),
             locked: Arc::default(),
             pulse: Arc::default(),
+            outdated: Outdated::default(),
             replica: Replica {
                 id: random::id(),
-                speaks: POLICY_FORMAT,
+                speaks: LEVEL,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             store,
@@ -117,14 +121,23 @@ impl Ledger {
         }
         let (report, healthy) = watch::channel(false);
         runtime::spawn(&tasks, upkeep::probe::run(shared.clone(), report, stop.clone()));
+        let (queue, outdated, ended) = (Arc::clone(&shared.queue), shared.outdated.clone(), stop.clone());
+        runtime::spawn(&tasks, async move {
+            tokio::select! {
+                () = ended.cancelled() => {}
+                _why = outdated.noticed() => queue.outdated(),
+            }
+        });
         let (purging, ended) = (shared.clone(), stop.clone());
         let purge = move || upkeep::purge::run(purging.clone(), options.purge, ended.clone());
-        runtime::spawn(&tasks, supervised("the purge", purge));
+        let outdated = &shared.outdated;
+        runtime::spawn(&tasks, outdated.clone().until(supervised("the purge", purge)));
         let (store, ended) = (Arc::clone(&shared.store), stop.clone());
         let mark = move || upkeep::open_index::run(Arc::clone(&store), ended.clone());
-        runtime::spawn(&tasks, supervised("the marking of open claims", mark));
+        runtime::spawn(&tasks, outdated.clone().until(supervised("the marking of open claims", mark)));
         let policies = Arc::clone(&shared.policies);
-        let operators = Operators::start(&shared.store, policies, options.purge.every, &tasks, &stop);
+        let operators =
+            Operators::start(&shared.store, policies, options.purge.every, &tasks, &stop, outdated);
         tasks.close();
         let inner = Inner {
             queue: shared.queue,
@@ -133,6 +146,7 @@ impl Ledger {
             registered_only: options.registered_only,
             operators,
             healthy,
+            outdated: shared.outdated,
             stop,
             tasks,
         };
@@ -211,6 +225,12 @@ impl Ledger {
     #[must_use]
     pub fn health(&self) -> watch::Receiver<bool> {
         self.inner.healthy.clone()
+    }
+
+    /// Resolves once the store does not serve this binary any more, and says why. Nothing is written from then on,
+    /// and every call is refused with `STORE_UNAVAILABLE`.
+    pub async fn outdated(&self) -> String {
+        self.inner.outdated.noticed().await
     }
 
     /// Ends what may go on for long: imports and bulk redrives. All else goes on.

@@ -37,7 +37,8 @@ pub(super) fn read_failed(error: &StoreError) -> Rejection {
             | Fault::Conflict(_)
             | Fault::Stale(_)
             | Fault::ClockBehind
-            | Fault::Schema(_),
+            | Fault::Schema(_)
+            | Fault::Outdated(_),
         )
         | StoreError::Unknown(_) => store_unavailable(),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::config::{Config, InForce, Settings, Typed};
+use super::failure::Failure;
 use super::telemetry::LogArgs;
 use super::{health, migrate, serve};
 
@@ -34,6 +35,9 @@ pub enum ServerCommand {
         /// The configuration
         #[command(flatten)]
         config: ConfigArgs,
+        /// Postgres: give this role the rights that a server needs, and no others; repeat it with each migration
+        #[arg(long, value_name = "ROLE")]
+        grant_to: Option<String>,
     },
     /// Ask a server whether it serves; exits with 0 if it does
     Health {
@@ -76,11 +80,11 @@ impl ServerCommand {
                     Ok((config, _)) => ended(&log, serve::serve(config, &log).await),
                 }
             }
-            ServerCommand::Migrate { config } => {
+            ServerCommand::Migrate { config, grant_to } => {
                 let log = config.log.clone();
                 match config.load() {
                     Err(code) => code,
-                    Ok((config, _)) => ended(&log, migrate::migrate(config, &log).await),
+                    Ok((config, _)) => ended(&log, migrate::migrate(config, grant_to.as_deref(), &log).await),
                 }
             }
             ServerCommand::Health { address, service } => {
@@ -96,12 +100,12 @@ impl ServerCommand {
     }
 }
 
-fn ended(log: &LogArgs, done: Result<(), String>) -> ExitCode {
+fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            log.report(&problem);
-            ExitCode::FAILURE
+        Err(failure) => {
+            log.report(failure.text());
+            failure.code()
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod config;
 mod descriptors;
+mod failure;
 mod health;
 mod migrate;
 mod serve;

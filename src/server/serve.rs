@@ -9,29 +9,32 @@ use tokio::time::{Instant, sleep};
 
 use super::config::{Config, Database};
 use super::descriptors;
+use super::failure::Failure;
 use super::signals::{Signals, ignore_hangup, second_signal};
-use super::store::{of_store, store};
+use super::store::store;
 use super::telemetry::{LogArgs, LogFormat};
 use crate::ledger::{Ledger, adopt};
 use crate::program::program;
 use crate::rpc;
-use crate::store::{Fault, Purpose, Store, StoreError};
+use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 
-/// Serves until SIGTERM or SIGINT, then drains. A second signal ends at once.
+/// Serves until SIGTERM or SIGINT, or until the store does not serve this binary any more; then drains. A second
+/// signal ends at once.
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), String> {
+pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failure> {
     ignore_hangup()?;
     config.serve.connections_max = descriptors::connections(config.serve.connections_max);
     let store = store(&config)?;
     if matches!(config.database, Database::Sqlite { .. }) {
-        store.migrate().await.map_err(|error| of_store(&error))?;
+        store.migrate().await.map_err(|error| Failure::of_store("", &error))?;
     }
     let mut session = opened(&*store, config.startup_wait).await?;
-    let in_force = adopt(&config.policies, &mut *session).await.map_err(|error| of_store(&error))?;
+    let in_force = adopt(&config.policies, &mut *session).await;
+    let in_force = in_force.map_err(|error| Failure::of_store("", &error))?;
     drop(session);
     let listener = TcpListener::bind(config.listen)
         .await
@@ -40,15 +43,25 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Strin
     let mut signals = Signals::new()?;
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger);
     greet(log, &address.to_string(), &store.describe());
-    let served = tokio::select! {
-        served = rpc::serve(listener, ledger, config.serve, signals.next()) => served,
-        // `serve` has taken the first signal by the time that a second one comes.
-        () = second_signal() => return Err("ended at once by a second signal".into()),
+    let mut outdated = None;
+    let stop = async {
+        tokio::select! {
+            () = signals.next() => {}
+            why = ledger.outdated() => outdated = Some(why),
+        }
     };
-    match served {
-        Ok(true) => Ok(()),
-        Ok(false) => Err("drain_max: calls were still under way when the time was over".into()),
-        Err(error) => Err(format!("the server ended: {error}")),
+    let served = tokio::select! {
+        served = rpc::serve(listener, ledger.clone(), config.serve, stop) => served,
+        // `serve` has taken the first signal by the time that a second one comes.
+        () = second_signal() => return Err(Failure::Wrong("ended at once by a second signal".into())),
+    };
+    match (served, outdated) {
+        (Err(error), _) => Err(Failure::Wrong(format!("the server ended: {error}"))),
+        (Ok(_), Some(why)) => Err(Failure::Outdated(format!("database_url: {why}"))),
+        (Ok(false), None) => {
+            Err(Failure::Wrong("drain_max: calls were still under way when the time was over".into()))
+        }
+        (Ok(true), None) => Ok(()),
     }
 }
 
@@ -69,16 +82,13 @@ fn greet(log: &LogArgs, address: &str, store: &str) {
 }
 
 /// The first session: waits for a store that is on its way up, not for one that is set up wrongly.
-async fn opened(store: &dyn Store, wait: Duration) -> Result<Box<dyn crate::store::Session>, String> {
+async fn opened(store: &dyn Store, wait: Duration) -> Result<Box<dyn Session>, Failure> {
     let give_up = Instant::now() + wait;
     loop {
         match store.open(Purpose::Changes).await {
             Ok(session) => return Ok(session),
-            Err(StoreError::NotApplied(fault @ (Fault::Schema(_) | Fault::Permanent(_)))) => {
-                return Err(format!("database_url: {}: {fault}", store.describe()));
-            }
-            Err(error) if Instant::now() >= give_up => {
-                return Err(format!("database_url: {}: {error}", store.describe()));
+            Err(error) if never(&error) || Instant::now() >= give_up => {
+                return Err(Failure::of_store(&format!("{}: ", store.describe()), &error));
             }
             Err(error) => {
                 tracing::warn!(%error, "the store is not there yet; waiting");
@@ -86,4 +96,9 @@ async fn opened(store: &dyn Store, wait: Duration) -> Result<Box<dyn crate::stor
             }
         }
     }
+}
+
+/// Whether the store will not do however long one waits.
+fn never(error: &StoreError) -> bool {
+    matches!(error, StoreError::NotApplied(Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_)))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::config::{Config, Database};
-use crate::store::{PostgresStore, SqliteStore, Store, StoreError, SystemClock};
+use crate::store::{PostgresStore, SqliteStore, Store, SystemClock};
 
 pub(super) fn store(config: &Config) -> Result<Arc<dyn Store>, String> {
     match &config.database {
@@ -26,8 +26,4 @@ fn make_folder(path: &Path) -> Result<(), String> {
     let Some(folder) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(folder)
         .map_err(|error| format!("database_url: the folder {} cannot be created: {error}", folder.display()))
-}
-
-pub(super) fn of_store(error: &StoreError) -> String {
-    format!("database_url: {error}")
 }

@@ -49,4 +49,7 @@ pub enum Fault {
     /// The schema is not the one that this binary works with.
     #[error("{0}")]
     Schema(String),
+    /// The store needs a newer binary, and will not do without one again.
+    #[error("{0}")]
+    Outdated(String),
 }

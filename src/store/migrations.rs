@@ -1,4 +1,4 @@
-//! The migrations of both databases, in the order in which they are applied.
+//! The migrations of both databases, in the order in which they are applied, and where they are written down.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,16 +8,52 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 macro_rules! migrations {
     ($database:literal: $($version:literal $name:literal),+) => {
-        Migrator::with_migrations(vec![$(Migration::new(
+        vec![$(migration(
             $version,
-            Cow::Borrowed($name),
-            MigrationType::Simple,
-            include_str!(concat!("../../migrations/", $database, "/000", $version, "_", $name, ".sql")).into_sql_str(),
-            false,
-        )),+])
+            $name,
+            include_str!(concat!("../../migrations/", $database, "/000", $version, "_", $name, ".sql")),
+        )),+]
     };
 }
 
-pub(super) static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| migrations!("postgres": 1 "ledger"));
+/// In the ledger's own schema: `public` belongs to everybody, or to nobody.
+const POSTGRES_TABLE: &str = "ledger.migrations";
+const SQLITE_TABLE: &str = "migrations";
 
-pub(super) static SQLITE: LazyLock<Migrator> = LazyLock::new(|| migrations!("sqlite": 1 "ledger"));
+/// What a migration begins with that is one statement and no transaction, such as CREATE INDEX CONCURRENTLY.
+const ALONE: &str = "-- no-transaction";
+
+/// Those of Postgres, in order.
+pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| postgres(migrations!("postgres": 1 "ledger")));
+
+/// Those of `SQLite`, in order.
+pub static SQLITE: LazyLock<Migrator> =
+    LazyLock::new(|| migrator(migrations!("sqlite": 1 "ledger"), SQLITE_TABLE));
+
+/// Migrations of Postgres, as they are written down in the ledger's schema.
+#[must_use]
+pub fn postgres(migrations: Vec<Migration>) -> Migrator {
+    migrator(migrations, POSTGRES_TABLE)
+}
+
+/// A migration, from its text.
+#[must_use]
+pub fn migration(version: i64, name: &'static str, text: &'static str) -> Migration {
+    let alone = text.starts_with(ALONE);
+    Migration::new(version, Cow::Borrowed(name), MigrationType::Simple, text.into_sql_str(), alone)
+}
+
+fn migrator(migrations: Vec<Migration>, table: &'static str) -> Migrator {
+    let mut all = Migrator::with_migrations(migrations);
+    all.dangerous_set_table_name(table);
+    // A store that is newer than this binary, and serves it, has nothing to be done.
+    all.set_ignore_missing(true);
+    // Whoever waits for the library's lock is a transaction, for which an index that is built concurrently waits.
+    all.set_locking(false);
+    all
+}
+
+/// The version that a store has after all of them.
+pub(super) fn newest(migrations: &Migrator) -> i64 {
+    migrations.iter().map(|migration| migration.version).max().unwrap_or(0)
+}

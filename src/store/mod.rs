@@ -14,7 +14,7 @@ mod error;
 mod from_row;
 mod history;
 mod measured;
-mod migrations;
+pub mod migrations;
 mod numbers;
 mod operators;
 mod policies;
@@ -40,9 +40,11 @@ pub use error::{Fault, StoreError};
 pub use measured::{MeasuredRow, MeasuredRows};
 pub use operators::{OffsetRaise, Operators, Write, WriteResult};
 pub use policies::{EffectiveRetention, PolicyBook};
+pub use postgres::migrate::Pace as MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;
 pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use schema::LEVEL;
 pub use sqlite::SqliteStore;
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
 pub use upkeep::{Replica, Upkeep};
@@ -78,12 +80,18 @@ pub trait Store: Send + Sync + 'static {
     fn sessions(&self) -> usize;
 
     /// Opens a session, and checks that the store can be trusted: it is writable, commits are
-    /// durable, and the schema is the one that this binary works with. A session for claims is handed
+    /// durable, and the schema serves this binary. A session for claims is handed
     /// out only after a write of its own was answered.
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError>;
 
-    /// Brings the schema up to this binary's version; says how many migrations were applied.
+    /// Brings the schema up to this binary's version; says how many migrations were applied. Several at the same
+    /// time do no harm.
     async fn migrate(&self) -> Result<usize, StoreError>;
+
+    /// Gives a role what a server needs, and nothing else.
+    async fn grant_to(&self, role: &str) -> Result<(), StoreError> {
+        Err(StoreError::NotApplied(Fault::Permanent(format!("{role}: this kind of store has no roles"))))
+    }
 }
 
 /// One connection, owned by one task, in four parts. A task uses those that it needs.

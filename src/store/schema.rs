@@ -1,31 +1,81 @@
-//! Whether a store's schema is the one that this binary works with.
+//! Whether this binary may work with a store: by what the store says of itself.
 
-use std::cmp::Ordering;
-
+use crate::domain::POLICY_FORMAT;
 use crate::program::program;
+use crate::store::Fault;
 
-/// How a store's schema stands to the one that this binary's migrations end with.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Schema {
-    Fits,
-    /// What to tell people.
-    Older(String),
-    Newer(String),
+/// The newest feature that this binary knows. Features have numbers of one row: a format of stored policies is
+/// one, and so is whatever raises `level` in `meta`. See docs/changing.md, "A feature that older binaries must not
+/// meet".
+pub const LEVEL: i32 = 1;
+
+const _: () = assert!(LEVEL >= POLICY_FORMAT, "a format of stored policies is a feature");
+
+/// What a store says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// The last migration that was applied.
+    pub(super) version: i64,
+    /// A binary whose migrations end before this one is not served any more.
+    pub(super) serves_from: i32,
+    /// The newest feature that is in use. It only grows.
+    pub(super) level: i32,
 }
 
-impl Schema {
-    /// Compares the version of a store with what this binary's migrations end with.
-    pub(super) fn of(migrations: &sqlx::migrate::Migrator, present: i64) -> Schema {
-        let known = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
-        match present.cmp(&known) {
-            Ordering::Equal => Schema::Fits,
-            Ordering::Less => Schema::Older(format!(
-                "the store's schema is version {present}, this binary needs {known}: run `{} migrate`",
+impl Standing {
+    /// Whether a binary whose migrations end with `known` may work with the store.
+    pub(super) fn check(self, known: i64) -> Result<(), Fault> {
+        if self.version < known {
+            return Err(Fault::Schema(format!(
+                "the store's schema is version {}, this binary needs {known}: run `{} migrate`",
+                self.version,
                 program()
-            )),
-            Ordering::Greater => Schema::Newer(format!(
-                "the store's schema is version {present}, newer than this binary's {known}: run the newer binary"
-            )),
+            )));
+        }
+        still(self.serves_from, self.level, known)
+    }
+}
+
+/// Whether a binary that works with the store may go on.
+pub(super) fn still(serves_from: i32, level: i32, known: i64) -> Result<(), Fault> {
+    if i64::from(serves_from) > known {
+        return Err(Fault::Outdated(format!(
+            "the store serves binaries of schema version {serves_from} and newer, this one is of version {known}: \
+             run the newer binary"
+        )));
+    }
+    if level > LEVEL {
+        return Err(Fault::Outdated(format!(
+            "the store uses features up to number {level}, this binary knows those up to {LEVEL}: run the newer \
+             binary"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_says_whom_it_serves() {
+        for (version, serves_from, level, says) in [
+            (3, 1, 1, ""),
+            (3, 3, 1, ""),
+            (4, 1, 1, ""),
+            (9999, 3, 0, ""),
+            (2, 1, 1, "schema is version 2, this binary needs 3"),
+            (0, 1, 1, "migrate"),
+            (9, 4, 1, "serves binaries of schema version 4 and newer"),
+            (3, 1, LEVEL + 1, "features up to number 2"),
+            (4, 1, i32::MAX, "the newer binary"),
+        ] {
+            let said = Standing { version, serves_from, level }.check(3);
+            let text = said.err().map(|fault| fault.to_string()).unwrap_or_default();
+            assert!(
+                text.contains(says) && text.is_empty() == says.is_empty(),
+                "{version} {serves_from} {level}: {text:?}"
+            );
         }
     }
 }

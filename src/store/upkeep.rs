@@ -13,6 +13,9 @@ pub trait Upkeep: Send {
     /// The heartbeat, and the probe of the store's health: writes down that the replica was heard of, and the
     /// clock's mark. On Postgres it waits for nobody who has locked `meta`: then it leaves the mark to a later
     /// one. Replicas that were not heard of for a day are forgotten.
+    ///
+    /// # Errors
+    /// [`Fault::Outdated`](super::Fault::Outdated) once the store does not serve this binary any more.
     async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError>;
 
     /// Puts claims that are a minute old, and still open, into the index of what is not COMPLETED. Says how
@@ -57,7 +60,7 @@ from_row! {
     pub struct Replica {
         /// Its id, made at each start.
         pub id: Uuid,
-        /// The newest format of stored policies that it can read.
+        /// The newest feature that it knows; formats of stored policies are such features.
         pub speaks: i32,
         /// The version of its binary, for people.
         pub version: String,

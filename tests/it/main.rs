@@ -45,6 +45,7 @@ mod quiet;
 mod quota;
 mod redelivery;
 mod retention;
+mod schema;
 mod settle_table;
 mod stale;
 mod stores;

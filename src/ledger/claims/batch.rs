@@ -187,11 +187,12 @@ fn must_load(mut chain: Chain) -> Chain {
 }
 
 /// A statement that does not answer is given up with its connection; whether it was applied is
-/// unknown.
+/// unknown. An outdated server sends none.
 pub(super) async fn within<T>(
     shared: &Shared,
     statement: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
+    shared.outdated.check()?;
     shared.pulse.sent();
     match crash::around(timeout(STATEMENT_TIMEOUT, statement)).await {
         Ok(done) => {

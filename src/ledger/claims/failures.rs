@@ -78,7 +78,7 @@ impl Round<'_> {
                 work.push(part);
             }
             StoreError::NotApplied(
-                fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_)),
+                fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_) | Fault::Outdated(_)),
             ) => self.refused(part, work, &fault),
         }
     }
@@ -127,7 +127,7 @@ impl Round<'_> {
         let held = match within(self.shared, self.session.entries().locked(&keys)).await {
             Ok(held) => held,
             Err(StoreError::NotApplied(
-                fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_)),
+                fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_) | Fault::Outdated(_)),
             )) => {
                 return self.refused(part, work, &fault);
             }

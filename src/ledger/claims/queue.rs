@@ -13,6 +13,7 @@ use super::away::{Away, WORTH};
 use super::chain::Chain;
 use super::turns::Turns;
 use crate::domain::{Command, Reason, Rejection, Settle};
+use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::{Mutex, MutexGuard, pause};
 
 /// How important a command is: under overload those that end something are kept alive the longest.
@@ -57,6 +58,8 @@ struct Waiting {
     away: Away,
     /// A worker was called, and has not come yet: no other one is called.
     called: bool,
+    /// Nobody is served any more, which is not for a moment.
+    outdated: bool,
 }
 
 impl Waiting {
@@ -171,6 +174,9 @@ impl Queue {
     /// Whether there is room for so much, of which `lane` is the most important.
     fn admit(&self, lane: Lane, commands: usize, bytes: usize) -> Result<MutexGuard<'_, Waiting>, Rejection> {
         let waiting = self.waiting();
+        if waiting.outdated {
+            return Err(store_unavailable());
+        }
         if waiting.closed {
             return Err(Rejection::new(
                 Reason::Draining,
@@ -273,6 +279,12 @@ impl Queue {
         self.waiting().closed = true;
         self.closed.cancel();
         self.ready.notify_one();
+    }
+
+    /// Takes nothing more, since the store does not serve this server: what waits is refused by the workers.
+    pub(crate) fn outdated(&self) {
+        self.waiting().outdated = true;
+        self.close();
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

@@ -7,6 +7,7 @@ use super::locked::Locked;
 use super::pulse::Pulse;
 use super::queue::Queue;
 use super::recent::RecentClock;
+use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::store::{Replica, Store};
 
@@ -20,6 +21,7 @@ pub(in crate::ledger) struct Shared {
     pub(in crate::ledger) crew: Arc<Crew>,
     pub(in crate::ledger) locked: Arc<Locked>,
     pub(in crate::ledger) pulse: Arc<Pulse>,
+    pub(in crate::ledger) outdated: Outdated,
     /// What this replica tells of itself.
     pub(in crate::ledger) replica: Replica,
 }

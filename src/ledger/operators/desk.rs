@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::tries::{ChangeJob, ReadJob, Tries};
 use crate::domain::{Reason, Rejection};
+use crate::ledger::outdated::Outdated;
 use crate::ledger::refusals::{draining, lost, store_unavailable};
 use crate::ledger::runtime::spawn;
 use crate::ledger::tasks::supervised;
@@ -23,6 +24,7 @@ type Job = Box<dyn for<'d> FnOnce(&'d mut Tries) -> BoxFuture<'d, ()> + Send>;
 
 pub(super) struct Desk {
     jobs: mpsc::Sender<Job>,
+    outdated: Outdated,
 }
 
 impl Desk {
@@ -32,13 +34,14 @@ impl Desk {
         store: Arc<dyn Store>,
         tasks: &TaskTracker,
         stop: CancellationToken,
+        outdated: Outdated,
     ) -> Desk {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         // They outlive the task, should it die of a bug.
         let waiting = Arc::new(Mutex::new(waiting));
         let work = move || run(Tries::new(Arc::clone(&store), purpose), Arc::clone(&waiting), stop.clone());
-        spawn(tasks, supervised(name, work));
-        Desk { jobs }
+        spawn(tasks, outdated.clone().until(supervised(name, work)));
+        Desk { jobs, outdated }
     }
 
     /// Carries out what changes nothing, unless nobody waits for it any more.
@@ -75,6 +78,7 @@ impl Desk {
                 Reason::Overloaded,
                 "too many operators' requests wait already; nothing was changed: try again later",
             ),
+            TrySendError::Closed(_) if self.outdated.why().is_some() => store_unavailable(),
             TrySendError::Closed(_) => draining(),
         })
     }

@@ -18,6 +18,7 @@ use crate::domain::{
     AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Reason, Rejection, Span,
     Summary,
 };
+use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::policies::set::{self, PolicyOrder, PolicyResult};
 use crate::ledger::policies::table::Policies;
@@ -54,8 +55,11 @@ impl Operators {
         purge_every: Duration,
         tasks: &TaskTracker,
         stop: &CancellationToken,
+        outdated: &Outdated,
     ) -> Operators {
-        let desk = |name, purpose| Desk::start(name, purpose, Arc::clone(store), tasks, stop.clone());
+        let desk = |name, purpose| {
+            Desk::start(name, purpose, Arc::clone(store), tasks, stop.clone(), outdated.clone())
+        };
         let inner = Inner {
             reads: desk("the desk of operators' reads", Purpose::Reads),
             changes: desk("the desk of operators' changes", Purpose::Changes),

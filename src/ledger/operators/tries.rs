@@ -144,7 +144,8 @@ impl Tries {
                 | Fault::Locked(_)
                 | Fault::Permanent(_)
                 | Fault::ClockBehind
-                | Fault::Schema(_),
+                | Fault::Schema(_)
+                | Fault::Outdated(_),
             ) => false,
         };
         self.session = None;

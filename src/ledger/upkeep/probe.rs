@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::runtime::{Instant, sleep, timeout};
-use crate::store::{Purpose, Session, StoreError};
+use crate::store::{Fault, Purpose, Session, StoreError};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Longer than the server's own statement timeout, which is certain.
@@ -82,6 +82,9 @@ async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
                 });
             }
             failed => {
+                if let Ok(Err(error)) = &failed {
+                    shared.outdated.notice(error);
+                }
                 session = None;
                 if beats.borrow().good > 0 {
                     let error = match failed {
@@ -104,12 +107,14 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
     if let Some(session) = session {
         let reading = match session.upkeep().write_heartbeat(&shared.replica).await {
             Ok(reading) => reading,
+            Err(error @ (StoreError::NotApplied(Fault::Outdated(_)) | StoreError::Unknown(_))) => {
+                return Err(error);
+            }
             // Whatever keeps it from writing, a hold may have been set.
             Err(error @ StoreError::NotApplied(_)) => {
                 shared.policies.refresh(session.as_mut()).await?;
                 return Err(error);
             }
-            Err(error @ StoreError::Unknown(_)) => return Err(error),
         };
         shared.clock.note(&reading);
         shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;

@@ -123,6 +123,7 @@ pub(super) fn words(error: &StoreError) -> &'static str {
             Fault::Permanent(_) => "the store refused a statement",
             Fault::ClockBehind => "the store's clock was behind its mark",
             Fault::Schema(_) => "the schema was not the one that this server works with",
+            Fault::Outdated(_) => "the store needs a newer server",
         },
     }
 }

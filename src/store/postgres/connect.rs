@@ -1,19 +1,19 @@
 //! Connections, and whether what is behind them can be trusted.
 
-use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 use tokio::time::timeout;
 
 use super::errors::{of_connect, of_sqlx};
 use super::left_behind::Backend;
+use super::servers::Servers;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
 use crate::program::program;
-use crate::store::migrations::POSTGRES as MIGRATIONS;
-use crate::store::schema::Schema;
+use crate::store::migrations::{POSTGRES as MIGRATIONS, newest};
+use crate::store::schema::Standing;
 use crate::store::{Fault, Purpose, StoreError};
 
 /// The oldest server that is supported.
@@ -29,49 +29,49 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Like a statement for claims, whose session is given up after this.
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) fn options(url: &str) -> Result<PgConnectOptions, String> {
-    let options = PgConnectOptions::from_str(url).map_err(|error| error.to_string())?;
-    Ok(options.disable_statement_logging())
-}
-
-pub(super) fn describe(options: &PgConnectOptions) -> String {
-    let host =
-        options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string());
-    let tls = match options.get_ssl_mode() {
-        PgSslMode::Disable => "disable",
-        PgSslMode::Allow => "allow",
-        PgSslMode::Prefer => "prefer",
-        PgSslMode::Require => "require",
-        PgSslMode::VerifyCa => "verify-ca",
-        PgSslMode::VerifyFull => "verify-full",
-    };
-    let database = options.get_database().unwrap_or_else(|| options.get_username());
-    format!("Postgres database {database} on {host}:{} (sslmode={tls})", options.get_port())
-}
-
-async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
-    match timeout(CONNECT_TIMEOUT, options.connect()).await {
+async fn connect(options: &PgConnectOptions, within: Duration) -> Result<PgConnection, StoreError> {
+    match timeout(within, options.connect()).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err(of_connect(&error)),
-        Err(_) => Err(unavailable(format!("no connection within {CONNECT_TIMEOUT:?}"))),
+        Err(_) => Err(unavailable(format!("no connection within {within:?}"))),
     }
 }
 
-/// A connection whose commits are durable, to a writable primary with the right schema; a process
-/// that is `serving` already accepts a newer one.
+/// A connection whose commits are durable, to a writable primary with a schema that serves this binary. However
+/// many servers are named, it takes no longer.
 pub(super) async fn open(
-    options: &PgConnectOptions,
+    servers: &Servers,
     purpose: Purpose,
     lock_wait: Duration,
-    serving: bool,
 ) -> Result<(PgConnection, Backend), StoreError> {
-    let options = options.clone().application_name(application_name(purpose));
-    let mut connection = connect(&options).await?;
-    match timeout(CONNECT_TIMEOUT, check(&mut connection, purpose, lock_wait, serving)).await {
-        Ok(Ok(backend)) => Ok((connection, backend)),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(unavailable(format!("no answer within {CONNECT_TIMEOUT:?}"))),
-    }
+    let within = CONNECT_TIMEOUT / servers.count();
+    servers
+        .first_that(|options| async move {
+            let options = options.application_name(application_name(purpose));
+            let mut connection = connect(&options, within).await?;
+            match timeout(within, check(&mut connection, purpose, lock_wait)).await {
+                Ok(Ok(backend)) => Ok((connection, backend)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
+            }
+        })
+        .await
+}
+
+/// A connection to the writable primary for what makes the schema.
+pub(super) async fn open_as_owner(servers: &Servers) -> Result<PgConnection, StoreError> {
+    let within = CONNECT_TIMEOUT / servers.count();
+    servers
+        .first_that(|options| async move {
+            let options = options.application_name("idempotency-ledger migrate");
+            let mut connection = connect(&options, within).await?;
+            match timeout(within, writable(&mut connection)).await {
+                Ok(Ok(_)) => Ok(connection),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
+            }
+        })
+        .await
 }
 
 /// What `pg_stat_activity` shows.
@@ -110,7 +110,6 @@ async fn check(
     connection: &mut PgConnection,
     purpose: Purpose,
     lock_wait: Duration,
-    serving: bool,
 ) -> Result<Backend, StoreError> {
     // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
     // is worth it.
@@ -121,7 +120,28 @@ async fn check(
         tracing::debug!(%error, "the server does not watch over this connection");
         connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(settings))).await.map_err(of_sqlx)?;
     }
-    let row = sqlx::raw_sql(sql::TRUST).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+    let row = writable(connection).await?;
+    durable(&row)?;
+    if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
+        return Err(schema(format!(
+            "the database has no ledger of this version yet: run `{} migrate`",
+            program()
+        )));
+    }
+    let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(connection).await.map_err(of_sqlx)?;
+    let standing = Standing {
+        version: found.try_get("version").map_err(of_sqlx)?,
+        serves_from: found.try_get("serves_from").map_err(of_sqlx)?,
+        level: found.try_get("level").map_err(of_sqlx)?,
+    };
+    standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
+    let pid = row.try_get("pid").map_err(of_sqlx)?;
+    Ok(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? })
+}
+
+/// What the server says of itself, if it is one that takes writes.
+async fn writable(connection: &mut PgConnection) -> Result<PgRow, StoreError> {
+    let row = sqlx::raw_sql(sql::TRUST).fetch_one(connection).await.map_err(of_sqlx)?;
     let version: i32 = row.try_get("version").map_err(of_sqlx)?;
     if version < VERSION_MIN {
         return Err(schema(format!(
@@ -132,6 +152,11 @@ async fn check(
     if row.try_get("read_only").map_err(of_sqlx)? {
         return Err(unavailable("the server is read-only: a standby, or set so".into()));
     }
+    Ok(row)
+}
+
+/// Whether commits outlive a crash, and a failover.
+fn durable(row: &PgRow) -> Result<(), StoreError> {
     let synchronous_commit: String = row.try_get("synchronous_commit").map_err(of_sqlx)?;
     if synchronous_commit == "off" {
         return Err(schema(
@@ -153,41 +178,13 @@ async fn check(
             "the server runs with fsync = off: a crash of its machine can lose what was answered"
         );
     }
-    if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
-        return Err(schema(format!("the database has no ledger yet: run `{} migrate`", program())));
-    }
-    let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(connection).await.map_err(of_sqlx)?;
-    let present: i64 = found.try_get("version").map_err(of_sqlx)?;
-    match Schema::of(&MIGRATIONS, present) {
-        Schema::Fits => {}
-        // Migrations keep the version that is running working: whoever serves goes on.
-        Schema::Newer(_) if serving => {}
-        Schema::Older(problem) | Schema::Newer(problem) => return Err(schema(problem)),
-    }
-    let pid = row.try_get("pid").map_err(of_sqlx)?;
-    Ok(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? })
+    Ok(())
 }
 
-pub(super) async fn migrate(options: &PgConnectOptions) -> Result<usize, StoreError> {
-    let mut connection = connect(options).await?;
-    let before = applied(&mut connection).await;
-    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(|error| schema(error.to_string()))?;
-    let after = applied(&mut connection).await;
-    let _closed = connection.close().await;
-    Ok(after.saturating_sub(before))
-}
-
-async fn applied(connection: &mut PgConnection) -> usize {
-    let row = sqlx::query(sql::SCHEMA).persistent(false).fetch_one(connection).await;
-    row.ok()
-        .and_then(|row| row.try_get::<i64, _>("version").ok())
-        .map_or(0, |version| usize::try_from(version).unwrap_or(0))
-}
-
-fn unavailable(text: String) -> StoreError {
+pub(super) fn unavailable(text: String) -> StoreError {
     StoreError::NotApplied(Fault::Unavailable(text))
 }
 
-fn schema(text: String) -> StoreError {
+pub(super) fn schema(text: String) -> StoreError {
     StoreError::NotApplied(Fault::Schema(text))
 }

@@ -57,7 +57,7 @@ FROM clock c LEFT JOIN fresh f ON true"
 
 pub(super) const COMPLETE: &str = concat!(
     "-- ledger.complete
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now)
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, state = ",
     number!(COMPLETED),

@@ -191,7 +191,7 @@ macro_rules! open {
 /// the other, so that each is a range of the index and nothing is sorted.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now),
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta),
 asked AS MATERIALIZED (
     SELECT n.no, n.name, n.marked_at, n.marked_key, r.near
     FROM unnest($1::text[], $2::int[]) AS r(name, near) JOIN ledger.consumers n ON n.name = r.name

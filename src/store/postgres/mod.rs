@@ -1,39 +1,49 @@
 //! The ledger on Postgres, 14 to 18.
 
 mod audit;
+mod before_baseline;
 mod connect;
 mod entries;
 mod errors;
 mod left_behind;
 mod listing;
+pub(super) mod migrate;
 mod names;
 mod operators;
 mod policies;
+mod rights;
+mod servers;
 pub(super) mod statement_list;
 pub(super) mod statements;
 mod upkeep;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
 use super::dictionary::Dictionary;
+use super::migrations::{POSTGRES as MIGRATIONS, newest};
+use super::schema::still;
 use super::{Entries, Fault, Mark, Operators, PolicyBook, Purpose, Session, Store, StoreError, Upkeep};
 use crate::domain::{KeyHash, Reading, StoreTime};
 use crate::program::program;
 use errors::of_sqlx;
 use left_behind::{Backend, LeftBehind};
+use migrate::Pace;
+use servers::Servers;
 
 /// How to reach Postgres.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=…`
+    /// `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=…`; several servers as
+    /// `host:port,host:port`
     pub url: String,
     /// How many sessions the ledger works with.
     pub sessions: usize,
@@ -46,13 +56,11 @@ pub struct PostgresOptions {
 /// The ledger on Postgres.
 #[derive(Debug)]
 pub struct PostgresStore {
-    connect: PgConnectOptions,
+    servers: Servers,
     sessions: usize,
     lock_wait: Duration,
     persistent: bool,
     mark: Arc<Mark>,
-    /// A session was opened before.
-    serving: AtomicBool,
     left_behind: Arc<LeftBehind>,
     /// Sessions for claims are opened one after the other: two that looked at the same moment would each
     /// leave a backend behind.
@@ -65,24 +73,34 @@ impl PostgresStore {
     /// # Errors
     /// What is wrong with the URL, without its password.
     pub fn new(options: &PostgresOptions) -> Result<PostgresStore, String> {
-        let connect = connect::options(&options.url)?;
         Ok(PostgresStore {
-            connect,
+            servers: Servers::parse(&options.url)?,
             sessions: options.sessions,
             lock_wait: options.lock_wait,
             persistent: options.prepared_statements,
             mark: Arc::default(),
-            serving: AtomicBool::new(false),
             left_behind: Arc::default(),
             opening: tokio::sync::Mutex::default(),
         })
     }
 }
 
+impl PostgresStore {
+    /// Brings the schema up to the last of these migrations, which is how a later binary migrates; says how many
+    /// were applied.
+    ///
+    /// # Errors
+    /// What one of them failed of, or that the time was over.
+    pub async fn migrate_by(&self, migrations: &Migrator, pace: Pace) -> Result<usize, StoreError> {
+        let mut connection = connect::open_as_owner(&self.servers).await?;
+        migrate::migrate(&mut connection, migrations, pace).await
+    }
+}
+
 #[async_trait]
 impl Store for PostgresStore {
     fn describe(&self) -> String {
-        connect::describe(&self.connect)
+        self.servers.describe()
     }
 
     fn sessions(&self) -> usize {
@@ -92,8 +110,7 @@ impl Store for PostgresStore {
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
         let claims = purpose == Purpose::Claims;
         let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
-        let serving = self.serving.load(Ordering::SeqCst);
-        let (connection, backend) = connect::open(&self.connect, purpose, self.lock_wait, serving).await?;
+        let (connection, backend) = connect::open(&self.servers, purpose, self.lock_wait).await?;
         let left_max = if claims { self.sessions } else { 1 };
         let connection = self.left_behind.admit(connection, purpose, left_max).await?;
         let mut session = PgSession {
@@ -112,12 +129,16 @@ impl Store for PostgresStore {
             connect::prove(&mut session.connection).await?;
         }
         self.mark.0.fetch_max(loaded.reading.mark, Ordering::SeqCst);
-        self.serving.store(true, Ordering::SeqCst);
         Ok(Box::new(session))
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
-        connect::migrate(&self.connect).await
+        self.migrate_by(&MIGRATIONS, Pace::default()).await
+    }
+
+    async fn grant_to(&self, role: &str) -> Result<(), StoreError> {
+        let mut connection = connect::open_as_owner(&self.servers).await?;
+        rights::grant(&mut connection, role).await
     }
 }
 
@@ -194,6 +215,13 @@ fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)
     let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;
     let key: Option<Uuid> = row.try_get(key).map_err(of_sqlx)?;
     Ok(at.map(StoreTime).zip(key))
+}
+
+/// Whether the store still serves this binary.
+fn serves(row: &PgRow) -> Result<(), StoreError> {
+    let serves_from = row.try_get("serves_from").map_err(of_sqlx)?;
+    let level = row.try_get("level").map_err(of_sqlx)?;
+    still(serves_from, level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)
 }
 
 fn no_meta() -> StoreError {

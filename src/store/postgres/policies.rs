@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use sqlx::Row as _;
 
 use super::errors::of_sqlx;
-use super::{PgSession, column};
+use super::{PgSession, column, serves};
 use crate::domain::{AuditEvent, PolicyVersion, Reading, Span, StoreTime};
 use crate::store::records::PolicyRow;
 use crate::store::{EffectiveRetention, Entries as _, PolicyBook, Replica, StoreError, WriteResult};
 
 pub(super) const POLICY_EPOCH: &str = "\
 -- ledger.policy_epoch
-SELECT policy_epoch FROM ledger.meta";
+SELECT policy_epoch, serves_from, level FROM ledger.meta";
 
 /// After `consumers`, in every transaction: two that came the other way round would wait for each other.
 ///
@@ -80,8 +80,9 @@ ORDER BY speaks, replica LIMIT $3";
 #[async_trait]
 impl PolicyBook for PgSession {
     async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
-        let query = sqlx::query_scalar::<_, i64>(POLICY_EPOCH).persistent(self.persistent);
-        query.fetch_one(&mut self.connection).await.map_err(of_sqlx)
+        let row = self.query(POLICY_EPOCH).fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        serves(&row)?;
+        row.try_get("policy_epoch").map_err(of_sqlx)
     }
 
     async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {

@@ -33,11 +33,13 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
        current_setting('synchronous_standby_names') AS standbys,
        current_setting('fsync')::boolean AS fsync,
        current_setting('server_version_num')::int AS version,
-       to_regclass('ledger.meta') IS NOT NULL AS migrated,
+       to_regclass('ledger.migrations') IS NOT NULL AS migrated,
        pg_backend_pid() AS pid,
        (SELECT (extract(epoch FROM a.backend_start) * 1000000)::bigint
         FROM pg_stat_get_activity(pg_backend_pid()) a) AS started";
 
 pub(super) const SCHEMA: &str = "\
 -- ledger.schema
-SELECT coalesce(max(version), 0) AS version FROM _sqlx_migrations WHERE success";
+SELECT serves_from, level,
+       (SELECT coalesce(max(m.version), 0) FROM ledger.migrations m WHERE m.success) AS version
+FROM ledger.meta";

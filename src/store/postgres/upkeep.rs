@@ -5,7 +5,7 @@ use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::{PgSession, column, place};
+use super::{PgSession, column, place, serves};
 use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, SETTLED, StoreTime};
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::number;
@@ -26,7 +26,7 @@ const CONSUMERS_AT_ONCE: i64 = 100;
 pub(super) const BEAT: &str = "\
 -- ledger.beat
 WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta
+    SELECT ledger.clock() AS now, token_offset, clock_mark, serves_from, level FROM ledger.meta
 ), free AS MATERIALIZED (
     SELECT m.one FROM ledger.meta m FOR NO KEY UPDATE SKIP LOCKED
 ), marked AS (
@@ -45,7 +45,7 @@ WITH clock AS MATERIALIZED (
     ON CONFLICT (replica) DO UPDATE SET heard_at = excluded.heard_at, speaks = excluded.speaks,
         version = excluded.version
 )
-SELECT c.now AS clock_now, c.token_offset, c.clock_mark FROM clock c";
+SELECT c.now AS clock_now, c.token_offset, c.clock_mark, c.serves_from, c.level FROM clock c";
 
 pub(super) const DUE: &str = concat!(
     "-- ledger.due
@@ -86,18 +86,17 @@ ON CONFLICT (replica) DO UPDATE SET last_run_at = excluded.last_run_at, purged_t
     purged_per_second = excluded.purged_per_second, last_error = excluded.last_error,
     last_error_at = excluded.last_error_at";
 
-/// An event never changes: what is found old is old.
+/// The owner's function: the role of a server may delete no event. It leaves those that `audit_kept_for` of `meta`
+/// keeps.
 pub(super) const AUDIT_PURGE: &str = "\
 -- ledger.audit_purge
-DELETE FROM ledger.audit
-WHERE request_id IN (SELECT a.request_id FROM ledger.audit a WHERE a.at < $1
-                     ORDER BY a.at, a.request_id LIMIT $2 FOR UPDATE SKIP LOCKED)";
+SELECT ledger.forget_audit($1, $2) AS gone";
 
 /// A clock that was set back (and a `token_offset` that was raised for it) makes entries before a mark: the mark
 /// goes back with it.
 pub(super) const UNMARK: &str = "\
 -- ledger.unmark
-WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
+WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until FROM ledger.meta)
 UPDATE ledger.consumers n
 SET marked_at = c.until, marked_key = '00000000-0000-0000-0000-000000000000'
 FROM clock c WHERE n.marked_at > c.until";
@@ -105,7 +104,7 @@ FROM clock c WHERE n.marked_at > c.until";
 /// The consumers that have claims beyond their mark that are old enough to be marked.
 pub(super) const UNMARKED: &str = "\
 -- ledger.unmarked
-WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until)
+WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until FROM ledger.meta)
 SELECT n.no, c.until FROM clock c CROSS JOIN ledger.consumers n
 WHERE n.no > $3 AND EXISTS (
     SELECT 1 FROM ledger.entries e
@@ -162,6 +161,7 @@ impl Upkeep for PgSession {
             .bind(HEARD_OF.micros())
             .bind(FORGOTTEN_MAX);
         let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        serves(&row)?;
         self.reading(&row, mark)
     }
 
@@ -261,7 +261,8 @@ impl Upkeep for PgSession {
     async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError> {
         let query =
             self.query(AUDIT_PURGE).bind(before.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
-        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let gone: i64 = row.try_get("gone").map_err(of_sqlx)?;
+        Ok(usize::try_from(gone).unwrap_or(usize::MAX))
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
+use super::before_baseline::carry_over;
 use super::errors::of_sqlx;
 use super::statements as sql;
-use crate::store::migrations::SQLITE as MIGRATIONS;
-use crate::store::schema::Schema;
+use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
+use crate::store::schema::Standing;
 use crate::store::{Fault, StoreError};
 
 /// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
@@ -49,37 +50,39 @@ async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
 
-/// A connection to a file with the right schema.
+/// A connection to a file whose schema serves this binary.
 pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
     let mut connection = connect(path).await?;
-    let present = version(&mut connection).await?;
-    match Schema::of(&MIGRATIONS, present) {
-        Schema::Fits => {}
-        Schema::Older(problem) | Schema::Newer(problem) => {
-            return Err(StoreError::NotApplied(Fault::Schema(problem)));
-        }
-    }
+    let nothing = Standing { version: 0, serves_from: 0, level: 0 };
+    let standing = standing(&mut connection).await?.unwrap_or(nothing);
+    standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
     Ok(connection)
 }
 
 pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     let mut connection = connect(path).await?;
-    let before = version(&mut connection).await?;
+    let before = applied(&mut connection).await?;
+    carry_over(&mut connection, &MIGRATIONS).await?;
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
-    let after = version(&mut connection).await?;
+    let after = applied(&mut connection).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
 }
 
-async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+async fn applied(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    Ok(standing(connection).await?.map_or(0, |standing| standing.version))
+}
+
+/// What the file says of itself; none where nothing was ever migrated.
+async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>, StoreError> {
     let row =
         sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     if !row.get::<bool, _>(0) {
-        return Ok(0);
+        return Ok(None);
     }
     let row = sqlx::query(sql::SCHEMA).fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
-    Ok(row.get(0))
+    Ok(Some(Standing { serves_from: row.get(0), level: row.get(1), version: row.get(2) }))
 }
 
 #[cfg(test)]

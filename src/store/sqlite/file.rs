@@ -13,6 +13,8 @@ use super::errors::{of_commit, of_sqlx};
 use super::statements as sql;
 use crate::domain::Reading;
 use crate::store::dictionary::Dictionary;
+use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
+use crate::store::schema::still;
 use crate::store::{Clock, Fault, Mark, StoreError};
 
 pub(super) struct SqliteFile {
@@ -104,7 +106,7 @@ impl SqliteFile {
             };
             // A full disk, say, ends a transaction behind the driver's back: after an error of
             // SQLite's nothing but a new connection is known to be clean.
-            if !matches!(done, Ok(_) | Err(StoreError::NotApplied(Fault::ClockBehind))) {
+            if !matches!(done, Ok(_) | Err(StoreError::NotApplied(Fault::ClockBehind | Fault::Outdated(_)))) {
                 *slot = None;
             }
             done
@@ -126,6 +128,8 @@ impl SqliteFile {
         let mark = self.mark.get();
         let meta =
             sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
+        // Nobody raises them while a transaction that may write is under way.
+        still(meta.get(2), meta.get(3), newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
         let reading =
             Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
         self.mark.raise(&reading);

@@ -5,6 +5,7 @@
 //! not wait for it.
 
 mod audit;
+mod before_baseline;
 mod connect;
 mod entries;
 mod errors;

@@ -2,12 +2,12 @@
 
 pub(super) const MIGRATED: &str = "\
 -- ledger.migrated
-SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = '_sqlx_migrations'";
+SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'";
 
 pub(super) const SCHEMA: &str = "\
 -- ledger.schema
-SELECT coalesce(max(version), 0) FROM _sqlx_migrations WHERE success";
+SELECT serves_from, level, (SELECT coalesce(max(version), 0) FROM migrations WHERE success) FROM meta";
 
 pub(super) const META: &str = "\
 -- ledger.meta
-SELECT token_offset, clock_mark FROM meta";
+SELECT token_offset, clock_mark, serves_from, level FROM meta";

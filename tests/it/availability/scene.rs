@@ -38,7 +38,7 @@ impl Scene {
             .execute(
                 "postgres",
                 "CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ledger TO app; \
-                 GRANT ALL ON ALL TABLES IN SCHEMA ledger TO app; GRANT SELECT ON _sqlx_migrations TO app",
+                 GRANT ALL ON ALL TABLES IN SCHEMA ledger TO app",
             )
             .await;
         let switch = Switch::before(SocketAddr::from(([127, 0, 0, 1], cluster.port))).await;

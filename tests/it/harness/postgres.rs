@@ -246,9 +246,14 @@ pub(crate) async fn database() -> String {
 async fn make_template(cluster: &Cluster) {
     cluster.execute("postgres", "CREATE DATABASE template_ledger").await;
     super::server::migrate_postgres(&cluster.url("template_ledger")).await;
+    make_clock(cluster, "template_ledger").await;
+}
+
+/// Puts a clock that tests can set in the place of a database's own.
+pub(crate) async fn make_clock(cluster: &Cluster, database: &str) {
     cluster
         .execute(
-            "template_ledger",
+            database,
             "CREATE TABLE ledger.test_clock (ahead bigint NOT NULL, fixed bigint);
              INSERT INTO ledger.test_clock VALUES (0, NULL);
              CREATE OR REPLACE FUNCTION ledger.clock() RETURNS bigint LANGUAGE sql VOLATILE AS

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 use super::postgres;
+pub(crate) use super::postgres::make_clock;
 
 /// The kinds of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,22 @@ impl TestStore {
         let made = TestStore { store, database, clock, folder };
         made.set_clock(START).await;
         made
+    }
+
+    /// A store that was there before, with its migrations, at this instant.
+    pub(crate) async fn found(
+        folder: tempfile::TempDir,
+        database: Option<String>,
+        now: StoreTime,
+    ) -> TestStore {
+        let clock = Arc::new(TestClock(AtomicI64::new(now.micros())));
+        let store: Arc<dyn Store> = match &database {
+            Some(database) => Arc::new(postgres_store(&postgres::shared().url(database))),
+            None => Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock.clone()).unwrap()),
+        };
+        let found = TestStore { store, database, clock, folder };
+        found.set_clock(now).await;
+        found
     }
 
     /// A SQLite store as a new process finds it.

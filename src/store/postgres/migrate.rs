@@ -1,0 +1,197 @@
+//! The schema: migrations are applied one after the other, each of them while servers serve.
+//!
+//! Two rules keep the servers going. A migration waits for its locks only for a moment, since whoever comes after
+//! it waits behind it; then it lets them pass, and tries again. And nobody waits for another `migrate` within a
+//! statement: an index that is built concurrently would wait for that statement, and the statement for the index.
+
+use std::time::Duration;
+
+use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
+use sqlx::postgres::PgConnection;
+use sqlx::{Executor as _, Row as _};
+use tokio::time::{Instant, sleep};
+
+use super::before_baseline::carry_over;
+use super::connect::{schema, unavailable};
+use super::errors::of_sqlx;
+use crate::once_a_second::warn_once_a_second;
+use crate::store::StoreError;
+
+/// How a migration makes way for those who serve.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How long a statement of a migration waits for a lock, while everybody else waits behind it.
+    pub lock_wait: Duration,
+    /// How long such a statement may take, that wait included: so long may it be in the way. Less than the servers'
+    /// own `lock_wait`, which would take it for somebody who holds a row.
+    pub statement: Duration,
+    /// How long the others have the store for themselves before the next try.
+    pub rest: Duration,
+    /// How long all tries of one migration may take together, and how long another `migrate` is waited for.
+    pub within: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            lock_wait: Duration::from_millis(100),
+            statement: Duration::from_millis(200),
+            rest: Duration::from_secs(1),
+            within: Duration::from_mins(10),
+        }
+    }
+}
+
+/// One `migrate` at a time in a database. The numbers are the ledger's own: "ledg".
+const LOCK: &str = "\
+-- ledger.migrate_lock
+SELECT pg_try_advisory_lock(1818584167, 1) AS mine";
+
+const UNLOCK: &str = "\
+-- ledger.migrate_unlock
+SELECT pg_advisory_unlock(1818584167, 1) AS mine";
+
+/// Asked for first: to create it where it is there needs a right that its owner may lack.
+const SCHEMA_THERE: &str = "\
+-- ledger.schema_there
+SELECT to_regnamespace('ledger') IS NOT NULL AS there";
+
+/// What an index is left as that could not be built to its end.
+const HALF_BUILT: &str = "\
+-- ledger.half_built
+SELECT c.relname AS name
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE c.relnamespace = 'ledger'::regnamespace AND NOT i.indisvalid";
+
+/// Brings the schema up to the last of these migrations; says how many were applied.
+pub(super) async fn migrate(
+    connection: &mut PgConnection,
+    migrations: &Migrator,
+    pace: Pace,
+) -> Result<usize, StoreError> {
+    alone(connection, pace).await?;
+    let carried_over = carry_over(connection, migrations).await?;
+    let there = sqlx::raw_sql(SCHEMA_THERE).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+    if !there.try_get::<bool, _>("there").map_err(of_sqlx)? {
+        plain(connection, "CREATE SCHEMA ledger".into()).await?;
+    }
+    let before = applied(connection, migrations).await?;
+    let missing: Vec<&Migration> =
+        migrations.iter().filter(|migration| !before.contains(&migration.version)).collect();
+    for migration in &missing {
+        apply(connection, migrations, migration, pace).await?;
+    }
+    let unlocked = sqlx::raw_sql(UNLOCK).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+    if !unlocked.try_get::<bool, _>("mine").map_err(of_sqlx)? {
+        tracing::warn!(
+            "this connection is pooled, and left its lock behind: the next `migrate` waits for it; name the \
+             database itself, not its pooler"
+        );
+    }
+    Ok(missing.len() + usize::from(carried_over))
+}
+
+/// Waits until no other `migrate` is at work.
+async fn alone(connection: &mut PgConnection, pace: Pace) -> Result<(), StoreError> {
+    let give_up = Instant::now() + pace.within;
+    loop {
+        let locked = sqlx::raw_sql(LOCK).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+        if locked.try_get::<bool, _>("mine").map_err(of_sqlx)? {
+            return Ok(());
+        }
+        if Instant::now() >= give_up {
+            return Err(unavailable(format!(
+                "another `migrate` has been at work for {:?}; if there is none, one that came through a pooler \
+                 left its lock behind: end that connection of the pooler, and name the database itself",
+                pace.within
+            )));
+        }
+        warn_once_a_second!("another `migrate` is at work; waiting for it");
+        sleep(pace.rest).await;
+    }
+}
+
+/// The versions that were applied.
+async fn applied(connection: &mut PgConnection, migrations: &Migrator) -> Result<Vec<i64>, StoreError> {
+    let table = &migrations.table_name;
+    connection.ensure_migrations_table(table).await.map_err(|error| of_migrate(&error))?;
+    let listed = connection.list_applied_migrations(table).await.map_err(|error| of_migrate(&error))?;
+    Ok(listed.iter().map(|migration| migration.version).collect())
+}
+
+/// One migration, however often it must make way.
+async fn apply(
+    connection: &mut PgConnection,
+    migrations: &Migrator,
+    migration: &Migration,
+    pace: Pace,
+) -> Result<(), StoreError> {
+    let give_up = Instant::now() + pace.within;
+    loop {
+        if migration.no_tx {
+            drop_half_built(connection, migration, pace).await?;
+        } else {
+            bound(connection, pace.lock_wait, pace.statement).await?;
+        }
+        let done = migrations.run_direct(Some(migration.version), connection, false).await;
+        bound(connection, Duration::ZERO, Duration::ZERO).await?;
+        let Err(error) = done else { return Ok(()) };
+        if !in_the_way(&error) || Instant::now() >= give_up {
+            return Err(of_migrate(&error));
+        }
+        warn_once_a_second!(version = migration.version, %error, "a migration makes way, and tries again");
+        sleep(pace.rest).await;
+    }
+}
+
+/// An index that is built concurrently waits for all transactions that are older, and stands in nobody's way
+/// meanwhile: it waits for long. Where it failed before, a half of it is there, which serves nobody.
+async fn drop_half_built(
+    connection: &mut PgConnection,
+    migration: &Migration,
+    pace: Pace,
+) -> Result<(), StoreError> {
+    bound(connection, pace.within, Duration::ZERO).await?;
+    let rows = sqlx::raw_sql(HALF_BUILT).fetch_all(&mut *connection).await.map_err(of_sqlx)?;
+    for row in &rows {
+        let name: String = row.try_get("name").map_err(of_sqlx)?;
+        if migration.sql.as_str().contains(&name) {
+            plain(connection, format!("DROP INDEX CONCURRENTLY ledger.{name}")).await?;
+        }
+    }
+    Ok(())
+}
+
+/// How long statements may wait for a lock, and run. Zero: for ever.
+async fn bound(connection: &mut PgConnection, lock: Duration, statement: Duration) -> Result<(), StoreError> {
+    let (lock, statement) = (lock.as_millis(), statement.as_millis());
+    plain(connection, format!("SET lock_timeout = {lock}; SET statement_timeout = {statement}")).await
+}
+
+async fn plain(connection: &mut PgConnection, statement: String) -> Result<(), StoreError> {
+    connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(statement))).await.map_err(of_sqlx)?;
+    Ok(())
+}
+
+/// Somebody held a lock, or the migration held one for too long; or both waited for each other.
+fn in_the_way(error: &MigrateError) -> bool {
+    let code = database_error(error).and_then(|error| error.as_database_error()?.code());
+    code.is_some_and(|code| ["55P03", "57014", "40P01"].contains(&&*code))
+}
+
+fn database_error(error: &MigrateError) -> Option<&sqlx::Error> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the library's list of errors is open")]
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => Some(error),
+        _ => None,
+    }
+}
+
+fn of_migrate(error: &MigrateError) -> StoreError {
+    let kept = if in_the_way(error) {
+        "; what stands in its way is shown by pg_stat_activity: wait for it or end it, and run it again"
+    } else {
+        ""
+    };
+    schema(format!("{error}{kept}"))
+}
