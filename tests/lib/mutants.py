@@ -468,4 +468,30 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("H10", "what waits stands still for as long as a session hangs", "ledger::claims::away", [
         ("src/ledger/claims/away.rs", "Duration::from_millis(5);", "Duration::from_mins(5);"),
     ]),
+    Mutant("K1", "an outdated server sends what it was about to send", "schema::level", [
+        (BATCH, "    shared.outdated.check()?;\n", ""),
+        ("src/ledger/claims/queue.rs", "if waiting.outdated {", "if waiting.outdated && waiting.closed && waiting.commands > usize::MAX / 2 {"),
+    ]),
+    Mutant("K2", "a start does not look at the level", "schema::level", [
+        ("src/store/schema.rs", "        still(self.serves_from, self.level, known)\n", "        still(self.serves_from, 0, known)\n"),
+    ]),
+    Mutant("K3", "a migration waits for its lock as long as it takes", "schema::next", [
+        ("src/store/postgres/migrate.rs", "bound(connection, pace.lock_wait, pace.statement).await?;", "bound(connection, pace.within, pace.within).await?;"),
+    ]),
+    Mutant("K4", "an index that was built by half is taken for a whole one", "schema::next", [
+        ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&name) {", "if name.is_empty() {"),
+    ]),
+    Mutant("K5", "the servers' role may change the audit", "schema::rights", [
+        ("src/store/postgres/rights.rs", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers TO @role\"", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.audit TO @role\""),
+    ]),
+    Mutant("K6", "two migrate at once", "schema::together", [
+        ("src/store/postgres/migrate.rs", "SELECT pg_try_advisory_lock(1818584167, 1) AS mine", "SELECT true AS mine"),
+    ]),
+    Mutant("K7", "entries from before the baseline keep their place", "schema::before", [
+        ("src/store/postgres/before_baseline.rs", "            if key != after {\n", "            if key == after {\n"),
+        ("src/store/sqlite/before_baseline.rs", "            if key == after {\n", "            if key != after {\n"),
+    ]),
+    Mutant("K8", "a server that is named second is never tried", "schema::servers", [
+        ("src/store/postgres/servers.rs", "for number in 0..self.all.len() {", "for number in 0..self.all.len().min(1) {"),
+    ]),
 ]
