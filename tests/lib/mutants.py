@@ -494,4 +494,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("K8", "a server that is named second is never tried", "schema::servers", [
         ("src/store/postgres/servers.rs", "for number in 0..self.all.len() {", "for number in 0..self.all.len().min(1) {"),
     ]),
+    Mutant("L1", "a later grant is read as if it were the first", LOCKSTEP, [
+        ("src/store/row.rs", "self.granted_at.map_or(created_at, StoreTime);", "created_at;"),
+    ]),
+    Mutant("L2", "the end of a claim is read as the last change", LOCKSTEP, [
+        ("src/store/row.rs", ".then(|| changed(self.closed_at)),", ".then_some(updated_at),"),
+    ]),
+    Mutant("L3", "an id's time stands behind its hash", "domain::key", [
+        ("src/domain/key.rs", "hash[..6].copy_from_slice(&made_at);", "hash[10..].copy_from_slice(&made_at);"),
+    ]),
 ]
