@@ -156,6 +156,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("C8", "a statement that takes too long is refused whole", "batches::", [
         ("src/ledger/claims/failures.rs", "if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>", "if part.len() > 1 && self.timeouts > TIMEOUTS_MAX =>"),
     ]),
+    Mutant("C9", "an operator's job trusts a session that was idle", "availability::a_silent", [
+        ("src/ledger/operators/tries.rs", "self.answered.elapsed() > FRESH\n", "self.answered.elapsed() > FRESH * 3_600\n"),
+    ]),
     Mutant("A1", "what fails on an old connection is not tried on a new one", "stale::", [
         ("src/ledger/operators/tries.rs", "session_at_fault && began", "session_at_fault && false && began"),
     ]),

@@ -17,6 +17,11 @@ use crate::store::{Fault, Purpose, Session, Store, StoreError};
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// A connection that is gone fails at once. What fails later than this is not tried again.
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
+/// A session that was idle for longer is asked for a sign of life before a job uses it.
+const FRESH: Duration = Duration::from_millis(100);
+/// How long it may take to give one. After a failover nobody may answer on the old connection, nor end it: an
+/// operator must not wait as long as a job may take to find that out.
+const ALIVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whom to answer.
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, Rejection>>;
@@ -45,11 +50,13 @@ pub(super) struct Tries {
     store: Arc<dyn Store>,
     purpose: Purpose,
     session: Option<Box<dyn Session>>,
+    /// When the last job was answered.
+    answered: Instant,
 }
 
 impl Tries {
     pub(super) fn new(store: Arc<dyn Store>, purpose: Purpose) -> Tries {
-        Tries { store, purpose, session: None }
+        Tries { store, purpose, session: None, answered: Instant::now() }
     }
 
     /// Carries out what may change something, and answers. The work finds out by the request's id whether an
@@ -77,6 +84,7 @@ impl Tries {
                 Err(lost())
             }
         };
+        self.answered = Instant::now();
         let _gone = reply.send(answer);
     }
 
@@ -94,12 +102,24 @@ impl Tries {
                 Err(store_unavailable())
             }
         };
+        self.answered = Instant::now();
         let _gone = reply.send(answer);
+    }
+
+    /// The session, proved alive if it was idle.
+    async fn session(&mut self) -> Result<&mut dyn Session, StoreError> {
+        if let Some(session) = &mut self.session
+            && self.answered.elapsed() > FRESH
+            && !matches!(timeout(ALIVE_WITHIN, session.policy_book().policy_epoch()).await, Ok(Ok(_)))
+        {
+            self.session = None;
+        }
+        opened(&*self.store, self.purpose, &mut self.session).await
     }
 
     async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: ChangeJob<A, T>) -> Tried<T> {
         let began = Instant::now();
-        let session = opened(&*self.store, self.purpose, &mut self.session).await?;
+        let session = self.session().await?;
         let error = match work(session, asked, Before::NotSent).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
@@ -123,7 +143,7 @@ impl Tries {
 
     async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: ReadJob<A, T>) -> Tried<T> {
         let began = Instant::now();
-        let session = opened(&*self.store, self.purpose, &mut self.session).await?;
+        let session = self.session().await?;
         let error = match work(session, asked).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,

@@ -2,7 +2,7 @@
 //! were told and saw.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
@@ -58,6 +58,9 @@ pub(crate) struct Seen {
     pub(crate) returned: i64,
     pub(crate) what: Sight,
 }
+
+/// What an operator asked just when a connection went silent may take 15 s, and whoever asks next waits for it.
+const SILENT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Sight {
@@ -129,10 +132,7 @@ pub(crate) async fn enable(world: &Arc<World>) {
     }
     let mut tuner = Tuner::new(world, 9);
     for (consumer, _) in CHANGING {
-        let enabled = proto::Policy { disabled: Some(false), ..Default::default() };
-        let shown = tuner.look(consumer, 0).await.expect("the policy");
-        let asked = tuner.asking(consumer, shown.version, Some(enabled), None);
-        assert!(tuner.ask(0, &asked).await, "{consumer} cannot be enabled");
+        tuner.enable(consumer).await;
     }
     if world.everywhere == EVERYWHERE {
         // By now the one that is never asked must go by it too.
@@ -143,7 +143,7 @@ pub(crate) async fn enable(world: &Arc<World>) {
     }
     for (consumer, _) in CHANGING {
         for replica in 0..world.replicas.len() {
-            tuner.look(consumer, replica).await.expect("the policy");
+            tuner.look_until_seen(consumer, replica).await;
         }
     }
 }
@@ -260,6 +260,32 @@ impl Tuner {
         let asked = Asked { replica, invoked, returned, told, ..asked.clone() };
         self.world.policies.asked.lock().unwrap().push(asked);
         done
+    }
+
+    /// Puts the consumer's policy so that it is served again.
+    async fn enable(&mut self, consumer: &'static str) {
+        let until = Instant::now() + SILENT;
+        loop {
+            let shown = self.look_until_seen(consumer, 0).await;
+            let enabled = proto::Policy { disabled: Some(false), ..Default::default() };
+            let asked = self.asking(consumer, shown.version, Some(enabled), None);
+            if self.ask(0, &asked).await {
+                return;
+            }
+            assert!(Instant::now() < until, "{consumer} cannot be enabled");
+        }
+    }
+
+    /// The policy that a replica goes by, as soon as it is told.
+    async fn look_until_seen(&self, consumer: &'static str, replica: usize) -> proto::ConsumerPolicy {
+        let until = Instant::now() + SILENT;
+        loop {
+            if let Some(shown) = self.look(consumer, replica).await {
+                return shown;
+            }
+            assert!(Instant::now() < until, "replica {replica} does not tell the policy of {consumer}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// The policy that a replica goes by.
