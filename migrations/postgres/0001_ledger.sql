@@ -22,14 +22,23 @@ INSERT INTO ledger.meta (one, token_offset, clock_mark, policy_epoch) VALUES (1,
 
 -- What repeats in entries is a number there. The consumer with the empty name stands for the default policy.
 -- `retention` is the effective one as last put in force. Up to the mark, which follows a minute behind, every
--- claim that is still open is in the index of what operators look for.
+-- claim that is still open is in the index of what operators look for. The purge has looked at every entry that was
+-- created up to purge_passed once, and is at purge_again with looking at those that it left: see
+-- src/ledger/upkeep/purge.rs. A server takes a consumer's turn when it is due, or the policy_epoch is another than at
+-- the last turn, and nobody holds it.
 CREATE TABLE ledger.consumers (
     no           integer PRIMARY KEY,
     name         text COLLATE "C" NOT NULL UNIQUE,
     retention    bigint,
     window_floor bigint NOT NULL DEFAULT 0,
     marked_at    bigint NOT NULL DEFAULT 0,
-    marked_key   uuid   NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000'
+    marked_key   uuid   NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
+    purge_due    bigint NOT NULL DEFAULT 0,
+    purge_held   bigint NOT NULL DEFAULT 0, -- until this instant
+    purge_passed bigint NOT NULL DEFAULT 0,
+    purge_again  bigint NOT NULL DEFAULT 0,
+    purge_again_due bigint NOT NULL DEFAULT 0,
+    purge_epoch  bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE ledger.sources (
     no   integer PRIMARY KEY,
@@ -62,7 +71,6 @@ CREATE TABLE ledger.entries (
     created_at           bigint NOT NULL,
     token                bigint NOT NULL,
     lease_until          bigint NOT NULL,
-    purge_at             bigint NOT NULL,
     granted_at           bigint, -- empty: created_at
     not_before           bigint, -- empty: granted_at
     consumer             integer NOT NULL,
@@ -95,7 +103,6 @@ CREATE TABLE ledger.entries (
 
 -- No index holds a column that a claim's completion changes: completions stay heap-only updates. The one
 -- exception is `attention`: a first claim has none until it is a minute old, or changed.
-CREATE INDEX entries_purge ON ledger.entries (purge_at);
 CREATE INDEX entries_by_consumer ON ledger.entries (consumer, created_at);
 CREATE INDEX entries_attention ON ledger.entries (consumer, attention, created_at, key)
     INCLUDE (cause, attempts) WHERE attention IS NOT NULL;

@@ -15,12 +15,19 @@ CREATE TABLE meta (
 INSERT INTO meta (one, token_offset, clock_mark, policy_epoch) VALUES (1, 0, 0, 0);
 
 -- What repeats in entries is a number there. The consumer with the empty name stands for the default policy.
--- `retention` is the effective one as last put in force.
+-- `retention` is the effective one as last put in force. The purge has looked at every entry that was created up to
+-- purge_passed once, and is at purge_again with looking at those that it left: see src/ledger/upkeep/purge.rs.
 CREATE TABLE consumers (
     no           integer PRIMARY KEY,
     name         text NOT NULL UNIQUE,
     retention    integer,
-    window_floor integer NOT NULL DEFAULT 0
+    window_floor integer NOT NULL DEFAULT 0,
+    purge_due    integer NOT NULL DEFAULT 0,
+    purge_held   integer NOT NULL DEFAULT 0, -- until this instant
+    purge_passed integer NOT NULL DEFAULT 0,
+    purge_again  integer NOT NULL DEFAULT 0,
+    purge_again_due integer NOT NULL DEFAULT 0,
+    purge_epoch  integer NOT NULL DEFAULT 0
 );
 CREATE TABLE sources (
     no   integer PRIMARY KEY,
@@ -52,7 +59,6 @@ CREATE TABLE entries (
     created_at           integer NOT NULL,
     token                integer NOT NULL,
     lease_until          integer NOT NULL,
-    purge_at             integer NOT NULL,
     granted_at           integer, -- empty: created_at
     not_before           integer, -- empty: granted_at
     consumer             integer NOT NULL,
@@ -83,7 +89,6 @@ CREATE TABLE entries (
     checkpoint           blob
 );
 
-CREATE INDEX entries_purge ON entries (purge_at);
 CREATE INDEX entries_by_consumer ON entries (consumer, created_at);
 CREATE INDEX entries_attention ON entries (consumer, attention, created_at, key)
     WHERE attention IS NOT NULL;

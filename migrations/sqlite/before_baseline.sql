@@ -18,11 +18,11 @@ FROM (SELECT DISTINCT policy_version, grace, hold_until - granted_at AS max_hold
       FROM before_entries) t;
 
 INSERT INTO entries (
-    key, claim_id, created_at, token, lease_until, purge_at, granted_at, not_before, consumer, source, principal,
+    key, claim_id, created_at, token, lease_until, granted_at, not_before, consumer, source, principal,
     terms, attempts, rearmed, effect_started, prior_effect_started, version, state, closed_by, cause, attention,
     effect_unknown, updated_at, closed_at, parked_at, retain_until, result, id, owner, fingerprint, traceparent,
     last_error, history, checkpoint)
-SELECT b.key, b.claim_id, b.created_at, b.token, b.lease_until, b.sweep_at, nullif(b.granted_at, b.created_at),
+SELECT b.key, b.claim_id, b.created_at, b.token, b.lease_until, nullif(b.granted_at, b.created_at),
        nullif(b.not_before, b.granted_at), b.consumer, b.source, p.no, t.no, b.attempts, nullif(b.rearmed, 0),
        nullif(b.effect_started, 0), nullif(b.prior_effect_started, 0), b.version, b.state, b.closed_by,
        nullif(b.cause, 0), CASE WHEN b.attention IS NOT NULL THEN b.state END, nullif(b.effect_unknown, 0),

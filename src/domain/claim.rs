@@ -8,7 +8,7 @@ use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::{Doubt, FingerprintMode, OnExpiry};
 use super::reason::{Reason, Rejection, Violation};
 use super::reply::{Reply, Verdict};
-use super::{Key, Policy, Span, StoreTime, retention};
+use super::{Key, Policy, Span, StoreTime};
 
 pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &Context<'_>) -> Decision {
     if context.policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
@@ -168,7 +168,6 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     if policy.fingerprint != FingerprintMode::Ignore && next.fingerprint.is_empty() {
         next.fingerprint = claim.fingerprint.clone();
     }
-    next.purge_at = retention::first_purge_at(policy, now);
     let answer = acquired(&next, false, context);
     Decision::grant(Ok(Reply::Verdict(answer)), next)
 }

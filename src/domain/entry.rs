@@ -175,8 +175,6 @@ pub struct Entry {
     pub result: Bytes,
     /// Until when the entry answers at least; none: until a person acts.
     pub retain_until: Option<StoreTime>,
-    /// When the purge looks at the entry next. Not a promise: the purge decides again.
-    pub purge_at: StoreTime,
     /// When the entry was first known.
     pub created_at: StoreTime,
     /// When it was last changed.
@@ -218,7 +216,6 @@ impl Entry {
             fingerprint: Bytes::new(),
             result: Bytes::new(),
             retain_until: None,
-            purge_at: now,
             created_at: now,
             updated_at: now,
             traceparent: String::new(),
@@ -319,7 +316,6 @@ impl Entry {
         self.closed_at = self.closed_at.map(shift);
         self.parked_at = self.parked_at.map(shift);
         self.retain_until = self.retain_until.map(shift);
-        self.purge_at = shift(self.purge_at);
         self.created_at = shift(self.created_at);
         self.updated_at = shift(self.updated_at);
         self

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::context::Context;
 use super::entry::{ClosedBy, Entry, State};
 use super::reason::{Reason, Rejection};
-use super::{FingerprintMode, Key, StoreTime, retention};
+use super::{FingerprintMode, Key, StoreTime};
 
 /// A message that was processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,6 @@ impl ImportedEntry {
         let mut entry = self.entry.stamped(now, token_clock);
         entry.closed_at = Some(self.completed_at);
         entry.retain_until = Some(self.retain_until);
-        entry.purge_at = retention::first_look(self.retain_until);
         entry
     }
 }

@@ -47,7 +47,7 @@ pub use reason::{Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
 pub(crate) use retention::SETTLED;
 pub(crate) use retention::retain_until_by_terms;
-pub use retention::{PURGE_MARGIN, Purge, purge, raised_floor};
+pub use retention::{PURGE_MARGIN, is_over, left_alone, raised_floor};
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
 pub use terms::Terms;
 pub use time::{Span, StoreTime};

@@ -201,7 +201,6 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
     next.token = context.next_token(0);
     next.closed_by = ClosedBy::Operator;
     next.closed_at = Some(context.now);
-    next.purge_at = retention::first_purge_at(context.policy, context.now);
     next.version = context.first_version();
     next.retain_until = retention::retain_until(&next, context.policy);
     Ok(Changed::Entry(Box::new(next)))

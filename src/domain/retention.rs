@@ -7,8 +7,8 @@ use super::{Entry, OnExpiry, Policy, Span, State, StoreTime, Terms};
 /// for changes of policies that are under way.
 pub const PURGE_MARGIN: Span = Span::from_secs(3_600);
 
-/// A claim and its completion usually lie within this span, so that the instant at which the
-/// purge looks at an entry need not move when it is completed.
+/// A claim and its completion usually lie within this span: the purge looks at an entry so much later, and need not
+/// come back to it.
 const PURGE_SLACK: Span = Span::from_secs(3_600);
 
 /// How long tokens and versions must lie behind clock + offset before their entry may be forgotten. An
@@ -20,15 +20,6 @@ pub(crate) const SETTLED: Span = Span::from_secs(60);
 #[must_use]
 pub(super) fn forgettable(entry: &Entry, token_clock: i64) -> bool {
     entry.token.max(entry.version).saturating_add(SETTLED.micros()) < token_clock
-}
-
-/// What the purge does with an entry that it looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purge {
-    /// It may be forgotten.
-    Forget,
-    /// Look again at this instant.
-    LookAgain(StoreTime),
 }
 
 /// The instant from which the retention of the entry's state counts, and that retention; none:
@@ -71,39 +62,27 @@ fn promised(entry: &Entry, rules: &Terms) -> Option<StoreTime> {
     basis(entry, rules).map(|(from, retention)| from + retention.max(entry.retention))
 }
 
-/// When the purge first looks at an entry that is granted now.
+/// For how long after its creation the purge leaves an entry of a consumer with this retention alone: before that
+/// none can be over.
 #[must_use]
-pub(super) fn first_purge_at(policy: &Policy, now: StoreTime) -> StoreTime {
-    now + policy.retention + PURGE_MARGIN + PURGE_SLACK
-}
-
-/// When the purge first looks at an entry that is stored as completed.
-#[must_use]
-pub(super) fn first_look(retain_until: StoreTime) -> StoreTime {
-    retain_until + PURGE_MARGIN
+pub fn left_alone(retention: Span) -> Span {
+    retention + PURGE_MARGIN + PURGE_SLACK
 }
 
 /// Whether an entry may be forgotten, by its own promise and by the policy as it stands now.
 ///
 /// `token_clock` is the store's clock plus `token_offset`.
 #[must_use]
-pub fn purge(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> Purge {
+pub fn is_over(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64) -> bool {
     if policy.doubt != Doubt::None {
-        return Purge::LookAgain(now + PURGE_SLACK);
+        return false;
     }
-    let later = now + policy.retention.max(PURGE_SLACK);
     let (Some((from, retention)), Some(promised)) = (basis(entry, &Terms::of(policy)), entry.retain_until)
     else {
-        return Purge::LookAgain(later);
+        return false;
     };
     let due = promised.max(from + retention.max(policy.retention)) + PURGE_MARGIN;
-    if due > now {
-        Purge::LookAgain(due)
-    } else if !forgettable(entry, token_clock) {
-        Purge::LookAgain(now + PURGE_SLACK)
-    } else {
-        Purge::Forget
-    }
+    due <= now && forgettable(entry, token_clock)
 }
 
 /// The window floor after a change of a consumer's effective retention: what was already purged

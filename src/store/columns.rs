@@ -29,7 +29,6 @@ macro_rules! entry_columns {
                 attempts: i32, "int";
                 state: i16, "smallint";
                 closed_by: i16, "smallint";
-                purge_at: i64, "bigint";
                 updated_at: Option<i64>, "bigint";
                 granted_at: Option<i64>, "bigint";
                 closed_at: Option<i64>, "bigint";

@@ -38,7 +38,7 @@ pub use entries::{Completion, Entries, Found, Inserted, Loaded};
 pub use error::{Fault, StoreError};
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};
-pub use operators::{OffsetRaise, Operators, Write, WriteResult};
+pub use operators::{LeftAlone, OffsetRaise, Operators, Write, WriteResult};
 pub use policies::{EffectiveRetention, PolicyBook};
 pub use postgres::migrate::Pace as MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;
@@ -47,7 +47,7 @@ pub use postgres::{PostgresOptions, PostgresStore};
 pub use schema::LEVEL;
 pub use sqlite::SqliteStore;
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
-pub use upkeep::{Replica, Upkeep};
+pub use upkeep::{Created, PurgePlace, PurgeTurn, Replica, TURN_MAX, Upkeep};
 
 /// How many rows one statement carries at the most.
 pub const ROWS_MAX: usize = 1_000;

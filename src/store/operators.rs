@@ -1,10 +1,13 @@
 //! What operators read and change.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 
 use super::{Found, StoreError};
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, Reading, Summary,
+    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, Reading, Span,
+    Summary,
 };
 
 /// What operators read and change.
@@ -25,8 +28,12 @@ pub trait Operators: Send {
     /// ([`Policy::near_exhaustion_from`](crate::domain::Policy::near_exhaustion_from)).
     async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError>;
 
-    /// What waits for the purge, counted up to `due_max`, and what the servers' purges did.
-    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError>;
+    /// What waits for the purge's first look, counted up to `due_max`, and what the servers' purges did.
+    async fn purge_status(
+        &mut self,
+        left_alone: &LeftAlone,
+        due_max: usize,
+    ) -> Result<(Reading, PurgeStatus), StoreError>;
 
     /// Writes an operator's change and its audit event, both or neither.
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError>;
@@ -56,6 +63,21 @@ pub trait Operators: Send {
 
     /// Lists audit events.
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError>;
+}
+
+/// For how long after their creation the purge leaves the entries of consumers alone.
+#[derive(Clone, Debug)]
+pub struct LeftAlone {
+    /// Those of consumers with a span of their own.
+    pub own: HashMap<String, Span>,
+    /// Those of all others.
+    pub others: Span,
+}
+
+impl LeftAlone {
+    pub(super) fn of(&self, consumer: &str) -> Span {
+        self.own.get(consumer).copied().unwrap_or(self.others)
+    }
 }
 
 /// What an operator's change writes.

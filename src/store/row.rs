@@ -19,10 +19,9 @@ use crate::domain::{Claimant, ClosedBy, Entry, Key, State, StoreTime, retain_unt
 /// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
 const NEVER: i64 = i64::MAX;
 
-/// What a statement gave back: key and version, and the row or why it is none.
+/// What a statement gave back: a key, and its row or why it is none.
 pub(super) struct Raw {
     key: Uuid,
-    version: i64,
     row: Result<Row, String>,
 }
 
@@ -37,8 +36,7 @@ impl Raw {
     {
         let raw = |row: &'r R| {
             let key = row.try_get::<Option<Uuid>, _>("key").ok().flatten()?;
-            let version = row.try_get("version").unwrap_or_default();
-            Some(Raw { key, version, row: Row::from_row(row).map_err(|error| error.to_string()) })
+            Some(Raw { key, row: Row::from_row(row).map_err(|error| error.to_string()) })
         };
         rows.iter().filter_map(raw).collect()
     }
@@ -51,14 +49,13 @@ impl Raw {
     /// With the entry, by what the connection has learnt.
     pub(super) fn stored(self, dictionary: &Dictionary) -> Stored {
         let entry = |row: Row| row.entry(dictionary).map_err(|unreadable| unreadable.to_string());
-        Stored { key: self.key, version: self.version, entry: self.row.and_then(entry) }
+        Stored { key: self.key, entry: self.row.and_then(entry) }
     }
 }
 
-/// Key and version, and the entry or why it cannot be read.
+/// A key, and its entry or why that cannot be read.
 pub(super) struct Stored {
     pub(super) key: Uuid,
-    pub(super) version: i64,
     pub(super) entry: Result<Entry, String>,
 }
 
@@ -147,7 +144,6 @@ impl Row {
             fingerprint: Bytes::from(self.fingerprint.unwrap_or_default()),
             result: Bytes::from(self.result.unwrap_or_default()),
             retain_until: None,
-            purge_at: StoreTime(self.purge_at),
             created_at,
             updated_at,
             traceparent: traceparent::read(self.traceparent)
@@ -181,7 +177,6 @@ impl Row {
             attempts: entry.attempts,
             state,
             closed_by: numbers::of_closed_by(entry.closed_by),
-            purge_at: entry.purge_at.0,
             updated_at: unless(entry.updated_at, entry.granted_at),
             granted_at: unless(entry.granted_at, entry.created_at),
             closed_at: entry.closed_at.and_then(|at| unless(at, entry.updated_at)),

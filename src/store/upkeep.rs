@@ -22,12 +22,36 @@ pub trait Upkeep: Send {
     /// many entries it looked at: as many as `limit` where there may be more.
     async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError>;
 
-    /// Entries that the purge should look at, the longest due first. Rows that cannot be read are put
-    /// off by a day, so that they hold up nothing.
-    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError>;
+    /// Takes the turn of the consumer that has been due for the purge for the longest time, for as long as `hold`:
+    /// no other server takes it meanwhile. None: no consumer is due.
+    async fn take_purge_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError>;
 
-    /// Sets when the purge looks again, where the version is still the same.
-    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError>;
+    /// Ends a turn: writes down how far it came by the policies of this epoch, and when the next one is due: as soon
+    /// as the epoch is another one, all consumers are due. Where `hold` was over, and another server has taken the
+    /// turn since, it writes nothing.
+    async fn end_purge_turn(
+        &mut self,
+        turn: &PurgeTurn,
+        due: StoreTime,
+        policy_epoch: i64,
+    ) -> Result<(), StoreError>;
+
+    /// The entries of a turn's consumer that were created after one instant and until another, the oldest first: so
+    /// many, and those of the same instant as the last one.
+    async fn created_between(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Created, StoreError>;
+
+    /// When the first entry of a turn's consumer after this instant was created.
+    async fn first_created_after(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError>;
 
     /// Deletes entries whose version is still the one that was judged, and is, like the token, a minute
     /// below clock + offset. Deletes nothing where `policy_epoch` is not what
@@ -43,8 +67,8 @@ pub trait Upkeep: Send {
     async fn purge_audit(&mut self, before: StoreTime, limit: usize) -> Result<usize, StoreError>;
 }
 
-/// When the purge looks again at a row that it could not read.
-pub(super) const UNREADABLE_AGAIN: Span = Span::from_days(1);
+/// What is further off than this was written down by a clock that was wrong: it is due now.
+pub const TURN_MAX: Span = Span::from_days(2);
 
 /// How long a server is told of that was not heard of since.
 pub(super) const HEARD_OF: Span = Span::from_days(1);
@@ -53,6 +77,45 @@ pub(super) const WORKERS_MAX: i64 = 1_000;
 
 /// How many replicas that were not heard of for a day one heartbeat forgets, at the most.
 pub(super) const FORGOTTEN_MAX: i64 = 100;
+
+/// A consumer's turn at the purge.
+#[derive(Clone, Debug)]
+pub struct PurgeTurn {
+    /// The consumer.
+    pub consumer: String,
+    /// The consumer's number in the store.
+    pub(super) number: i32,
+    /// Until when the turn is held.
+    pub(super) held: StoreTime,
+    /// When it was taken.
+    pub taken: Reading,
+    /// How far the purge has come with the consumer.
+    pub place: PurgePlace,
+}
+
+/// How far the purge has come with a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PurgePlace {
+    /// It has looked once at every entry that was created up to this instant.
+    pub passed: StoreTime,
+    /// Up to this instant it has looked again at those that it had left.
+    pub again: StoreTime,
+    /// When it goes on to look again.
+    pub again_due: StoreTime,
+}
+
+/// Some of a consumer's entries, by their creation.
+#[derive(Debug)]
+pub struct Created {
+    /// When they were read.
+    pub reading: Reading,
+    /// How many there were; those that cannot be read are not among `entries`.
+    pub count: usize,
+    /// When the last one was created.
+    pub last: Option<StoreTime>,
+    /// The entries.
+    pub entries: Vec<Entry>,
+}
 
 from_row! {
     /// What a replica tells of itself.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::details::{acquired, claim};
 use crate::harness::postgres::free_port;
+use crate::harness::signals::signal;
 use crate::process::{BINARY, Server, sqlite};
 
 /// A command, with nothing of this process's environment that speaks to it.
@@ -265,17 +266,16 @@ async fn a_closed_terminal_does_not_end_the_server() {
         assert!(Instant::now() < until, "the server does not serve");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let signal = async |server: &Server, name: &str| {
-        let pid = server.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    let sent = async |server: &Server, name: &str| {
+        signal(name, &[server.child.id()]);
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     for id in ["1", "2"] {
         acquired(&server.client().await.claim(claim("c", id)).await.unwrap().into_inner());
-        signal(&server, "HUP").await;
+        sent(&server, "HUP").await;
     }
     acquired(&server.client().await.claim(claim("c", "3")).await.unwrap().into_inner());
-    signal(&server, "TERM").await;
+    sent(&server, "TERM").await;
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(status) = server.child.try_wait().unwrap() {

@@ -29,19 +29,6 @@ async fn server(kind: Kind) -> TestServer {
     TestServer::start_with(kind, setup).await
 }
 
-/// Waits until the purge has looked at everything that is due now.
-async fn until_purged(server: &TestServer) {
-    for _ in 0..500 {
-        let mut session = server.at.session().await;
-        let (_, due) = session.upkeep().due(1_000).await.unwrap();
-        if due.is_empty() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the purge did not come around");
-}
-
 async fn there(server: &TestServer, consumer: &str, id: &str) -> bool {
     server.entry(&Key::new(consumer, "tests", id)).await.is_some()
 }
@@ -98,24 +85,24 @@ async fn each_state_is_kept_for_its_retention(kind: Kind) {
     // The instants at which each may go: a moment before it is there, a moment after it is not.
     let moment = Span::from_secs(60);
     server.advance(Span::from_days(7) + MARGIN + Span(-moment.micros())).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     assert!(there(&server, "c", "completed").await, "inside its retention and margin");
     // The purge looks at an entry up to two hours after it is due.
     server.advance(moment + MARGIN + MARGIN).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     assert!(!there(&server, "c", "completed").await, "completed: 7 days");
     for id in ["released", "retryable", "terminal", "parked", "abandoned", "started"] {
         assert!(there(&server, "c", id).await, "{id} is kept for longer than 7 days");
     }
     server.advance(Span::from_days(23) + moment + MARGIN).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     server.advance(Span::from_days(8)).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     for id in ["released", "retryable", "terminal", "abandoned"] {
         assert!(!there(&server, "c", id).await, "{id}: 30 days");
     }
     server.advance(Span::from_days(400)).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     for (consumer, id) in [("c", "parked"), ("c", "started"), ("unsure", "abandoned")] {
         assert!(there(&server, consumer, id).await, "{consumer}/{id} waits for a person, for ever");
     }
@@ -128,7 +115,7 @@ async fn a_purged_key_is_granted_again_with_a_higher_token(kind: Kind) {
     let done = proto::CompleteRequest { key: key("c", "1"), token: first.token, ..Default::default() };
     server.client.complete(done.clone()).await.unwrap();
     server.advance(Span::from_days(8)).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     let gone = server.client.complete(done).await.unwrap_err();
     assert_eq!(crate::harness::details::refusal(&gone).reason, "ENTRY_NOT_FOUND");
     let second = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner());
@@ -148,7 +135,7 @@ async fn a_replica_with_a_shorter_retention_purges_nothing_that_another_answers_
     let setup = Setup { default: policy, ..Setup::default() };
     let long = Served::start(Arc::clone(&short.at.store), setup).await;
     short.advance(Span::from_days(9)).await;
-    until_purged(&short).await;
+    short.at.until_purged().await;
     assert!(there(&short, "c", "1").await, "the other replica still answers for it");
     long.stop().await;
     short.stop().await;
@@ -197,10 +184,10 @@ async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
         };
         server.admin.set_policy(request).await.unwrap();
         plan.open();
-        until_purged(&server).await;
+        server.at.until_purged().await;
         assert!(there(&server, "c", "1").await, "{field}");
         server.advance(Span::from_days(60)).await;
-        until_purged(&server).await;
+        server.at.until_purged().await;
         assert!(!there(&server, "c", "1").await, "{field}: 90 days are over");
         purging.stop().await;
         server.stop().await;
@@ -216,7 +203,7 @@ async fn a_row_that_can_not_be_read_does_not_hold_up_the_purge(kind: Kind) {
     }
     server.at.execute("UPDATE @entries SET state = 77 WHERE id = 'bad'").await;
     server.advance(Span::from_days(8)).await;
-    until_purged(&server).await;
+    server.at.until_purged().await;
     assert!(!there(&server, "c", "good").await);
     server.stop().await;
 }

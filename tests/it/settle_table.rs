@@ -262,7 +262,6 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         fingerprint: Bytes::new(),
         result: if case.was == Was::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
         retain_until: None,
-        purge_at: now + Span::from_days(8),
         created_at: granted_at,
         updated_at: granted_at,
         traceparent: String::new(),

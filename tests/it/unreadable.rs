@@ -191,11 +191,7 @@ async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
         while server.entry(&Key::new("d", "tests", "1")).await.is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // The purge has looked at both: what it leaves is put off.
-        let mut session = server.at.session().await;
-        while !session.upkeep().due(10).await.unwrap().1.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        server.at.until_purged().await;
     };
     tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the others are forgotten");
     assert!(

@@ -10,11 +10,11 @@ use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::runtime::wander;
 use super::tally::Tally;
 use crate::domain::{
-    AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, State, StoreTime,
+    AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, Span, State, StoreTime,
 };
 use crate::store::{
-    Completion, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, Operators, PolicyBook, Purpose,
-    Replica, Session, Store, StoreError, Upkeep, WriteResult,
+    Completion, Created, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, Operators, PolicyBook,
+    PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, WriteResult,
 };
 
 /// The store that the ledger sees.
@@ -258,16 +258,34 @@ impl Upkeep for DiskSession {
     }
 
     /// No schedule lasts as long as a retention.
-    async fn due(&mut self, _: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        Ok((self.clock().await?, Vec::new()))
+    async fn take_purge_turn(&mut self, _: Span) -> Result<Option<PurgeTurn>, StoreError> {
+        Ok(None)
     }
 
-    async fn look_again(&mut self, _: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
-        unreachable!("nothing is due")
+    async fn end_purge_turn(&mut self, _: &PurgeTurn, _: StoreTime, _: i64) -> Result<(), StoreError> {
+        unreachable!("no turn is taken")
+    }
+
+    async fn created_between(
+        &mut self,
+        _: &PurgeTurn,
+        _: StoreTime,
+        _: StoreTime,
+        _: usize,
+    ) -> Result<Created, StoreError> {
+        unreachable!("no turn is taken")
+    }
+
+    async fn first_created_after(
+        &mut self,
+        _: &PurgeTurn,
+        _: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        unreachable!("no turn is taken")
     }
 
     async fn purge(&mut self, _: &[(KeyHash, i64)], _: i64) -> Result<usize, StoreError> {
-        unreachable!("nothing is due")
+        unreachable!("no turn is taken")
     }
 
     /// Nobody asks how the purge keeps up.

@@ -20,6 +20,7 @@ use crate::domain::{
 };
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
+use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::policies::set::{self, PolicyOrder, PolicyResult};
 use crate::ledger::policies::table::Policies;
 use crate::ledger::refusals::draining;
@@ -158,8 +159,12 @@ impl Operators {
     /// # Errors
     /// Those of the store.
     pub async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
-        let status = self.inner.reads.read(due_max, |session, due_max| {
-            Box::pin(async move { Ok(Ok(session.operators().purge_status(*due_max).await?)) })
+        let asked = (Arc::clone(&self.inner.policies), due_max);
+        let status = self.inner.reads.read(asked, |session, (policies, due_max)| {
+            Box::pin(async move {
+                let left_alone = PurgeView::read(&policies.file, &mut *session).await?.left_alone();
+                Ok(Ok(session.operators().purge_status(&left_alone, *due_max).await?))
+            })
         });
         status.await
     }

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use super::table::Policies;
-use crate::domain::{Policy, Span};
-use crate::store::{Session, StoreError};
+use crate::domain::{Policy, Span, left_alone};
+use crate::store::{LeftAlone, Session, StoreError};
 
 pub(crate) struct PurgeView {
     /// At which epoch of [`PolicyBook::policy_epoch`] they were read.
@@ -33,5 +33,12 @@ impl PurgeView {
         let written = self.written.get(consumer).or_else(|| self.written.get(""));
         let retention = written.map_or(policy.retention, |written| policy.retention.max(*written));
         Policy { retention, ..Policy::clone(&policy) }
+    }
+
+    /// For how long the entries of each consumer are left alone.
+    pub(crate) fn left_alone(&self) -> LeftAlone {
+        let names = self.policies.own().map(|(name, _)| name).chain(self.written.keys().map(String::as_str));
+        let of = |name: &str| left_alone(self.of(name).retention);
+        LeftAlone { own: names.map(|name| (name.to_owned(), of(name))).collect(), others: of("") }
     }
 }

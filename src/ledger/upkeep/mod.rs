@@ -4,3 +4,4 @@ pub(super) mod open_index;
 pub(super) mod probe;
 pub(super) mod purge;
 pub(super) mod purge_report;
+mod purge_turn;

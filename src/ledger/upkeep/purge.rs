@@ -1,5 +1,10 @@
-//! The purge: forgets entries and audit events whose retention is over, in bounded batches, throttled, on a
-//! connection of its own. Several replicas may purge at once: each deletion repeats its condition.
+//! The purge: forgets entries and audit events whose retention is over, in bounded batches, on a connection of its
+//! own.
+//!
+//! Servers take turns, consumer by consumer. In a turn the purge goes through the consumer's entries in the order of
+//! their creation, and looks at each as soon as it can be over: nearly all are. What it leaves (entries that were
+//! closed late, or under longer rules, or that wait for a person) it looks at again, a batch now and then, from
+//! the first one on. Two servers in one turn would do no harm: each deletion repeats its condition.
 
 use std::time::Duration;
 
@@ -7,21 +12,22 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{PurgeReport, words};
-use crate::domain::{Purge, Span, purge};
+use super::purge_turn::{Batch, IDLE, Next, Stage, Turn};
+use crate::domain::{Doubt, Policy, Span, StoreTime, is_over, left_alone};
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::once_a_second::warn_once_a_second;
-use crate::store::{Fault, Purpose, Session, StoreError};
+use crate::store::{Created, Fault, PurgeTurn, Purpose, Session, StoreError};
 
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
 pub struct PurgeOptions {
-    /// How often the purge looks when nothing was due.
+    /// How often the purge looks for consumers that are due, and how soon a consumer's next turn is due.
     pub every: Duration,
     /// How many entries it looks at in one batch.
     pub batch: usize,
-    /// After a batch that took t it rests for this many times t.
+    /// While it keeps up it rests after a batch that took t for this many times t.
     pub rest_factor: u32,
     /// For how long audit events are kept.
     pub audit_retention: Duration,
@@ -41,10 +47,14 @@ impl Default for PurgeOptions {
 /// How many audit events go with one batch.
 const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// A turn is held for longer than a turn and its last batch can take.
+const HOLD: Span = Span::from_secs(60);
+/// An entry that waits for longer means that the purge is late: then it does not rest.
+const LATE: Span = Span::from_secs(60);
 
 pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
-    let mut open: Option<Open> = None;
-    let mut log = PurgeReport::new(shared.replica.id, options.every);
+    let log = PurgeReport::new(shared.replica.id, options.every);
+    let mut purger = Purger { shared, options, open: None, turn: None, log };
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
@@ -53,29 +63,38 @@ pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: Cancellatio
             () = sleep(rest) => {}
         }
         let started = Instant::now();
-        let done = timeout(BATCH_TIMEOUT, batch(&shared, &mut open, &mut log, &options)).await;
-        let problem = match done {
-            Ok(Ok(Outlook::More)) => {
-                rest = started.elapsed() * options.rest_factor;
+        let problem = match timeout(BATCH_TIMEOUT, purger.step()).await {
+            Ok(Ok(pace)) => {
+                rest = match pace {
+                    Pace::Late => Duration::ZERO,
+                    Pace::KeepsUp => started.elapsed() * purger.options.rest_factor,
+                    Pace::Idle => purger.options.every,
+                };
                 continue;
             }
-            Ok(Ok(Outlook::Last)) => None,
             Ok(Err(error)) => {
                 warn_once_a_second!(%error, "the purge failed; it goes on later");
-                Some(words(&error))
+                words(&error)
             }
-            Err(_) => Some("the store did not answer in time"),
+            Err(_) => "the store did not answer in time",
         };
-        if let Some(problem) = problem {
-            log.failed(problem, Instant::now());
-            // Whoever asks is told now, not when it works again.
-            open = match timeout(BATCH_TIMEOUT, report_failure(&shared, &mut log)).await {
-                Ok(Ok(fresh)) => Some(fresh),
-                Ok(Err(_)) | Err(_) => None,
-            };
-        }
-        rest = options.every;
+        purger.log.failed(problem, Instant::now());
+        // Whoever asks is told now, not when it works again.
+        purger.open = match timeout(BATCH_TIMEOUT, purger.report_failure()).await {
+            Ok(Ok(fresh)) => Some(fresh),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        rest = purger.options.every;
     }
+}
+
+struct Purger {
+    shared: Shared,
+    options: PurgeOptions,
+    open: Option<Open>,
+    /// The turn under way: it outlives a connection that fails, and goes on where it was.
+    turn: Option<(PurgeTurn, Turn)>,
+    log: PurgeReport,
 }
 
 /// The connection, and the policies that were read by it. They go together: another database may stand behind
@@ -93,83 +112,184 @@ impl Open {
     }
 }
 
-/// Tells the store what went wrong, by a new connection.
-async fn report_failure(shared: &Shared, log: &mut PurgeReport) -> Result<Open, StoreError> {
-    let mut open = Open::new(shared).await?;
-    let now = open.session.entries().load(&[]).await?.reading.now;
-    if let Some(report) = log.report(now, Instant::now()) {
-        open.session.upkeep().report_purge(&report).await?;
-    }
-    Ok(open)
+/// How soon the next step follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Entries have waited for too long: at once.
+    Late,
+    /// After a rest.
+    KeepsUp,
+    /// No consumer is due.
+    Idle,
 }
 
-/// What is to be expected after a batch.
-enum Outlook {
-    /// More may be due.
-    More,
-    /// Nothing more is due, or nothing can be done about it now.
-    Last,
+/// What became of the entries of a batch that were over.
+enum Fate {
+    /// They are gone, or were changed meanwhile.
+    Gone,
+    /// Some could not be deleted.
+    Left,
+    /// None could be deleted now.
+    Kept,
 }
 
-async fn batch(
-    shared: &Shared,
-    open: &mut Option<Open>,
-    log: &mut PurgeReport,
-    options: &PurgeOptions,
-) -> Result<Outlook, StoreError> {
-    if open.is_none() {
-        *open = Some(Open::new(shared).await?);
-    }
-    let Some(Open { session, view }) = open else { return Ok(Outlook::Last) };
-    if session.policy_book().policy_epoch().await? != view.epoch {
-        *view = PurgeView::read(&shared.policies.file, &mut **session).await?;
-    }
-    let (reading, entries) = session.upkeep().due(options.batch).await?;
-    log.waited(entries.first().map(|entry| entry.purge_at), reading.now);
-    let (mut over, mut later) = (Vec::new(), Vec::new());
-    for entry in &entries {
-        let policy = view.of(entry.key.consumer());
-        match purge(entry, &policy, reading.now, reading.token_clock()) {
-            Purge::Forget => over.push((entry.key.hash(), entry.version)),
-            Purge::LookAgain(at) => later.push((entry.key.hash(), entry.version, at)),
+impl Purger {
+    /// One batch of a turn, or what is done between two turns.
+    async fn step(&mut self) -> Result<Pace, StoreError> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => Open::new(&self.shared).await?,
+        };
+        let Open { session, view } = &mut open;
+        if session.policy_book().policy_epoch().await? != view.epoch {
+            *view = PurgeView::read(&self.shared.policies.file, &mut **session).await?;
         }
+        let pace = match self.turn.clone() {
+            Some((taken, turn)) => self.go_on(&mut **session, view, taken, turn).await?,
+            None => self.between_turns(&mut **session).await?,
+        };
+        self.open = Some(open);
+        Ok(pace)
     }
-    over.sort_unstable();
-    later.sort_unstable();
-    let (mut done, mut left) = (0, Vec::new());
-    done += in_parts(&mut **session, &later, &mut left, |session, part| session.upkeep().look_again(part))
-        .await?;
-    if !over.is_empty() && reading.behind() {
-        left.push(StoreError::NotApplied(Fault::ClockBehind));
-    } else if !over.is_empty() {
-        let epoch = view.epoch;
+
+    async fn between_turns(&mut self, session: &mut dyn Session) -> Result<Pace, StoreError> {
+        let taken = session.upkeep().take_purge_turn(HOLD).await?;
+        let reading = match &taken {
+            Some(taken) => taken.taken,
+            None => session.entries().load(&[]).await?.reading,
+        };
+        self.turn = taken.map(|taken| (taken.clone(), Turn::begin(&taken)));
+        // No policy speaks of them, and no message comes back for them.
+        let events = if reading.behind() {
+            0
+        } else {
+            let before = reading.now - Span::from_std(self.options.audit_retention);
+            session.upkeep().purge_audit(before, AUDIT_BATCH).await?
+        };
+        if events > 0 {
+            tracing::info!(events, "audit events forgotten after their retention");
+        }
+        if self.turn.is_none() {
+            self.log.idle();
+        }
+        self.report(session, reading.now).await?;
+        Ok(if self.turn.is_none() && events < AUDIT_BATCH { Pace::Idle } else { Pace::KeepsUp })
+    }
+
+    async fn go_on(
+        &mut self,
+        session: &mut dyn Session,
+        view: &PurgeView,
+        mut taken: PurgeTurn,
+        mut turn: Turn,
+    ) -> Result<Pace, StoreError> {
+        let started = Instant::now();
+        let every = Span::from_std(self.options.every);
+        let policy = view.of(&taken.consumer);
+        if policy.doubt != Doubt::None {
+            // Nobody knows for how long its entries are kept.
+            self.end(session, &taken, taken.taken.now + IDLE, view.epoch).await?;
+            return Ok(Pace::KeepsUp);
+        }
+        let left_alone = left_alone(policy.retention);
+        let (after, until) = turn.range(left_alone);
+        let batch = self.options.batch;
+        let found = session.upkeep().created_between(&taken, after, until, batch).await?;
+        let now = found.reading.now;
+        let first = turn.stage == Stage::First;
+        let waits = found.entries.first().filter(|_| first);
+        let waits = waits.map_or(Span::ZERO, |entry| now - (entry.created_at + left_alone));
+        self.log.waited(waits);
+        let next = match self.forget(session, &taken.consumer, &policy, view.epoch, &found).await? {
+            Fate::Kept => Next::End,
+            fate @ (Fate::Gone | Fate::Left) => {
+                let last = found.last.filter(|_| found.count >= batch);
+                let left = matches!(fate, Fate::Left);
+                turn.pass(until, Batch { last, left, took: started.elapsed(), now }, every)
+            }
+        };
+        taken.place = turn.place();
+        match next {
+            Next::Batch => self.turn = Some((taken, turn)),
+            Next::EndInTheMiddle => self.end(session, &taken, now, view.epoch).await?,
+            Next::End => {
+                let created = session.upkeep().first_created_after(&taken, taken.place.passed).await?;
+                self.end(session, &taken, turn.due(created, left_alone, every), view.epoch).await?;
+            }
+        }
+        self.report(session, now).await?;
+        Ok(if waits > LATE { Pace::Late } else { Pace::KeepsUp })
+    }
+
+    async fn end(
+        &mut self,
+        session: &mut dyn Session,
+        taken: &PurgeTurn,
+        due: StoreTime,
+        epoch: i64,
+    ) -> Result<(), StoreError> {
+        session.upkeep().end_purge_turn(taken, due, epoch).await?;
+        self.turn = None;
+        Ok(())
+    }
+
+    /// Deletes those of a batch that are over.
+    async fn forget(
+        &mut self,
+        session: &mut dyn Session,
+        consumer: &str,
+        policy: &Policy,
+        epoch: i64,
+        found: &Created,
+    ) -> Result<Fate, StoreError> {
+        let Created { reading, entries, .. } = found;
+        let mut over: Vec<_> = entries
+            .iter()
+            // Should another database stand behind the connection by now, the consumer's number is another's.
+            .filter(|entry| entry.key.consumer() == consumer)
+            .filter(|entry| is_over(entry, policy, reading.now, reading.token_clock()))
+            .map(|entry| (entry.key.hash(), entry.version))
+            .collect();
+        over.sort_unstable();
+        if over.is_empty() {
+            return Ok(Fate::Gone);
+        }
+        if reading.behind() {
+            self.left(&StoreError::NotApplied(Fault::ClockBehind), over.len());
+            return Ok(Fate::Kept);
+        }
+        let mut left = Vec::new();
         let purged =
-            in_parts(&mut **session, &over, &mut left, |session, part| session.upkeep().purge(part, epoch))
-                .await?;
-        tracing::info!(purged, "entries forgotten after their retention");
-        log.purged(purged, Instant::now());
-        done += purged;
+            in_parts(session, &over, &mut left, |session, part| session.upkeep().purge(part, epoch)).await?;
+        self.log.purged(purged, Instant::now());
+        if let Some(error) = left.first() {
+            self.left(error, left.len());
+            return Ok(Fate::Left);
+        }
+        // They were judged by rules that are not in force any more.
+        let judged_anew = purged < over.len() && session.policy_book().policy_epoch().await? != epoch;
+        Ok(if judged_anew { Fate::Kept } else { Fate::Gone })
     }
-    if let Some(error) = left.first() {
-        warn_once_a_second!(%error, entries = left.len(), "entries were left for the next round");
-        log.failed(words(error), Instant::now());
+
+    fn left(&mut self, error: &StoreError, entries: usize) {
+        warn_once_a_second!(%error, entries, "entries were left for a later round");
+        self.log.failed(words(error), Instant::now());
     }
-    // No policy speaks of them, and no message comes back for them.
-    let events = if reading.behind() {
-        0
-    } else {
-        let before = reading.now - Span::from_std(options.audit_retention);
-        session.upkeep().purge_audit(before, AUDIT_BATCH).await?
-    };
-    if events > 0 {
-        tracing::info!(events, "audit events forgotten after their retention");
+
+    async fn report(&mut self, session: &mut dyn Session, now: StoreTime) -> Result<(), StoreError> {
+        if let Some(report) = self.log.report(now, Instant::now()) {
+            session.upkeep().report_purge(&report).await?;
+        }
+        Ok(())
     }
-    if let Some(report) = log.report(reading.now, Instant::now()) {
-        session.upkeep().report_purge(&report).await?;
+
+    /// Tells the store what went wrong, by a new connection.
+    async fn report_failure(&mut self) -> Result<Open, StoreError> {
+        let mut open = Open::new(&self.shared).await?;
+        let now = open.session.entries().load(&[]).await?.reading.now;
+        self.report(&mut *open.session, now).await?;
+        Ok(open)
     }
-    // Where nothing moved the same entries would only come again.
-    let more = (entries.len() >= options.batch && done > 0) || events >= AUDIT_BATCH;
-    Ok(if more { Outlook::More } else { Outlook::Last })
 }
 
 /// Does what it can: a row that somebody holds, or that the store refuses, is found by halving, and left for

@@ -13,6 +13,8 @@ use crate::store::{Fault, StoreError};
 const LATELY: Duration = Duration::from_mins(1);
 /// Where nothing happens the store is told this often, at the most.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How often the log says how many were forgotten.
+const SAY_EVERY: Duration = Duration::from_mins(1);
 /// A purge that is behind by less keeps up, however often it looks.
 const BEHIND_MIN: Duration = Duration::from_mins(10);
 /// By how many rounds a purge must be behind.
@@ -34,6 +36,9 @@ pub(super) struct PurgeReport {
     told: Option<Instant>,
     news: bool,
     behind: bool,
+    /// How many were forgotten since the log said so.
+    unsaid: usize,
+    said: Option<Instant>,
 }
 
 impl PurgeReport {
@@ -48,19 +53,25 @@ impl PurgeReport {
             told: None,
             news: false,
             behind: false,
+            unsaid: 0,
+            said: None,
         }
     }
 
-    /// Says once in the log that the purge begins to fall behind, and once that it has caught up.
-    pub(super) fn waited(&mut self, oldest: Option<StoreTime>, now: StoreTime) {
-        let waits = oldest.map_or(Span::ZERO, |oldest| now - oldest);
-        let behind = waits > self.too_long;
-        if behind && !self.behind {
+    /// An entry has waited for so long. Says once in the log that the purge begins to fall behind.
+    pub(super) fn waited(&mut self, waits: Span) {
+        if waits > self.too_long && !self.behind {
             tracing::warn!(oldest_due_seconds = waits.0 / 1_000_000, "the purge is falling behind");
-        } else if self.behind && !behind {
+            self.behind = true;
+        }
+    }
+
+    /// No consumer waits.
+    pub(super) fn idle(&mut self) {
+        if self.behind {
             tracing::info!("the purge has caught up");
         }
-        self.behind = behind;
+        self.behind = false;
     }
 
     pub(super) fn purged(&mut self, count: usize, now: Instant) {
@@ -69,6 +80,11 @@ impl PurgeReport {
         }
         self.news = true;
         self.total = self.total.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
+        self.unsaid += count;
+        if self.said.is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY) {
+            tracing::info!(purged = self.unsaid, "entries forgotten after their retention");
+            (self.unsaid, self.said) = (0, Some(now));
+        }
         match self.lately.back_mut() {
             Some((since, sum)) if now.saturating_duration_since(*since) < Duration::from_secs(1) => {
                 *sum += count;
@@ -183,11 +199,11 @@ mod tests {
         assert_eq!(too_long(Duration::from_secs(10)), Span::from_secs(600));
         assert_eq!(too_long(Duration::from_mins(5)), Span::from_secs(3_000));
         let (mut log, _) = log();
-        for (wait, behind) in [(0, false), (600, false), (601, true), (900, true), (600, false)] {
-            log.waited(Some(NOW), NOW + Span::from_secs(wait));
+        for (wait, behind) in [(0, false), (600, false), (601, true), (0, true)] {
+            log.waited(Span::from_secs(wait));
             assert_eq!(log.behind, behind, "{wait}");
         }
-        log.waited(None, NOW);
+        log.idle();
         assert!(!log.behind);
     }
 }

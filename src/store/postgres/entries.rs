@@ -32,20 +32,19 @@ WITH clock AS MATERIALIZED (
     FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
 ), fresh AS (
     INSERT INTO ledger.entries AS e (
-        key, claim_id, created_at, token, lease_until, purge_at, consumer, source, principal, terms, attempts,
-        version, state, closed_by, id, owner, fingerprint, traceparent)
+        key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
+        state, closed_by, id, owner, fingerprint, traceparent)
     SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + r.lease_until,
-           c.clock_now + r.purge_at, r.consumer, r.source, r.principal, r.terms, 1,
-           c.token_clock - c.token_clock % 1000, ",
+           r.consumer, r.source, r.principal, r.terms, 1, c.token_clock - c.token_clock % 1000, ",
     number!(IN_PROGRESS),
     ", ",
     number!(OPEN),
     ", r.id, r.owner, r.fingerprint, r.traceparent
     FROM clock c
-    CROSS JOIN unnest($3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[], $9::int[],
-                      $10::int[], $11::int[], $12::text[], $13::text[], $14::bytea[], $15::bytea[])
-         AS r(key, claim_id, token, lease_until, purge_at, consumer, source, principal, terms, id, owner,
-              fingerprint, traceparent)
+    CROSS JOIN unnest($3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::int[], $8::int[], $9::int[],
+                      $10::int[], $11::text[], $12::text[], $13::bytea[], $14::bytea[])
+         AS r(key, claim_id, token, lease_until, consumer, source, principal, terms, id, owner, fingerprint,
+              traceparent)
     WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2
     ORDER BY r.key
     ON CONFLICT (key) DO NOTHING
@@ -171,7 +170,6 @@ impl Entries for PgSession {
             .bind(column(&raw, |row| row.claim_id))
             .bind(column(&raw, |row| row.token))
             .bind(column(&raw, |row| row.lease_until))
-            .bind(column(&raw, |row| row.purge_at))
             .bind(column(&raw, |row| row.consumer))
             .bind(column(&raw, |row| row.source))
             .bind(column(&raw, |row| row.principal))

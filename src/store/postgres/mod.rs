@@ -11,6 +11,7 @@ pub(super) mod migrate;
 mod names;
 mod operators;
 mod policies;
+mod purge;
 mod rights;
 mod servers;
 pub(super) mod statement_list;

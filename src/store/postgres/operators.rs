@@ -4,19 +4,36 @@ use async_trait::async_trait;
 use sqlx::Row as _;
 
 use super::errors::of_sqlx;
-use super::{PgSession, audit};
+use super::{PgSession, audit, column};
 use crate::domain::{
     AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
-    PurgeWorker, Reading, StoreTime, Summary,
+    PurgeWorker, Reading, Span, StoreTime, Summary,
 };
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
-use crate::store::{Entries as _, Found, OffsetRaise, Operators, StoreError, Write, WriteResult};
+use crate::store::{Entries as _, Found, LeftAlone, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
+pub(super) const PURGE_PLACES: &str = "\
+-- ledger.purge_places
+SELECT no, name, purge_passed FROM ledger.consumers WHERE name <> ''";
+
+/// Of each consumer what was created beyond the purge's first look, and is old enough for it: how many there are,
+/// and for how long the first has waited.
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
-SELECT count(*) AS due, min(w.purge_at) AS oldest
-FROM (SELECT e.purge_at FROM ledger.entries e WHERE e.purge_at <= $1 ORDER BY e.purge_at LIMIT $2) w";
+WITH places AS MATERIALIZED (
+    SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS r(no, passed, until)
+)
+SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM places p CROSS JOIN LATERAL (
+            SELECT 1 FROM ledger.entries e
+            WHERE e.consumer = p.no AND e.created_at > p.passed AND e.created_at <= p.until
+            ORDER BY e.created_at LIMIT $4) AS w
+        LIMIT $4) AS counted) AS due,
+    (SELECT max(p.until - f.created_at) FROM places p CROSS JOIN LATERAL (
+        SELECT e.created_at FROM ledger.entries e
+        WHERE e.consumer = p.no AND e.created_at > p.passed AND e.created_at <= p.until
+        ORDER BY e.created_at LIMIT 1) AS f) AS waits";
 
 pub(super) const PURGES: &str = "\
 -- ledger.purges
@@ -56,13 +73,21 @@ impl Operators for PgSession {
         self.count(consumers).await
     }
 
-    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
+    async fn purge_status(
+        &mut self,
+        left_alone: &LeftAlone,
+        due_max: usize,
+    ) -> Result<(Reading, PurgeStatus), StoreError> {
         let reading = self.load(&[]).await?.reading;
+        let query = sqlx::query_as::<_, (i32, String, i64)>(PURGE_PLACES).persistent(self.persistent);
+        let places = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let query = sqlx::query_as::<_, (i64, Option<i64>)>(BACKLOG)
             .persistent(self.persistent)
-            .bind(reading.now.micros())
+            .bind(column(&places, |place| place.0))
+            .bind(column(&places, |place| place.2))
+            .bind(column(&places, |place| (reading.now - left_alone.of(&place.1)).micros()))
             .bind(i64::try_from(due_max).unwrap_or(i64::MAX));
-        let (due, oldest) = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let (due, waits) = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         let query = sqlx::query_as::<_, WorkerRow>(PURGES)
             .persistent(self.persistent)
             .bind((reading.now - HEARD_OF).micros())
@@ -70,7 +95,7 @@ impl Operators for PgSession {
         let workers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let status = PurgeStatus {
             due: usize::try_from(due).unwrap_or(0),
-            oldest: oldest.map(StoreTime),
+            oldest: waits.map(|waits| reading.now - Span(waits)),
             workers: workers.into_iter().map(PurgeWorker::from).collect(),
         };
         Ok((reading, status))

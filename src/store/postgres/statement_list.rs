@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::left_behind;
 use super::statements as sql;
-use super::{audit, entries, listing, names, operators, policies, upkeep};
+use super::{audit, entries, listing, names, operators, policies, purge, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -33,13 +33,16 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         upkeep::UNMARKED_OPEN,
         upkeep::MARK,
         upkeep::MARKED,
-        upkeep::DUE,
-        upkeep::LOOK_AGAIN,
+        purge::PURGE_TAKE,
+        purge::PURGE_END,
+        purge::CREATED,
+        purge::CREATED_FIRST,
         policies::POLICY_EPOCH,
         policies::RAISE_POLICY_EPOCH,
-        upkeep::PURGE,
+        purge::PURGE,
         entries::DELETE,
         upkeep::PURGES_REPORT,
+        operators::PURGE_PLACES,
         operators::BACKLOG,
         operators::PURGES,
         names::CONSUMERS_ADD,

@@ -1,17 +1,16 @@
-//! Heartbeat, purge, and the index of open claims.
+//! What a server does by itself: heartbeat, the index of open claims, and reports of the purge, whose own
+//! statements are in `purge.rs`.
 
 use async_trait::async_trait;
 use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::{PgSession, column, place, serves};
-use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, SETTLED, StoreTime};
-use crate::store::columns::{columns, select_list};
+use super::{PgSession, place, serves};
+use crate::domain::{KeyHash, PurgeWorker, Reading, Span, StoreTime};
 use crate::store::numbers::number;
-use crate::store::row::readable;
-use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
-use crate::store::{Entries as _, Replica, StoreError, Upkeep};
+use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF};
+use crate::store::{Created, PurgeTurn, Replica, StoreError, Upkeep};
 
 /// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
 /// statement takes this long: whatever was created before is there to be seen.
@@ -46,36 +45,6 @@ WITH clock AS MATERIALIZED (
         version = excluded.version
 )
 SELECT c.now AS clock_now, c.token_offset, c.clock_mark, c.serves_from, c.level FROM clock c";
-
-pub(super) const DUE: &str = concat!(
-    "-- ledger.due
-SELECT ",
-    columns!(),
-    "
-FROM ledger.entries e
-WHERE e.purge_at <= $1
-ORDER BY e.purge_at LIMIT $2"
-);
-
-pub(super) const LOOK_AGAIN: &str = "\
--- ledger.look_again
-UPDATE ledger.entries e SET purge_at = r.purge_at
-FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS r(key, version, purge_at)
-WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version";
-
-/// It sees the rules as they stood when it began. A change of policy that is committed while it runs is
-/// later than the purge: the window floor which that one sets leaves the purge's margin for it, and no
-/// statement runs for as long.
-pub(super) const PURGE: &str = "\
--- ledger.purge
-WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta WHERE policy_epoch = $4
-)
-DELETE FROM ledger.entries e
-USING clock c CROSS JOIN unnest($1::uuid[], $2::bigint[]) AS r(key, version)
-WHERE e.key = ANY (ARRAY[r.key])
-  AND e.version = r.version AND greatest(e.version, e.token) + $5 < c.token_clock
-  AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 pub(super) const PURGES_REPORT: &str = "\
 -- ledger.purges_report
@@ -208,40 +177,39 @@ impl Upkeep for PgSession {
         Ok(usize::try_from(if more { limit } else { looked_at }).unwrap_or(usize::MAX))
     }
 
-    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        let reading = self.load(&[]).await?.reading;
-        let query = self.query(DUE).bind(reading.now.micros()).bind(i64::try_from(limit).unwrap_or(i64::MAX));
-        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let found = self.entries_of(&rows).await?;
-        let again = reading.now + UNREADABLE_AGAIN;
-        let unreadable = found.iter().filter(|stored| stored.entry.is_err());
-        let put_off: Vec<_> = unreadable.map(|stored| (stored.key, stored.version, again)).collect();
-        if !put_off.is_empty() {
-            self.look_again(&put_off).await?;
-        }
-        Ok((reading, readable(found)))
+    async fn take_purge_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError> {
+        self.take_turn(hold).await
     }
 
-    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
-        let query = self
-            .query(LOOK_AGAIN)
-            .bind(column(entries, |one| one.0))
-            .bind(column(entries, |one| one.1))
-            .bind(column(entries, |one| one.2.micros()));
-        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    async fn end_purge_turn(
+        &mut self,
+        turn: &PurgeTurn,
+        due: StoreTime,
+        policy_epoch: i64,
+    ) -> Result<(), StoreError> {
+        self.end_turn(turn, due, policy_epoch).await
+    }
+
+    async fn created_between(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Created, StoreError> {
+        self.created(turn, after, until, limit).await
+    }
+
+    async fn first_created_after(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        self.created_first(turn, after).await
     }
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
-        let query = self
-            .query(PURGE)
-            .bind(column(entries, |one| one.0))
-            .bind(column(entries, |one| one.1))
-            .bind(self.mark.get())
-            .bind(policy_epoch)
-            .bind(SETTLED.micros());
-        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+        self.delete_over(entries, policy_epoch).await
     }
 
     async fn report_purge(&mut self, worker: &PurgeWorker) -> Result<(), StoreError> {

@@ -26,15 +26,15 @@ FROM entries e WHERE e.key = ?1"
 pub(super) const INSERT: &str = concat!(
     "-- ledger.insert
 INSERT INTO entries (
-    key, claim_id, created_at, token, lease_until, purge_at, consumer, source, principal, terms, attempts,
-    version, state, closed_by, attention, id, owner, fingerprint, traceparent)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, ?11, ",
+    key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
+    state, closed_by, attention, id, owner, fingerprint, traceparent)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ",
     number!(IN_PROGRESS),
     ", ",
     number!(OPEN),
     ", ",
     number!(IN_PROGRESS),
-    ", ?12, ?13, ?14, ?15)
+    ", ?11, ?12, ?13, ?14)
 ON CONFLICT (key) DO NOTHING"
 );
 
@@ -207,7 +207,6 @@ pub(super) async fn insert(connection: &mut SqliteConnection, row: Row) -> Resul
         .bind(row.created_at)
         .bind(row.token)
         .bind(row.lease_until)
-        .bind(row.purge_at)
         .bind(row.consumer)
         .bind(row.source)
         .bind(row.principal)

@@ -14,6 +14,7 @@ mod listing;
 mod names;
 mod operators;
 mod policies;
+mod purge;
 pub(super) mod statement_list;
 mod statements;
 mod upkeep;

@@ -19,12 +19,19 @@ use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
-use crate::store::{Fault, Found, OffsetRaise, Operators, StoreError, Write, WriteResult};
+use crate::store::{Fault, Found, LeftAlone, OffsetRaise, Operators, StoreError, Write, WriteResult};
 
+pub(super) const PURGE_PLACES: &str = "\
+-- ledger.purge_places
+SELECT no, name, purge_passed FROM consumers WHERE name <> ''";
+
+/// What was created beyond the purge's first look, and is old enough for it.
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
-SELECT count(*) AS due, min(purge_at) AS oldest
-FROM (SELECT purge_at FROM entries WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2)";
+SELECT count(*) AS due, min(created_at) AS oldest
+FROM (SELECT created_at FROM entries
+      WHERE consumer = ?1 AND created_at > ?2 AND created_at <= ?3
+      ORDER BY created_at LIMIT ?4)";
 
 pub(super) const PURGES: &str = "\
 -- ledger.purges
@@ -65,9 +72,15 @@ impl Operators for SqliteSession {
         Ok(self.file.look(work).await?.1)
     }
 
-    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
-        let work: Work<PurgeStatus> =
-            Box::new(move |connection, _, reading| Box::pin(status(connection, reading, due_max)));
+    async fn purge_status(
+        &mut self,
+        left_alone: &LeftAlone,
+        due_max: usize,
+    ) -> Result<(Reading, PurgeStatus), StoreError> {
+        let left_alone = left_alone.clone();
+        let work: Work<PurgeStatus> = Box::new(move |connection, _, reading| {
+            Box::pin(status(connection, reading, left_alone, due_max))
+        });
         self.file.look(work).await
     }
 
@@ -137,20 +150,27 @@ impl Operators for SqliteSession {
 pub(super) async fn status(
     connection: &mut SqliteConnection,
     reading: Reading,
+    left_alone: LeftAlone,
     due_max: usize,
 ) -> Result<PurgeStatus, StoreError> {
-    let query = sqlx::query_as::<_, (i64, Option<i64>)>(BACKLOG)
-        .bind(reading.now.micros())
-        .bind(i64::try_from(due_max).unwrap_or(i64::MAX));
-    let (due, oldest) = query.fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    let (mut due, mut oldest) = (0, None::<StoreTime>);
+    let places = sqlx::query(PURGE_PLACES).fetch_all(&mut *connection).await;
+    for place in places.map_err(|error| of_sqlx(&error))? {
+        let left_alone = left_alone.of(place.get(1));
+        let query = sqlx::query_as::<_, (i64, Option<i64>)>(BACKLOG)
+            .bind(place.get::<i32, _>(0))
+            .bind(place.get::<i64, _>(2))
+            .bind((reading.now - left_alone).micros())
+            .bind(i64::try_from(due_max.saturating_sub(due)).unwrap_or(i64::MAX).max(1));
+        let (count, first) = query.fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        due = due_max.min(due.saturating_add(usize::try_from(count).unwrap_or(0)));
+        let first = first.map(|created| StoreTime(created) + left_alone);
+        oldest = [oldest, first].into_iter().flatten().min();
+    }
     let query =
         sqlx::query_as::<_, WorkerRow>(PURGES).bind((reading.now - HEARD_OF).micros()).bind(WORKERS_MAX);
     let workers = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
-    Ok(PurgeStatus {
-        due: usize::try_from(due).unwrap_or(0),
-        oldest: oldest.map(StoreTime),
-        workers: workers.into_iter().map(PurgeWorker::from).collect(),
-    })
+    Ok(PurgeStatus { due, oldest, workers: workers.into_iter().map(PurgeWorker::from).collect() })
 }
 
 /// Nobody else writes meanwhile: what is found stays so until the end.

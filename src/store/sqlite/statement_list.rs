@@ -1,7 +1,7 @@
 //! Every statement that is sent, for the test that prepares each of them.
 
 use super::statements as sql;
-use super::{audit, entries, listing, names, operators, policies, upkeep};
+use super::{audit, entries, listing, names, operators, policies, purge, upkeep};
 
 /// See the module.
 pub const ALL: &[&str] = &[
@@ -25,13 +25,16 @@ pub const ALL: &[&str] = &[
     listing::SIZE,
     listing::COMPLETED,
     listing::SAMPLED,
-    upkeep::DUE,
-    upkeep::LOOK_AGAIN,
+    purge::PURGE_TAKE,
+    purge::PURGE_END,
+    purge::CREATED,
+    purge::CREATED_FIRST,
     policies::POLICY_EPOCH,
     policies::RAISE_POLICY_EPOCH,
     entries::DELETE,
     upkeep::PURGES_FORGET,
     upkeep::PURGES_REPORT,
+    operators::PURGE_PLACES,
     operators::BACKLOG,
     operators::PURGES,
     names::CONSUMERS_ADD,

@@ -1,19 +1,15 @@
-//! Heartbeat and purge. The heartbeat has the one writer of the file, as claims have: whoever locks the file
+//! What a server does by itself; the purge's own statements are in `purge.rs`. The heartbeat has the one writer of the file, as claims have: whoever locks the file
 //! holds up all of them, and the heartbeat tells so.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
-use super::SqliteSession;
-use super::entries::{delete, stored};
 use super::errors::of_sqlx;
 use super::file::Work;
-use super::policies::policy_epoch;
-use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, StoreTime};
-use crate::store::columns::{columns, select_list};
-use crate::store::row::readable;
-use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, UNREADABLE_AGAIN};
-use crate::store::{Replica, StoreError, Upkeep};
+use super::{SqliteSession, purge};
+use crate::domain::{KeyHash, PurgeWorker, Reading, Span, StoreTime};
+use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF};
+use crate::store::{Created, PurgeTurn, Replica, StoreError, Upkeep};
 
 pub(super) const BEAT: &str = "\
 -- ledger.beat
@@ -30,20 +26,6 @@ pub(super) const REPLICAS_FORGET: &str = "\
 -- ledger.replicas_forget
 DELETE FROM replicas
 WHERE replica IN (SELECT o.replica FROM replicas o WHERE o.heard_at < ?1 AND o.replica <> ?2 LIMIT ?3)";
-
-pub(super) const DUE: &str = concat!(
-    "-- ledger.due
-SELECT ",
-    columns!(),
-    "
-FROM entries e
-WHERE e.purge_at <= ?1
-ORDER BY e.purge_at LIMIT ?2"
-);
-
-pub(super) const LOOK_AGAIN: &str = "\
--- ledger.look_again
-UPDATE entries SET purge_at = ?3 WHERE key = ?1 AND version = ?2";
 
 pub(super) const PURGES_FORGET: &str = "\
 -- ledger.purges_forget
@@ -76,45 +58,54 @@ impl Upkeep for SqliteSession {
         Ok(0)
     }
 
-    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        let work: Work<Vec<Entry>> = Box::new(move |connection, dictionary, reading| {
-            Box::pin(async move {
-                let query = sqlx::query(DUE)
-                    .bind(reading.now.micros())
-                    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-                let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                let found = stored(connection, dictionary, &rows).await?;
-                for stored in found.iter().filter(|stored| stored.entry.is_err()) {
-                    let again = (reading.now + UNREADABLE_AGAIN).micros();
-                    let query = sqlx::query(LOOK_AGAIN).bind(stored.key).bind(stored.version).bind(again);
-                    query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                }
-                Ok(readable(found))
-            })
-        });
-        self.file.write(work).await
+    async fn take_purge_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError> {
+        let work: Work<Option<PurgeTurn>> =
+            Box::new(move |connection, _, reading| Box::pin(purge::take_turn(connection, reading, hold)));
+        Ok(self.file.write(work).await?.1)
     }
 
-    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
-        let entries = entries.to_vec();
-        let work: Work<usize> = Box::new(move |connection, _, _| {
-            Box::pin(async move {
-                let mut changed = 0;
-                for (key, version, at) in entries {
-                    let query = sqlx::query(LOOK_AGAIN).bind(key).bind(version).bind(at.micros());
-                    let done = query.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                    changed += usize::try_from(done.rows_affected()).unwrap_or(0);
-                }
-                Ok(changed)
-            })
+    async fn end_purge_turn(
+        &mut self,
+        turn: &PurgeTurn,
+        due: StoreTime,
+        policy_epoch: i64,
+    ) -> Result<(), StoreError> {
+        let turn = turn.clone();
+        let work: Work<()> =
+            Box::new(move |connection, _, _| Box::pin(purge::end_turn(connection, turn, due, policy_epoch)));
+        let _: () = self.file.write(work).await?.1;
+        Ok(())
+    }
+
+    async fn created_between(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Created, StoreError> {
+        let number = turn.number;
+        let work: Work<Created> = Box::new(move |connection, dictionary, reading| {
+            Box::pin(purge::created(connection, dictionary, reading, number, (after, until), limit))
         });
+        Ok(self.file.write(work).await?.1)
+    }
+
+    async fn first_created_after(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        let number = turn.number;
+        let work: Work<Option<StoreTime>> =
+            Box::new(move |connection, _, _| Box::pin(purge::created_first(connection, number, after)));
         Ok(self.file.write(work).await?.1)
     }
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
         let entries = entries.to_vec();
         let work: Work<usize> = Box::new(move |connection, _, reading| {
-            Box::pin(purge(connection, reading, entries, policy_epoch))
+            Box::pin(purge::delete_over(connection, reading, entries, policy_epoch))
         });
         Ok(self.file.write(work).await?.1)
     }
@@ -151,23 +142,6 @@ pub(super) async fn beat(
         .bind(replica.version);
     tell.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(())
-}
-
-/// Nobody else writes meanwhile: the rules that are found stay so until the end.
-pub(super) async fn purge(
-    connection: &mut SqliteConnection,
-    reading: Reading,
-    entries: Vec<(KeyHash, i64)>,
-    judged_by: i64,
-) -> Result<usize, StoreError> {
-    let mut gone = 0;
-    if reading.behind() || policy_epoch(connection).await? != judged_by {
-        return Ok(gone);
-    }
-    for (key, version) in entries {
-        gone += usize::from(delete(connection, reading, key, version).await?);
-    }
-    Ok(gone)
 }
 
 pub(super) async fn report(connection: &mut SqliteConnection, worker: PurgeWorker) -> Result<(), StoreError> {

@@ -168,7 +168,6 @@ pub(super) fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry>
         fingerprint: if stored { Bytes::from_static(b"A") } else { Bytes::new() },
         result: Bytes::new(),
         retain_until: None,
-        purge_at: now + Span::from_days(8),
         created_at: granted_at,
         updated_at: granted_at,
         traceparent: String::new(),

@@ -238,9 +238,7 @@ fn nothing_of_a_server_of_its_own_stays() {
                 std::thread::sleep(Duration::from_millis(10));
             }
             std::thread::sleep(Duration::from_millis(500));
-            let process = child.id().to_string();
-            let sent = std::process::Command::new("kill").args(["-s", signal, &process]).status();
-            assert!(sent.unwrap().success());
+            crate::harness::signals::signal(signal, &[child.id()]);
         }
         let ran: Ran = ended(child.wait_with_output().unwrap());
         ran.says(code, &[says]);

@@ -14,13 +14,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// An empty SETTINGS frame: with it the preface is whole.
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// Sends a signal to a process.
-fn signal(name: &str, pid: u32) {
-    // The shell's own: no package is needed for it.
-    let status = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().unwrap();
-    assert!(status.success());
-}
-
 /// A server process on a store of its own.
 struct Edge {
     server: Server,

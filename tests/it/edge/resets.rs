@@ -8,9 +8,10 @@ use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::{Edge, PREFACE, SETTINGS, signal};
+use super::{Edge, PREFACE, SETTINGS};
 use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::server::{Kind, TestServer};
+use crate::harness::signals::signal;
 
 /// Calls whose clients give up, `each` at once, until there were `count`.
 async fn given_up(client: &LedgerServiceClient<Channel>, count: usize, each: usize) {
@@ -49,10 +50,10 @@ async fn a_server_that_stood_still_cuts_nobody_off() {
     let edge = Edge::start(&[]).await;
     let mut client = edge.server.client().await;
     acquired(&client.claim(claim("c", "before")).await.unwrap().into_inner());
-    signal("STOP", edge.pid());
+    signal("STOP", &[edge.pid()]);
     let patient = patient(&client);
     given_up(&client, OF_A_PAUSE, 240).await;
-    signal("CONT", edge.pid());
+    signal("CONT", &[edge.pid()]);
     patient.join_all().await;
 }
 
@@ -91,7 +92,7 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
     stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     if let Some(pid) = paused {
-        signal("STOP", pid);
+        signal("STOP", &[pid]);
     }
     let mut reading = stream.try_clone().unwrap();
     reading.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -104,7 +105,7 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
     });
     if let Some(pid) = paused {
         std::thread::sleep(Duration::from_secs(1));
-        signal("CONT", pid);
+        signal("CONT", &[pid]);
     }
     let mut reason = None;
     let mut header = [0; 9];

@@ -7,8 +7,9 @@ use sqlx::{Connection as _, Executor as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{Edge, PREFACE, SETTINGS, signal};
+use super::{Edge, PREFACE, SETTINGS};
 use crate::harness::details::{acquired, claim};
+use crate::harness::signals::signal;
 use crate::process::{BINARY, Server, sqlite};
 
 async fn connect(server: &Server, sends: &[u8]) -> TcpStream {
@@ -65,7 +66,7 @@ async fn connections_without_a_call_do_not_hold_up_the_end() {
     let mut client = edge.server.client().await;
     acquired(&client.claim(claim("c", "1")).await.unwrap().into_inner());
     let begun = Instant::now();
-    signal("TERM", edge.pid());
+    signal("TERM", &[edge.pid()]);
     let status = ended(&mut edge.server).await;
     println!("ended with {status} after {:?}", begun.elapsed());
     assert!(status.success(), "{status}: {}", edge.log());
@@ -82,7 +83,7 @@ async fn a_call_under_way_at_the_end_is_answered() {
     foreign.execute(sqlx::raw_sql("BEGIN IMMEDIATE")).await.unwrap();
     let call = tokio::spawn(async move { client.claim(claim("c", "2")).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    signal("TERM", edge.pid());
+    signal("TERM", &[edge.pid()]);
     // Longer than a connection without a call is waited for.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert!(!call.is_finished(), "the store was to stand still");

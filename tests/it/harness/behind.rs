@@ -1,6 +1,7 @@
 //! A test store's database, behind the ledger's back.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use sqlx::{Connection as _, Executor as _, Row as _};
 
@@ -19,6 +20,23 @@ impl TestStore {
         let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
         connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    /// Waits until the purge has had a turn with every consumer that is due, at an instant at which the clock
+    /// stands still.
+    pub(crate) async fn until_purged(&self) {
+        let now = self.now().micros();
+        let waiting = format!(
+            "SELECT count(*) FROM @ledger.consumers WHERE name <> '' AND (purge_due <= {now} OR purge_held > {now}
+               OR purge_epoch <> (SELECT policy_epoch FROM @ledger.meta))"
+        );
+        for _ in 0..1_000 {
+            if self.number(&waiting).await == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the purge did not come around");
     }
 
     /// One number that the statement reads; `@entries` and `@ledger.` as in `execute`.

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use idempotency_ledger::domain::{
     AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
+    PurgeStatus, PurgeWorker, Reading, Span, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, OffsetRaise, Operators,
-    PolicyBook, Purpose, Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
+    Completion, Created, EffectiveRetention, Entries, Fault, Found, Inserted, LeftAlone, Loaded, OffsetRaise,
+    Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, Write,
+    WriteResult,
 };
 
 pub(crate) use self::plan::{Inject, Plan};
@@ -175,12 +176,35 @@ impl Upkeep for FaultySession {
         self.inner.upkeep().index_open_claims(limit).await
     }
 
-    async fn due(&mut self, limit: usize) -> Result<(Reading, Vec<Entry>), StoreError> {
-        self.inner.upkeep().due(limit).await
+    async fn take_purge_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError> {
+        self.inner.upkeep().take_purge_turn(hold).await
     }
 
-    async fn look_again(&mut self, entries: &[(KeyHash, i64, StoreTime)]) -> Result<usize, StoreError> {
-        self.inner.upkeep().look_again(entries).await
+    async fn end_purge_turn(
+        &mut self,
+        turn: &PurgeTurn,
+        due: StoreTime,
+        policy_epoch: i64,
+    ) -> Result<(), StoreError> {
+        self.inner.upkeep().end_purge_turn(turn, due, policy_epoch).await
+    }
+
+    async fn created_between(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Created, StoreError> {
+        self.inner.upkeep().created_between(turn, after, until, limit).await
+    }
+
+    async fn first_created_after(
+        &mut self,
+        turn: &PurgeTurn,
+        after: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        self.inner.upkeep().first_created_after(turn, after).await
     }
 
     async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError> {
@@ -215,8 +239,12 @@ impl Operators for FaultySession {
         self.inner.operators().summary(consumers).await
     }
 
-    async fn purge_status(&mut self, due_max: usize) -> Result<(Reading, PurgeStatus), StoreError> {
-        self.inner.operators().purge_status(due_max).await
+    async fn purge_status(
+        &mut self,
+        left_alone: &LeftAlone,
+        due_max: usize,
+    ) -> Result<(Reading, PurgeStatus), StoreError> {
+        self.inner.operators().purge_status(left_alone, due_max).await
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {

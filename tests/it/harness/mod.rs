@@ -8,6 +8,7 @@ pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod raw;
 pub(crate) mod server;
+pub(crate) mod signals;
 pub(crate) mod switch;
 
 /// Stamps each case once per store, so that a failure is named singly.

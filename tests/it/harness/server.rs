@@ -1,6 +1,6 @@
 //! A server in this process, on a store of its own, with a clock that tests can set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, PostgresOptions, PostgresStore, Purpose, Replica, Session, SqliteStore, Store,
+    Clock, Found, LeftAlone, PostgresOptions, PostgresStore, Purpose, Replica, Session, SqliteStore, Store,
 };
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
@@ -309,7 +309,8 @@ impl TestServer {
     /// Waits until the purge has looked for the first time, as it does at each start.
     pub(crate) async fn looked(&self) {
         let mut session = self.at.session().await;
-        while session.operators().purge_status(1).await.unwrap().1.workers.is_empty() {
+        let none = LeftAlone { own: HashMap::new(), others: Span(0) };
+        while session.operators().purge_status(&none, 1).await.unwrap().1.workers.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -153,7 +153,6 @@ pub(super) fn entry(case: &Case) -> Option<Entry> {
         fingerprint: Bytes::from_static(b"A"),
         result: if state == State::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
         retain_until: Some(NOW + Span::from_days(2)),
-        purge_at: NOW + Span::from_days(8),
         created_at: lease_until - LEASE,
         updated_at: lease_until - Span::from_secs(9),
         traceparent: "00-first".into(),

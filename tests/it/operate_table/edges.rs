@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Changed, ClosedBy, Context, Entry, OnExpiry, Reason, Rejection, Span, State, StoreTime,
+    Changed, ClosedBy, Context, Entry, OnExpiry, Reason, Rejection, Span, State,
 };
 
 use super::cases::{self, Ask, BUMPED, Case, NOW, OFFSET, POSITION, TOKEN, Time, VERSION, Was};
 use super::{ask, context};
 
 /// RECEIVED, due now, no attempts used, no claim; closed_by OPERATOR, so that every claim is granted.
-pub(super) fn admitted(purge_at: StoreTime) -> Entry {
+pub(super) fn admitted() -> Entry {
     Entry {
         key: cases::key(),
         // Clock + offset, in whole milliseconds.
@@ -42,7 +42,6 @@ pub(super) fn admitted(purge_at: StoreTime) -> Entry {
         fingerprint: Bytes::new(),
         result: Bytes::new(),
         retain_until: Some(NOW + Span::from_days(50)),
-        purge_at,
         created_at: NOW,
         updated_at: NOW,
         traceparent: String::new(),

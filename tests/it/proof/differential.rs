@@ -1,8 +1,7 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    Changed, Context, Entry, Fold, Key, Policy, Purge, Reading, Reason, StoreTime, allowed_changes, operate,
-    purge,
+    Changed, Context, Entry, Fold, Key, Policy, Reading, Reason, StoreTime, allowed_changes, is_over, operate,
 };
 
 use super::run::Run;
@@ -235,7 +234,7 @@ impl Walk {
         let world =
             World { policy: &self.policy, now: self.now, offset: self.offset, behind: false, choice: 0 };
         let expected = spec::forgettable(&row, &world);
-        let purged = purge(entry, &self.policy, StoreTime(self.now), self.now + self.offset) == Purge::Forget;
+        let purged = is_over(entry, &self.policy, StoreTime(self.now), self.now + self.offset);
         if purged != expected {
             return Err(format!("purged: {purged}, by the spec {expected}: {row:?}"));
         }

@@ -69,7 +69,7 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
             }
             let now = now + jump;
             if jump >= PURGEABLE {
-                until_purged(&server).await;
+                server.at.until_purged().await;
             }
             if jump >= PURGEABLE || round % 10 == 9 {
                 match compare(&server, &mut lanes, now, jump >= PURGEABLE).await {
@@ -99,17 +99,6 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
          with changes that were written together"
     ));
     server.stop().await;
-}
-
-async fn until_purged(server: &TestServer) {
-    let mut session = server.at.session().await;
-    for _ in 0..1_000 {
-        if session.upkeep().due(1).await.unwrap().1.is_empty() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("the purge did not come around");
 }
 
 /// The stored rows are those of the spec, but for what the purge may take. Says how many it took, and how many rows

@@ -107,6 +107,5 @@ async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
     at.set_clock(now + Span::from_secs(120)).await;
     assert_eq!(session.entries().replace(&[decided]).await.unwrap(), [false]);
     assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 0);
-    assert_eq!(session.upkeep().look_again(&[(judged.0, judged.1, now)]).await.unwrap(), 0);
     assert_eq!(load(&mut *session, "1").await, after);
 }

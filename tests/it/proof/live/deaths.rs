@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::harm::POINTS;
-use super::replicas::{Replica, signal};
+use super::replicas::Replica;
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
+use crate::harness::signals::signal;
 
 /// In so many of a hundred calls somebody dies.
 const PERCENT: u64 = 35;

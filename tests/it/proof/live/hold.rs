@@ -19,10 +19,11 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::replicas::{Replica, signal};
+use super::replicas::Replica;
 use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::postgres::Cluster;
 use crate::harness::server::migrate_postgres;
+use crate::harness::signals::signal;
 
 /// For how long a replica stands still.
 const STILL: Duration = Duration::from_secs(13);

@@ -12,6 +12,7 @@ mod judge;
 mod operator;
 mod pauses;
 mod policies;
+mod policies_after;
 mod policies_judged;
 mod policy_costs;
 mod proxy;

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use super::replicas::{Replica, signal};
+use super::replicas::Replica;
 use super::world::LEASE;
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
+use crate::harness::signals::signal;
 use crate::proof::run::Run;
 
 pub(crate) async fn pause(

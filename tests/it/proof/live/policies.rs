@@ -2,7 +2,7 @@
 //! were told and saw.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
@@ -15,7 +15,6 @@ use tonic_types::StatusExt as _;
 
 use super::world::{World, now};
 use crate::harness::random::Random;
-use crate::proof::history::EVERYWHERE;
 use crate::proof::steps::pick;
 
 /// The consumers whose policies change, and about how often each operator does it, in milliseconds: by the
@@ -58,9 +57,6 @@ pub(crate) struct Seen {
     pub(crate) returned: i64,
     pub(crate) what: Sight,
 }
-
-/// What an operator asked just when a connection went silent may take 15 s, and whoever asks next waits for it.
-const SILENT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Sight {
@@ -125,29 +121,6 @@ pub(crate) async fn work(world: Arc<World>, number: u64) {
     }
 }
 
-/// All consumers are served again: by changes like any other.
-pub(crate) async fn enable(world: &Arc<World>) {
-    if world.policies.first.lock().unwrap().is_empty() {
-        return;
-    }
-    let mut tuner = Tuner::new(world, 9);
-    for (consumer, _) in CHANGING {
-        tuner.enable(consumer).await;
-    }
-    if world.everywhere == EVERYWHERE {
-        // By now the one that is never asked must go by it too.
-        tokio::time::sleep(Duration::from_micros(EVERYWHERE as u64)).await;
-        for (consumer, _) in CHANGING {
-            tuner.probe(consumer, world.replicas.len() - 1).await;
-        }
-    }
-    for (consumer, _) in CHANGING {
-        for replica in 0..world.replicas.len() {
-            tuner.look_until_seen(consumer, replica).await;
-        }
-    }
-}
-
 impl Tuner {
     pub(crate) fn new(world: &Arc<World>, number: u64) -> Tuner {
         let random = Random::new(world.seed.wrapping_add((number + 1) << 44));
@@ -192,7 +165,7 @@ impl Tuner {
         self.random.below(self.world.replicas.len() as u64 - 1) as usize
     }
 
-    fn asking(
+    pub(super) fn asking(
         &mut self,
         consumer: &'static str,
         expected: i32,
@@ -215,7 +188,7 @@ impl Tuner {
     }
 
     /// Asks for a change; whether it is done now, and was not before.
-    async fn ask(&self, replica: usize, asked: &Asked) -> bool {
+    pub(super) async fn ask(&self, replica: usize, asked: &Asked) -> bool {
         let mut admin = admin(&self.world, replica);
         let (request_id, reason) = (asked.request_id.clone(), reason(&asked.request_id));
         let (consumer, expected_version) = (asked.consumer.to_owned(), asked.expected);
@@ -262,34 +235,8 @@ impl Tuner {
         done
     }
 
-    /// Puts the consumer's policy so that it is served again.
-    async fn enable(&mut self, consumer: &'static str) {
-        let until = Instant::now() + SILENT;
-        loop {
-            let shown = self.look_until_seen(consumer, 0).await;
-            let enabled = proto::Policy { disabled: Some(false), ..Default::default() };
-            let asked = self.asking(consumer, shown.version, Some(enabled), None);
-            if self.ask(0, &asked).await {
-                return;
-            }
-            assert!(Instant::now() < until, "{consumer} cannot be enabled");
-        }
-    }
-
-    /// The policy that a replica goes by, as soon as it is told.
-    async fn look_until_seen(&self, consumer: &'static str, replica: usize) -> proto::ConsumerPolicy {
-        let until = Instant::now() + SILENT;
-        loop {
-            if let Some(shown) = self.look(consumer, replica).await {
-                return shown;
-            }
-            assert!(Instant::now() < until, "replica {replica} does not tell the policy of {consumer}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
     /// The policy that a replica goes by.
-    async fn look(&self, consumer: &'static str, replica: usize) -> Option<proto::ConsumerPolicy> {
+    pub(super) async fn look(&self, consumer: &'static str, replica: usize) -> Option<proto::ConsumerPolicy> {
         let request = proto::GetPolicyRequest { consumer: consumer.into() };
         let invoked = now();
         let shown = admin(&self.world, replica).get_policy(request).await.ok()?.into_inner().policy?;
@@ -303,7 +250,7 @@ impl Tuner {
     }
 
     /// Claims a new key, and looks by which rules that was decided.
-    async fn probe(&self, consumer: &'static str, replica: usize) {
+    pub(super) async fn probe(&self, consumer: &'static str, replica: usize) {
         let channel = channel(&self.world, replica);
         let id = format!("probe {}", self.world.new_claim());
         let key = Some(proto::EntryKey { consumer: consumer.into(), source: "live".into(), id });

@@ -89,12 +89,3 @@ impl Drop for Replica {
         self.kill();
     }
 }
-
-/// Sends a signal to processes; those that have gone are no fault.
-pub(crate) fn signal(name: &str, pids: &[u32]) {
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    // The shell's own: no package is needed for it.
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("kill -{name} {}", pids.join(" "))]);
-    let _status = command.stderr(Stdio::null()).status().unwrap();
-}

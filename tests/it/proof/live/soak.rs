@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use sqlx::Executor as _;
 
 use super::proxy::Faults;
-use super::replicas::{Replica, signal};
+use super::replicas::Replica;
 use super::world::LEASE;
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
+use crate::harness::signals::signal;
 use crate::harness::switch::Switch;
 use crate::proof::run::Run;
 
@@ -107,8 +108,7 @@ async fn harm_store(
                 "times connections cut"
             }
             3..6 => {
-                let rows =
-                    "SELECT key FROM ledger.entries WHERE purge_at > 0 ORDER BY created_at DESC LIMIT 8";
+                let rows = "SELECT key FROM ledger.entries ORDER BY created_at DESC LIMIT 8";
                 let held = format!("SELECT 1 FROM ledger.entries WHERE key IN ({rows}) FOR UPDATE");
                 hold(cluster, &held, while_it_lasts).await;
                 "times rows held"

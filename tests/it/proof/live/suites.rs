@@ -11,7 +11,7 @@ use super::proxy::{Faults, proxy};
 use super::replicas::Replica;
 use super::soak::{self, Soak};
 use super::world::{STEADY, World};
-use super::{audit, harm, judge, operator, pauses, policies, policies_judged};
+use super::{audit, harm, judge, operator, pauses, policies, policies_after, policies_judged};
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
@@ -84,7 +84,7 @@ impl Live {
         for client in self.clients {
             client.await.unwrap();
         }
-        policies::enable(&self.world).await;
+        policies_after::enable(&self.world).await;
         let seen = judge::judge(&self.run, &self.world, &self.cluster).await;
         self.run.summary(format!("{harm}; {seen}"));
     }
@@ -197,7 +197,7 @@ async fn every_change_has_its_audit_event() {
     let mut live = Live::start("audit", 60, 0).await;
     let deaths = Deaths::new(&mut live.replicas, &mut live.cluster);
     let harm = audit::order_amid_deaths(&mut live.run, &mut live.random, deaths, &live.world).await;
-    policies::enable(&live.world).await;
+    policies_after::enable(&live.world).await;
     let problem = match policies_judged::judge(&live.world).await {
         Ok(_) => live.world.problems.lock().unwrap().first().cloned(),
         Err(problem) => Some(problem),

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{
-    Claim, Claimant, ClosedBy, Command, Context, Decision, Entry, Purge, Settle, Span, State, StoreTime,
-    purge,
+    Claim, Claimant, ClosedBy, Command, Context, Decision, Entry, Settle, Span, State, StoreTime, is_over,
 };
 use uuid::Uuid;
 
@@ -191,7 +190,7 @@ impl OneKey {
     /// The row may be forgotten.
     pub(super) fn due(&self, world: &World) -> bool {
         let token_clock = world.now.0;
-        let due = |row: &Entry| purge(row, &self.policy, world.now, token_clock) == Purge::Forget;
+        let due = |row: &Entry| is_over(row, &self.policy, world.now, token_clock);
         world.row.as_deref().is_some_and(due)
     }
 
@@ -226,7 +225,7 @@ fn claim(number: usize) -> Claim {
 pub(super) fn trimmed(mut row: Entry) -> Entry {
     row.history.clear();
     row.parked_at = None;
-    for instant in [&mut row.created_at, &mut row.granted_at, &mut row.purge_at] {
+    for instant in [&mut row.created_at, &mut row.granted_at] {
         *instant = StoreTime(0);
     }
     row

@@ -89,12 +89,12 @@ pub(super) async fn fill(cluster: &Cluster, rows: u64, seed: u64) {
 fn entries(rows: u64, due: u64, seed: u64) -> String {
     format!(
         "INSERT INTO ledger.entries
-            (key, claim_id, created_at, token, lease_until, purge_at, not_before, consumer, source, principal, terms,
+            (key, claim_id, created_at, token, lease_until, not_before, consumer, source, principal, terms,
              attempts, version, state, closed_by, cause, attention, updated_at, id, owner, last_error)
         SELECT encode(substring(sha256(int4send(octet_length(consumer)) || convert_to(consumer, 'UTF8') ||
                                        int4send(octet_length(source)) || convert_to(source, 'UTF8') ||
                                        int4send(octet_length(id)) || convert_to(id, 'UTF8')) FOR 16), 'hex')::uuid,
-               md5(id)::uuid, at, token, at + 30000000, purge_at, CASE WHEN state IN (1, 3) THEN changed_at END,
+               md5(id)::uuid, at, token, at + 30000000, CASE WHEN state IN (1, 3) THEN changed_at END,
                consumer_no, source_no, 1, 1, CASE WHEN state = 1 THEN 0 ELSE 1 END,
                token - token % 1000 + CASE state WHEN 2 THEN 0 ELSE 1 END, state,
                CASE state WHEN 1 THEN 5 WHEN 2 THEN 0 WHEN 3 THEN 2 WHEN 4 THEN 1 WHEN 5 THEN 3 ELSE 4 END,
@@ -102,15 +102,13 @@ fn entries(rows: u64, due: u64, seed: u64) -> String {
                CASE WHEN state <> 2 THEN changed_at END, id, 'worker-' || i % 40,
                CASE WHEN state IN (3, 5, 6) THEN 'the provider said no' END
         FROM (
-            SELECT i, retention, at, at + 1 AS token, consumer_no, 'consumer-' || lpad(consumer_no::text, 2, '0') AS
+            SELECT i, at, at + 1 AS token, consumer_no, 'consumer-' || lpad(consumer_no::text, 2, '0') AS
                    consumer, source_no, 'shop-' || source_no AS source, id,
                    at + 40000 + i % 1000000 AS changed_at,
-                   -- What was not completed was looked at already, and put off.
-                   at + retention + 7200000000 + CASE WHEN class < 9900 THEN 0 ELSE retention END AS purge_at,
                    (CASE WHEN class < 9900 THEN 4 WHEN class < 9920 THEN 1 WHEN class < 9950 THEN 2
                          WHEN class < 9970 THEN 3 WHEN class < 9985 THEN 5 ELSE 6 END)::smallint AS state
             FROM (
-                SELECT i, retention, i * 7919 % 10000 AS class,
+                SELECT i, i * 7919 % 10000 AS class,
                        until - CASE WHEN i <= {due} THEN retention + 86400000000
                                     ELSE (retention::numeric * ({rows} - i) / {rows})::bigint + 60000000 END
                              - i * 31337 % 3000000 AS at,

@@ -55,7 +55,8 @@ pub(super) async fn some_entry(connection: &mut PgConnection, random: &mut Rando
     let statement = format!(
         "SELECT e.key, n.name AS consumer, s.name AS source, e.id FROM ledger.entries e
          JOIN ledger.consumers n ON n.no = e.consumer JOIN ledger.sources s ON s.no = e.source
-         WHERE e.key >= '{from}' AND e.purge_at > ledger.clock() ORDER BY e.key LIMIT 1"
+         WHERE e.key >= '{from}' AND e.created_at > ledger.clock() - (SELECT t.retention FROM ledger.terms t WHERE t.no = e.terms)
+         ORDER BY e.key LIMIT 1"
     );
     let row = connection.fetch_one(AssertSqlSafe(statement)).await.unwrap();
     let text = |name| row.get::<String, _>(name);
@@ -77,8 +78,8 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let keys: Vec<String> = keys.iter().map(Uuid::to_string).collect();
     let due = connection
         .fetch_all(
-            "SELECT key::text, version FROM (SELECT key, version, purge_at FROM ledger.entries
-             ORDER BY purge_at LIMIT 500) AS e ORDER BY key",
+            "SELECT key::text, version FROM (SELECT key, version FROM ledger.entries
+             WHERE consumer = 1 ORDER BY created_at LIMIT 100) AS e ORDER BY key",
         )
         .await
         .unwrap();
@@ -116,7 +117,10 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         case("sample", "sampled", format!("0.1, '{{{name}}}'"), 12_000),
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
         case("unmarked", "unmarked", "0, 100, 0".to_owned(), 1_000),
-        case("due", "due", "9223372036854775807, 500".to_owned(), 5_000),
+        case("turn", "purge_take", "60000000, 172800000000".to_owned(), 20),
+        case("created", "created", "1, -1, 9223372036854775807, 500".to_owned(), 1_500),
+        case("next to be created", "created_first", "1, 0".to_owned(), 20),
+        case("backlog", "backlog", "'{1,2}', '{0,0}', '{9223372036854775807,0}', 100000".to_owned(), 20_000),
         case(
             "purge",
             "purge",

@@ -1,0 +1,221 @@
+//! A consumer's turn at the purge: where it looks, and when the next one is due.
+
+use std::time::Duration;
+
+use crate::domain::{Reading, Span, StoreTime};
+use crate::ledger::runtime::Instant;
+use crate::store::{PurgePlace, PurgeTurn, TURN_MAX};
+
+/// A turn ends after this time, so that other consumers have theirs.
+const TURN: Duration = Duration::from_secs(5);
+/// A consumer's next turn is due after this time at the latest.
+pub(super) const IDLE: Span = Span::from_secs(600);
+/// Once it has looked at all that it had left, it begins anew after this time.
+const ANEW: Span = Span::from_secs(3_600);
+/// A batch of what it had left that took t is followed by this many times t.
+const AGAIN_FACTOR: u32 = 10;
+
+/// The beginning of time: every entry was created later.
+const BEGINNING: StoreTime = StoreTime(0);
+
+/// At which entries a turn looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Those that have become old enough since the last turn.
+    First,
+    /// Those that it had left.
+    Again,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) stage: Stage,
+    place: PurgePlace,
+    taken: Reading,
+    began: Instant,
+    /// An entry that was over could not be deleted.
+    left: bool,
+}
+
+/// What a batch came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    /// When its last entry was created, where there may be more.
+    pub(super) last: Option<StoreTime>,
+    /// An entry that was over could not be deleted.
+    pub(super) left: bool,
+    pub(super) took: Duration,
+    pub(super) now: StoreTime,
+}
+
+/// What follows a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Another one.
+    Batch,
+    /// The end of the turn, and another turn as soon as the others had theirs.
+    EndInTheMiddle,
+    /// The end of the turn.
+    End,
+}
+
+impl Turn {
+    pub(super) fn begin(turn: &PurgeTurn) -> Turn {
+        Turn { stage: Stage::First, place: turn.place, taken: turn.taken, began: Instant::now(), left: false }
+    }
+
+    /// How far it has come.
+    pub(super) fn place(&self) -> PurgePlace {
+        self.place
+    }
+
+    /// It looks at what was created after the one instant and until the other. Entries are left alone for this long.
+    pub(super) fn range(&mut self, left_alone: Span) -> (StoreTime, StoreTime) {
+        let old_enough = self.taken.now - left_alone;
+        // Where a clock had run ahead, or entries are kept for longer now, it has passed too many.
+        self.place.passed = self.place.passed.min(old_enough);
+        match self.stage {
+            Stage::First => (self.place.passed, old_enough),
+            Stage::Again => (self.place.again, self.place.passed),
+        }
+    }
+
+    /// A batch of this range was looked at.
+    pub(super) fn pass(&mut self, until: StoreTime, batch: Batch, every: Span) -> Next {
+        match self.stage {
+            Stage::First => {
+                self.left |= batch.left;
+                self.place.passed = batch.last.unwrap_or(until);
+                if batch.last.is_some() {
+                    return if self.began.elapsed() < TURN { Next::Batch } else { Next::EndInTheMiddle };
+                }
+                let due = self.place.again_due;
+                if due <= batch.now || due > batch.now + TURN_MAX {
+                    self.stage = Stage::Again;
+                    return Next::Batch;
+                }
+            }
+            Stage::Again => {
+                self.place.again = batch.last.unwrap_or(BEGINNING);
+                let rest =
+                    if batch.last.is_some() { Span::from_std(batch.took * AGAIN_FACTOR) } else { ANEW };
+                self.place.again_due = batch.now + rest;
+            }
+        }
+        if self.left {
+            self.place.again = BEGINNING;
+            self.place.again_due = batch.now + every;
+        }
+        Next::End
+    }
+
+    /// When the next turn is due, where the next entry was created then.
+    pub(super) fn due(&self, next: Option<StoreTime>, left_alone: Span, every: Span) -> StoreTime {
+        // What has become old enough since it was taken was not looked at.
+        let now = self.taken.now;
+        let old_enough = next.map_or(StoreTime::MAX, |created| created + left_alone);
+        old_enough.min(self.place.again_due).clamp(now + every, now + IDLE.max(every))
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
+    const DAY: Span = Span::from_days(1);
+    const EVERY: Span = Span::from_secs(10);
+
+    fn ago(seconds: i64) -> StoreTime {
+        NOW - Span::from_secs(seconds)
+    }
+
+    fn turn(passed: StoreTime, again: StoreTime, again_due: StoreTime) -> Turn {
+        Turn {
+            stage: Stage::First,
+            place: PurgePlace { passed, again, again_due },
+            taken: Reading { now: NOW, token_offset: 0, mark: 0 },
+            began: Instant::now(),
+            left: false,
+        }
+    }
+
+    fn batch(last: Option<StoreTime>) -> Batch {
+        Batch { last, left: false, took: Duration::from_millis(200), now: NOW }
+    }
+
+    #[test]
+    fn it_looks_at_what_has_become_old_enough_and_never_passes_more() {
+        let old_enough = NOW - DAY;
+        for (what, passed, after) in [
+            ("the first turn", BEGINNING, BEGINNING),
+            ("the next one", ago(100_000), ago(100_000)),
+            ("passed while a clock ran ahead, or while entries were kept for less", ago(7), old_enough),
+        ] {
+            let mut turn = turn(passed, BEGINNING, NOW + ANEW);
+            assert_eq!(turn.range(DAY), (after, old_enough), "{what}");
+            assert_eq!(turn.pass(old_enough, batch(None), EVERY), Next::End, "{what}");
+            assert_eq!(turn.place().passed, old_enough, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_full_batch_is_followed_by_another_until_the_turn_is_over() {
+        let mut turn = turn(BEGINNING, BEGINNING, NOW);
+        assert_eq!(turn.pass(NOW - DAY, batch(Some(ago(90_000))), EVERY), Next::Batch);
+        assert_eq!(turn.range(DAY), (ago(90_000), NOW - DAY));
+        turn.began = Instant::now().checked_sub(TURN).expect("the machine runs for longer");
+        assert_eq!(turn.pass(NOW - DAY, batch(Some(ago(89_000))), EVERY), Next::EndInTheMiddle);
+        assert_eq!((turn.place().passed, turn.stage), (ago(89_000), Stage::First));
+    }
+
+    #[test]
+    fn what_it_left_is_looked_at_again_batch_by_batch_from_the_first_one_on() {
+        let again = |again_due| {
+            let mut turn = turn(NOW - DAY, ago(200_000), again_due);
+            (turn.pass(NOW - DAY, batch(None), EVERY), turn)
+        };
+        for (what, due, next) in [
+            ("it is due", NOW, Next::Batch),
+            ("it is not", NOW + Span(1), Next::End),
+            ("a wrong clock has set it", NOW + TURN_MAX + Span(1), Next::Batch),
+        ] {
+            assert_eq!(again(due).0, next, "{what}");
+        }
+        let (_, mut turn) = again(NOW);
+        assert_eq!(turn.range(DAY), (ago(200_000), NOW - DAY));
+        assert_eq!(turn.pass(NOW - DAY, batch(Some(ago(150_000))), EVERY), Next::End);
+        let rest = Span::from_secs(2);
+        assert_eq!((turn.place().again, turn.place().again_due), (ago(150_000), NOW + rest));
+        let (_, mut turn) = again(NOW);
+        assert_eq!(turn.pass(NOW - DAY, batch(None), EVERY), Next::End);
+        assert_eq!((turn.place().again, turn.place().again_due), (BEGINNING, NOW + ANEW));
+    }
+
+    #[test]
+    fn what_could_not_be_deleted_is_looked_at_again_soon() {
+        let mut turn = turn(BEGINNING, ago(200_000), NOW + ANEW);
+        let left = Batch { left: true, ..batch(Some(ago(90_000))) };
+        assert_eq!(turn.pass(NOW - DAY, left, EVERY), Next::Batch);
+        assert_eq!(turn.pass(NOW - DAY, batch(None), EVERY), Next::End);
+        assert_eq!((turn.place().again, turn.place().again_due), (BEGINNING, NOW + EVERY));
+    }
+
+    #[test]
+    fn the_next_turn_is_due_when_the_next_entry_is_old_enough() {
+        let turn = turn(NOW - DAY, BEGINNING, NOW + Span::from_secs(300));
+        for (what, next, due) in [
+            ("at once", Some(NOW - DAY), EVERY),
+            ("in a minute", Some(NOW - DAY + Span::from_secs(60)), Span::from_secs(60)),
+            ("when it looks again", Some(NOW), Span::from_secs(300)),
+            ("there is none", None, Span::from_secs(300)),
+        ] {
+            assert_eq!(turn.due(next, DAY, EVERY), NOW + due, "{what}");
+        }
+        let idle = Turn { place: PurgePlace { again_due: NOW + ANEW, ..turn.place }, ..turn };
+        assert_eq!(idle.due(None, DAY, EVERY), NOW + IDLE);
+        let hour = Span::from_secs(3_600);
+        assert_eq!(idle.due(None, DAY, hour), NOW + hour, "as often as is asked, and no oftener");
+    }
+}
