@@ -2,6 +2,7 @@
 
 mod purges;
 mod statements;
+mod turns;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{

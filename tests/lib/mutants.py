@@ -23,13 +23,17 @@ PG_ENTRIES = "src/store/postgres/entries.rs"
 PG_OPERATORS = "src/store/postgres/operators.rs"
 PG_POLICIES = "src/store/postgres/policies.rs"
 PG_STATEMENTS = "src/store/postgres/statements.rs"
+PG_PURGE = "src/store/postgres/purge.rs"
 PG_UPKEEP = "src/store/postgres/upkeep.rs"
 LITE_AUDIT = "src/store/sqlite/audit.rs"
 LITE_ENTRIES = "src/store/sqlite/entries.rs"
 LITE_OPERATORS = "src/store/sqlite/operators.rs"
 LITE_POLICIES = "src/store/sqlite/policies.rs"
+LITE_PURGE = "src/store/sqlite/purge.rs"
 LITE_UPKEEP = "src/store/sqlite/upkeep.rs"
 CONNECT = "src/store/postgres/connect.rs"
+PURGE = "src/ledger/upkeep/purge.rs"
+PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue.rs"
 CHAIN = "src/ledger/claims/chain.rs"
 FAILURES = "src/ledger/claims/failures.rs"
@@ -60,7 +64,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
-        (PG_UPKEEP, "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
+        (PG_PURGE, "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
         (LITE_ENTRIES, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
@@ -111,7 +115,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
     ]),
     Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
-        (PG_ENTRIES, "           c.token_clock - c.token_clock % 1000, \",", "           1, \","),
+        (PG_ENTRIES, "r.terms, 1, c.token_clock - c.token_clock % 1000, \",", "r.terms, 1, 1, \","),
         ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
@@ -226,6 +230,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("P9", "the purge goes by rules that are in doubt", "unreadable::", [
         ("src/domain/retention.rs", "if policy.doubt != Doubt::None {", "if false && policy.doubt != Doubt::None {"),
+        (PURGE, "if policy.doubt != Doubt::None {", "if false && policy.doubt != Doubt::None {"),
     ]),
     Mutant("P10", "the last attempt is parked by rules that are in doubt", "unreadable::", [
         (SETTLE, "policy.exhausted(entry.attempts) && policy.doubt == Doubt::None", "policy.exhausted(entry.attempts)"),
@@ -346,7 +351,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.token = r.token", "WHERE e.key = r.key\n  AND e.token = r.token"),
     ]),
     Mutant("S12", "the purge finds its entries by a plain equality", GROWTH, [
-        (PG_UPKEEP, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.version = r.version AND greatest(", "WHERE e.key = r.key\n  AND e.version = r.version AND greatest("),
+        (PG_PURGE, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.version = r.version AND greatest(", "WHERE e.key = r.key\n  AND e.version = r.version AND greatest("),
     ]),
     Mutant("S13", "the marking of open claims sorts all of a consumer's", GROWTH, [
         (PG_UPKEEP, "ORDER BY e.created_at FETCH FIRST ($3) ROWS WITH TIES", "ORDER BY e.created_at, e.key LIMIT $3"),
@@ -355,8 +360,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_UPKEEP, "      AND e.created_at <= c.until\n    OFFSET 0)", "      AND e.created_at <= c.until)"),
     ]),
     Mutant("S15", "the purge goes on while the clock is behind", "only_grows::", [
-        (PG_UPKEEP, "  AND c.token_clock >= greatest(c.clock_mark, $3)\";\n\npub(super) const PURGES_REPORT", "  AND $3::bigint IS NOT NULL\";\n\npub(super) const PURGES_REPORT"),
-        (LITE_UPKEEP, "if reading.behind() || policy_epoch(", "if policy_epoch("),
+        (PG_PURGE, "  AND c.token_clock >= greatest(c.clock_mark, $3)\";", "  AND $3::bigint IS NOT NULL\";"),
+        (LITE_PURGE, "if reading.behind() || policy_epoch(", "if policy_epoch("),
     ]),
     Mutant("S16", "the mark is of the clock alone, without token_offset", "only_grows::", [
         (PG_UPKEEP, "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
@@ -505,5 +510,27 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L3", "an id's time stands behind its hash", "domain::key", [
         ("src/domain/key.rs", "hash[..6].copy_from_slice(&made_at);", "hash[10..].copy_from_slice(&made_at);"),
+    ]),
+    Mutant("Q1", "two servers have a turn of the purge at the same time", "stores::", [
+        (PG_PURGE, "      AND (n.purge_held <= c.now OR n.purge_held > c.now + $2)\n", ""),
+        (LITE_PURGE, "      AND (n.purge_held <= ?1 OR n.purge_held > ?1 + ?3)\n", ""),
+    ]),
+    Mutant("Q2", "whoever had a turn of the purge too long still writes down how far it came", "stores::", [
+        (PG_PURGE, "WHERE n.no = $1 AND n.purge_held = $2", "WHERE n.no = $1 AND $2::bigint > 0"),
+        (LITE_PURGE, "WHERE no = ?1 AND purge_held = ?2", "WHERE no = ?1 AND ?2 > 0"),
+    ]),
+    Mutant("Q3", "what the purge has left it never looks at again", "retention::", [
+        (PURGE_TURN, "if due <= batch.now || due > batch.now + TURN_MAX {", "if due > batch.now + TURN_MAX {"),
+    ]),
+    Mutant("Q4", "a batch of the purge ends among entries of one instant", "stores::", [
+        (PG_PURGE, "FETCH FIRST ($4) ROWS WITH TIES", "FETCH FIRST ($4) ROWS ONLY"),
+        (LITE_PURGE, "ORDER BY e.created_at\"\n);", "ORDER BY e.created_at LIMIT ?4\"\n);"),
+    ]),
+    Mutant("Q5", "the purge does not go back when entries are kept for longer", "retention::", [
+        (PURGE_TURN, "self.place.passed.min(old_enough);", "self.place.passed.max(StoreTime(0));"),
+    ]),
+    Mutant("Q6", "a consumer's turn is not due when policies change", "stores::", [
+        (PG_PURGE, " OR n.purge_epoch <> c.policy_epoch)", ")"),
+        (LITE_PURGE, " OR n.purge_epoch <> (SELECT policy_epoch FROM meta))", ")"),
     ]),
 ]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{PurgeReport, words};
 use super::purge_turn::{Batch, IDLE, Next, Stage, Turn};
-use crate::domain::{Doubt, Policy, Span, StoreTime, is_over, left_alone};
+use crate::domain::{Doubt, Span, StoreTime, is_over, left_alone};
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::runtime::{Instant, sleep, timeout};
@@ -200,7 +200,7 @@ impl Purger {
         let waits = found.entries.first().filter(|_| first);
         let waits = waits.map_or(Span::ZERO, |entry| now - (entry.created_at + left_alone));
         self.log.waited(waits);
-        let next = match self.forget(session, &taken.consumer, &policy, view.epoch, &found).await? {
+        let next = match self.forget(session, view, &found).await? {
             Fate::Kept => Next::End,
             fate @ (Fate::Gone | Fate::Left) => {
                 let last = found.last.filter(|_| found.count >= batch);
@@ -237,17 +237,17 @@ impl Purger {
     async fn forget(
         &mut self,
         session: &mut dyn Session,
-        consumer: &str,
-        policy: &Policy,
-        epoch: i64,
+        view: &PurgeView,
         found: &Created,
     ) -> Result<Fate, StoreError> {
         let Created { reading, entries, .. } = found;
         let mut over: Vec<_> = entries
             .iter()
-            // Should another database stand behind the connection by now, the consumer's number is another's.
-            .filter(|entry| entry.key.consumer() == consumer)
-            .filter(|entry| is_over(entry, policy, reading.now, reading.token_clock()))
+            .filter(|entry| {
+                // The entry says whose it is: the turn may be one of another database, before a failover.
+                let policy = view.of(entry.key.consumer());
+                is_over(entry, &policy, reading.now, reading.token_clock())
+            })
             .map(|entry| (entry.key.hash(), entry.version))
             .collect();
         over.sort_unstable();
@@ -258,7 +258,7 @@ impl Purger {
             self.left(&StoreError::NotApplied(Fault::ClockBehind), over.len());
             return Ok(Fate::Kept);
         }
-        let mut left = Vec::new();
+        let (epoch, mut left) = (view.epoch, Vec::new());
         let purged =
             in_parts(session, &over, &mut left, |session, part| session.upkeep().purge(part, epoch)).await?;
         self.log.purged(purged, Instant::now());

@@ -1,0 +1,144 @@
+//! Turns of the purge: whose it is, and what is found in them.
+
+use idempotency_ledger::domain::{Entry, Key, Span, StoreTime};
+use idempotency_ledger::store::{EffectiveRetention, PurgePlace, PurgeTurn, Session};
+
+use super::granted;
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, START, TestStore, put_new};
+
+on_both_stores!(
+    a_turn_is_one_servers_until_it_ends_or_is_held_no_longer,
+    the_consumer_that_is_due_for_the_longest_time_comes_first,
+    other_policies_make_every_consumer_due,
+    what_was_created_between_two_instants_comes_in_batches,
+);
+
+const MINUTE: Span = Span::from_secs(60);
+
+fn of(consumer: &str, id: &str) -> Entry {
+    let key = Key::new(consumer, "tests", id);
+    Entry { key, ..granted(id, START) }
+}
+
+async fn take(session: &mut dyn Session) -> Option<PurgeTurn> {
+    session.upkeep().take_purge_turn(MINUTE).await.unwrap()
+}
+
+async fn name(session: &mut dyn Session) -> Option<String> {
+    take(session).await.map(|turn| turn.consumer)
+}
+
+async fn a_turn_is_one_servers_until_it_ends_or_is_held_no_longer(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let (mut one, mut other) = (at.session().await, at.session().await);
+    assert_eq!(name(&mut *one).await, None, "nobody has an entry");
+    put_new(&mut *one, START, &[of("c", "1")]).await;
+    let mut mine = take(&mut *one).await.expect("a new consumer is due");
+    let nothing = PurgePlace { passed: StoreTime(0), again: StoreTime(0), again_due: StoreTime(0) };
+    assert_eq!((mine.consumer.as_str(), mine.place, mine.taken.now), ("c", nothing, START));
+    assert_eq!(name(&mut *other).await, None, "one server has it");
+    mine.place = PurgePlace { passed: START, again: START + Span(1), again_due: START + Span::from_days(1) };
+    one.upkeep().end_purge_turn(&mine, START + Span::from_secs(10), 0).await.unwrap();
+    assert_eq!(name(&mut *other).await, None, "it is not due again");
+    at.set_clock(START + Span::from_secs(10)).await;
+    let theirs = take(&mut *other).await.expect("it is due again");
+    assert_eq!(theirs.place, mine.place, "where the other server had come to");
+    at.set_clock(START + Span::from_secs(10) + MINUTE).await;
+    let late = theirs;
+    let mut mine = take(&mut *one).await.expect("the other server has held it for too long");
+    mine.place.passed = START + Span(7);
+    let due = START + Span::from_days(1);
+    other.upkeep().end_purge_turn(&late, due, 0).await.unwrap();
+    one.upkeep().end_purge_turn(&mine, due, 0).await.unwrap();
+    at.set_clock(due).await;
+    assert_eq!(
+        take(&mut *one).await.map(|turn| turn.place),
+        Some(mine.place),
+        "what came too late is not kept"
+    );
+}
+
+async fn the_consumer_that_is_due_for_the_longest_time_comes_first(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    put_new(&mut *session, START, &[of("a", "1")]).await;
+    put_new(&mut *session, START, &[of("b", "1")]).await;
+    put_new(&mut *session, START, &[of("c", "1")]).await;
+    for (consumer, due) in [("a", 30), ("b", 10), ("c", 400 * 86_400)] {
+        let turn = loop {
+            let turn = take(&mut *session).await.expect("each of them is due");
+            if turn.consumer == consumer {
+                break turn;
+            }
+            session.upkeep().end_purge_turn(&turn, START, 0).await.unwrap();
+            at.set_clock(at.now() + Span(1)).await;
+        };
+        session.upkeep().end_purge_turn(&turn, START + Span::from_secs(due), 0).await.unwrap();
+    }
+    // A year ahead: that was written by a clock that was wrong.
+    assert_eq!(name(&mut *session).await.as_deref(), Some("c"));
+    assert_eq!(name(&mut *session).await, None);
+    at.set_clock(START + Span::from_secs(30)).await;
+    assert_eq!(name(&mut *session).await.as_deref(), Some("b"));
+    assert_eq!(name(&mut *session).await.as_deref(), Some("a"));
+}
+
+async fn other_policies_make_every_consumer_due(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    put_new(&mut *session, START, &[of("c", "1")]).await;
+    let turn = take(&mut *session).await.unwrap();
+    session.upkeep().end_purge_turn(&turn, START + MINUTE, 0).await.unwrap();
+    assert_eq!(name(&mut *session).await, None);
+    let shorter =
+        EffectiveRetention { consumer: "d".into(), retention: Some(MINUTE), window_floor: StoreTime(0) };
+    session.policy_book().put_in_force(&[shorter], None).await.unwrap();
+    let epoch = session.policy_book().policy_epoch().await.unwrap();
+    let mut due = Vec::new();
+    while let Some(turn) = take(&mut *session).await {
+        due.push(turn.consumer.clone());
+        session.upkeep().end_purge_turn(&turn, START + MINUTE, epoch).await.unwrap();
+    }
+    due.sort_unstable();
+    assert_eq!(due, ["c", "d"]);
+}
+
+async fn what_was_created_between_two_instants_comes_in_batches(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let at_second = |second: i64| START + Span::from_secs(second);
+    for (second, ids) in [(1, vec!["1"]), (2, vec!["2a", "2b", "2c"]), (3, vec!["3"]), (4, vec!["4"])] {
+        at.set_clock(at_second(second)).await;
+        let mut entries: Vec<Entry> = ids.iter().map(|id| granted(id, at_second(second))).collect();
+        entries.sort_by_key(|entry| entry.key.hash());
+        put_new(&mut *session, at_second(second), &entries).await;
+        put_new(&mut *session, at_second(second), &[of("other", ids[0])]).await;
+    }
+    let turn = loop {
+        let turn = take(&mut *session).await.unwrap();
+        if turn.consumer == "stores" {
+            break turn;
+        }
+    };
+    for (after, until, limit, expected, last) in [
+        (0, 9, 10, "1 2a 2b 2c 3 4", Some(4)),
+        (0, 3, 10, "1 2a 2b 2c 3", Some(3)),
+        (1, 9, 1, "2a 2b 2c", Some(2)),
+        (0, 9, 2, "1 2a 2b 2c", Some(2)),
+        (2, 9, 1, "3", Some(3)),
+        (4, 9, 5, "", None),
+    ] {
+        let found =
+            session.upkeep().created_between(&turn, at_second(after), at_second(until), limit).await.unwrap();
+        let mut ids: Vec<&str> = found.entries.iter().map(|entry| entry.key.id()).collect();
+        ids.sort_unstable();
+        let case = format!("after {after} until {until}, {limit}");
+        assert_eq!((ids.join(" ").as_str(), found.last), (expected, last.map(at_second)), "{case}");
+        assert_eq!(found.count, ids.len(), "{case}");
+    }
+    for (after, first) in [(0, Some(1)), (2, Some(3)), (4, None)] {
+        let found = session.upkeep().first_created_after(&turn, at_second(after)).await.unwrap();
+        assert_eq!(found, first.map(at_second), "after {after}");
+    }
+}
