@@ -42,7 +42,7 @@ impl<'a> Context<'a> {
         old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
     }
 
-    /// The version of a new row: clock + offset, to the millisecond, so that it does not tell the token.
+    /// The version of a new row: clock + offset, in whole milliseconds.
     pub(super) fn first_version(&self) -> i64 {
         let token_clock = self.token_clock();
         token_clock - token_clock.rem_euclid(VERSION_STEP)

@@ -26,6 +26,6 @@ pub(super) async fn migrate(config: Config, grant_to: Option<&str>, log: &LogArg
     let store = store.describe();
     let json = serde_json::json!({ "migrations_applied": applied, "store": store, "granted_to": grant_to });
     let granted = grant_to.map(|role| format!("; {role} has the rights of a server")).unwrap_or_default();
-    log.print(&format!("{applied} migrations applied to the {store}{granted}"), &json);
+    log.print(&format!("migrations applied: {applied}, to the {store}{granted}"), &json);
     Ok(())
 }
