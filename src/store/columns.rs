@@ -82,6 +82,17 @@ macro_rules! select_list {
 }
 pub(super) use select_list;
 
+macro_rules! empty_list {
+    ([] fixed { $($fixed:ident: $_ft:ty, $_f:literal;)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
+        concat!(
+            $("NULL AS ", stringify!($fixed), ", ",)*
+            $("NULL AS ", stringify!($name), ", ",)*
+            "NULL AS key, NULL AS version"
+        )
+    };
+}
+pub(super) use empty_list;
+
 /// The columns that every statement which reads entries selects, in no order that matters.
 macro_rules! columns {
     () => {
@@ -89,3 +100,11 @@ macro_rules! columns {
     };
 }
 pub(super) use columns;
+
+/// The same columns of no entry, for a row in which a statement says something else.
+macro_rules! no_columns {
+    () => {
+        crate::store::columns::entry_columns!(empty_list)
+    };
+}
+pub(super) use no_columns;

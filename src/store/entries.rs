@@ -14,7 +14,8 @@ pub trait Entries: Send {
     /// Inserts first grants where there is no entry. They were decided as of instant zero: the
     /// statement adds its clock, so that no row is ever born with an old one ([`Entry::stamped`]).
     /// Where the clock has passed `until` nothing is inserted: what was decided of the window no longer
-    /// holds, or the policies may have changed. Refused with [`Fault::ClockBehind`](super::Fault::ClockBehind) while the clock is behind.
+    /// holds, or the policies may have changed. Gives back the entries that it met, as far as it saw them.
+    /// Refused with [`Fault::ClockBehind`](super::Fault::ClockBehind) while the clock is behind.
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError>;
 
     /// Completes claims whose token is the latest and which are in progress. For each: whether the
@@ -124,8 +125,39 @@ pub struct Loaded {
 pub struct Inserted {
     /// The clock that was added to the rows.
     pub reading: Reading,
-    /// For each row: its token, or none where there was an entry already.
-    pub tokens: Vec<Option<i64>>,
+    /// One for each row.
+    pub outcomes: Vec<InsertOutcome>,
+}
+
+/// What became of one row of an insert.
+#[derive(Debug)]
+pub enum InsertOutcome {
+    /// It was inserted, with this token.
+    Granted(i64),
+    /// It was not inserted, since there is an entry: as the entry stood at the reading. It may have changed
+    /// since then, like every entry that was loaded.
+    Met(Found),
+    /// It was not inserted, and the statement saw no entry: another one came in while the statement ran, or the
+    /// instant had passed. Only a load that begins now can tell.
+    Unseen,
+}
+
+impl Inserted {
+    /// By a store that does not look at what it meets.
+    pub(super) fn of_tokens(reading: Reading, tokens: Vec<Option<i64>>) -> Inserted {
+        let outcome = |token: Option<i64>| token.map_or(InsertOutcome::Unseen, InsertOutcome::Granted);
+        Inserted { reading, outcomes: tokens.into_iter().map(outcome).collect() }
+    }
+
+    /// For each row: its token, or none where it was not inserted.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<Option<i64>> {
+        let token = |outcome: &InsertOutcome| match outcome {
+            InsertOutcome::Granted(token) => Some(*token),
+            InsertOutcome::Met(_) | InsertOutcome::Unseen => None,
+        };
+        self.outcomes.iter().map(token).collect()
+    }
 }
 
 /// A completion that is guessed to find its claim open.

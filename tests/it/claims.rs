@@ -1,6 +1,7 @@
 //! A claim's life through the wire: the edge cases of docs/contract.md, section 13, the window,
 //! the lease, the invariants that one server can show.
 
+mod duplicates;
 mod leases;
 mod window;
 

@@ -113,7 +113,7 @@ async fn a_guessed_claim_leaves_the_row_that_the_core_would(kind: Kind) {
     let policy = Policy::default();
     let [guessed, by_core] = ["guessed", "by-core"].map(|id| Key::new("c", "s", id));
     let row = decided(&guessed, None, &claim(1), &policy, StoreTime(0));
-    assert!(session.entries().insert(&[row], StoreTime::MAX).await.unwrap().tokens[0].is_some());
+    assert!(session.entries().insert(&[row], StoreTime::MAX).await.unwrap().tokens()[0].is_some());
     // The replacement writes all columns that may ever change.
     let mut entry = decided(&by_core, None, &claim(1), &policy, START);
     put_new(&mut *session, START, std::slice::from_ref(&entry)).await;

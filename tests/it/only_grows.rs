@@ -177,7 +177,7 @@ async fn a_claim_that_is_completed_meanwhile_is_not_marked() {
     holder.execute("BEGIN").await.unwrap();
     holder.execute("UPDATE ledger.entries SET state = 4, version = version + 1").await.unwrap();
     let marking = tokio::spawn(async move { session.upkeep().index_open_claims(10).await });
-    somebody_waits(&database).await;
+    pg::somebody_waits(&database).await;
     holder.execute("COMMIT").await.unwrap();
     marking.await.unwrap().unwrap();
     assert_eq!(at.row("1").await["attention"], None);
@@ -201,21 +201,9 @@ async fn a_mark_of_open_claims_is_lowered_by_nobody() {
         format!("UPDATE ledger.consumers SET marked_at = {}", (START + Span::from_secs(60)).micros());
     holder.execute(sqlx::AssertSqlSafe(further)).await.unwrap();
     let marking = tokio::spawn(async move { session.upkeep().index_open_claims(1).await });
-    somebody_waits(&database).await;
+    pg::somebody_waits(&database).await;
     holder.execute("COMMIT").await.unwrap();
     marking.await.unwrap().unwrap();
     let marked = at.number("SELECT min(marked_at) FROM ledger.consumers").await;
     assert_eq!(marked, (START + Span::from_secs(60)).micros());
-}
-
-/// Until a session waits for a lock.
-async fn somebody_waits(database: &str) {
-    let mut watch = pg::shared().connect(database).await;
-    let waits = "SELECT count(*) FROM pg_stat_activity
-                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let waiting =
-        async { while sqlx::query_scalar::<_, i64>(waits).fetch_one(&mut watch).await.unwrap() == 0 {} };
-    tokio::time::timeout(std::time::Duration::from_secs(30), waiting)
-        .await
-        .expect("somebody waits for the row");
 }

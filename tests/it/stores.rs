@@ -1,5 +1,6 @@
 //! The conformance of stores: each case runs on both. What the ledger relies on, and nothing else.
 
+mod met;
 mod purges;
 mod statements;
 mod turns;
@@ -131,7 +132,7 @@ async fn an_insert_leaves_an_entry_that_is_there(kind: Kind) {
     let entry = granted("1", START);
     insert(&mut *session, &entry).await;
     let again = granted("1", StoreTime(0));
-    assert_eq!(session.entries().insert(&[again], StoreTime::MAX).await.unwrap().tokens, [None]);
+    assert_eq!(session.entries().insert(&[again], StoreTime::MAX).await.unwrap().tokens(), [None]);
     assert_eq!(load(&mut *session, "1").await, Some(entry));
 }
 
@@ -141,14 +142,14 @@ async fn a_guess_is_shifted_by_the_stores_clock(kind: Kind) {
     let guess = granted("1", StoreTime(0));
     let inserted = session.entries().insert(std::slice::from_ref(&guess), START).await.unwrap();
     let expected = guess.stamped(START, START.micros());
-    assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![Some(expected.token)]));
+    assert_eq!((inserted.reading.now, inserted.tokens()), (START, vec![Some(expected.token)]));
     assert_eq!(load(&mut *session, "1").await, Some(expected.clone()));
     assert_eq!(expected, granted("1", START), "the guess is what the core would have decided");
 
     // The clock has passed what the guess was made for.
     let until = START - Span(1);
     let inserted = session.entries().insert(&[granted("2", StoreTime(0))], until).await.unwrap();
-    assert_eq!((inserted.reading.now, inserted.tokens), (START, vec![None]));
+    assert_eq!((inserted.reading.now, inserted.tokens()), (START, vec![None]));
     assert_eq!(load(&mut *session, "2").await, None);
 }
 

@@ -476,6 +476,19 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("H10", "what waits stands still for as long as a session hangs", "ledger::claims::away", [
         ("src/ledger/claims/away.rs", "Duration::from_millis(5);", "Duration::from_mins(5);"),
     ]),
+    Mutant("G1", "an entry that went while an insert ran is told as met", "stores::met", [
+        (PG_ENTRIES, " AND r.key NOT IN (SELECT f.key FROM fresh f)", ""),
+        (PG_ENTRIES, "met.chain(fresh).collect()", "fresh.chain(met).collect()"),
+    ]),
+    Mutant("G2", "an insert that is done is told as failed", "stores::met", [
+        (PG_ENTRIES, "self.entries_of(&answers).await.unwrap_or_default()", "self.entries_of(&answers).await?"),
+    ]),
+    Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
+        (BATCH, "InsertOutcome::Unseen => losers.unseen.push(pending.chain),", "InsertOutcome::Unseen => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),
+    ]),
+    Mutant("G4", "what an insert gave back is loaded once more", "claims::duplicates", [
+        (BATCH, "                            losers.met.push(pending.chain);\n                            found.push(entry);\n", "                            drop(entry);\n                            losers.unseen.push(pending.chain);\n"),
+    ]),
     Mutant("K1", "an outdated server sends what it was about to send", "schema::level", [
         (BATCH, "    shared.outdated.check()?;\n", ""),
         ("src/ledger/claims/queue.rs", "if waiting.outdated {", "if waiting.outdated && waiting.closed && waiting.commands > usize::MAX / 2 {"),

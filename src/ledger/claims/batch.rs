@@ -8,12 +8,13 @@ use super::part::{Part, Pending};
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{
-    Answer, Command, Decision, Entry, Rejection, Reply, Settle, StoreTime, Terms, decide_absent, guessable,
+    Answer, Command, Decision, Entry, Reading, Rejection, Reply, Settle, StoreTime, Terms, decide_absent,
+    guessable,
 };
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
 use crate::ledger::runtime::timeout;
-use crate::store::{Completion, Fault, Inserted, Session, StoreError};
+use crate::store::{Completion, Fault, Found, InsertOutcome, Inserted, Loaded, Session, StoreError};
 
 /// How long a statement may take before its connection is given up. Longer than the server's own
 /// statement timeout, which is certain.
@@ -25,6 +26,17 @@ pub(super) struct Leftover {
     pub(super) again: Vec<Chain>,
     /// The session cannot be used any more.
     pub(super) broken: bool,
+}
+
+/// Whose first grant was not inserted.
+#[derive(Default)]
+pub(super) struct Losers {
+    /// Those who met an entry that the insert gave back.
+    pub(super) met: Vec<Chain>,
+    /// The entries, and the clock of the insert.
+    pub(super) loaded: Option<Loaded>,
+    /// All others.
+    pub(super) unseen: Vec<Chain>,
 }
 
 pub(super) struct Round<'a> {
@@ -78,41 +90,68 @@ impl<'a> Round<'a> {
                 Command::Claim(_) | Command::Settle(..) => loads.push(chain),
             }
         }
-        loads.extend(self.insert(fresh, until).await.into_iter().map(must_load));
+        self.guess_grants(fresh, until, &mut loads).await;
         self.guess_completions(completions, &mut loads).await;
         loads.sort_by_key(|chain| chain.key.hash());
         self.load_and_decide(loads).await;
         self.leftover
     }
 
-    /// First grants, as of instant zero, of keys that have no entry: one insert. Gives back those who
-    /// met an entry, or a clock at which nothing may be granted.
-    pub(super) async fn insert(&mut self, grants: Part<Entry>, until: StoreTime) -> Vec<Chain> {
-        let (mut work, mut losers) = (vec![grants], Vec::new());
-        while let Some(mut part) = work.pop() {
-            if part.is_empty() || self.set_aside(&mut part) {
-                continue;
-            }
-            match within(self.shared, self.session.entries().insert(&part.rows, until)).await {
-                Ok(Inserted { reading, tokens }) => {
-                    self.shared.clock.note(&reading);
-                    for ((pending, row), token) in part.pending.into_iter().zip(part.rows).zip(tokens) {
-                        let Some(token) = token else {
-                            losers.push(pending.chain);
-                            continue;
-                        };
-                        let answer = pending.answer.map(|answer| answer.map(|reply| reply.with_token(token)));
-                        if let Some(rest) = answered(pending.chain, answer) {
-                            let granted = Entry { token, ..row.stamped(reading.now, reading.token_clock()) };
-                            self.follow(rest, &granted, &reading);
-                        }
-                    }
-                }
-                Err(StoreError::NotApplied(Fault::ClockBehind)) => losers.extend(part.chains()),
-                Err(error) => self.failed(part, error, &mut work).await,
+    /// Claims that are guessed to find no entry: one insert. Whoever meets an entry is decided on it as the insert
+    /// gave it back: what must be written then is written only where the entry is still the same. Whoever meets one
+    /// that the insert did not see loads it.
+    async fn guess_grants(&mut self, grants: Part<Entry>, until: StoreTime, loads: &mut Vec<Chain>) {
+        let mut work = vec![grants];
+        while let Some(part) = work.pop() {
+            let Losers { met, loaded, unseen } = self.insert(part, until, &mut work).await;
+            loads.extend(unseen.into_iter().map(must_load));
+            if let Some(loaded) = loaded {
+                self.decide_and_write(met, loaded).await;
             }
         }
+    }
+
+    /// First grants, as of instant zero, of keys that have no entry. Gives back those who met an entry, or a clock at
+    /// which nothing may be granted.
+    pub(super) async fn insert(
+        &mut self,
+        mut part: Part<Entry>,
+        until: StoreTime,
+        work: &mut Vec<Part<Entry>>,
+    ) -> Losers {
+        let mut losers = Losers::default();
+        if part.is_empty() || self.set_aside(&mut part) {
+            return losers;
+        }
+        match within(self.shared, self.session.entries().insert(&part.rows, until)).await {
+            Ok(Inserted { reading, outcomes }) => {
+                self.shared.clock.note(&reading);
+                let mut found: Vec<Found> = Vec::new();
+                for ((pending, row), outcome) in part.pending.into_iter().zip(part.rows).zip(outcomes) {
+                    match outcome {
+                        InsertOutcome::Granted(token) => self.granted(pending, row, token, &reading),
+                        InsertOutcome::Met(entry) => {
+                            losers.met.push(pending.chain);
+                            found.push(entry);
+                        }
+                        InsertOutcome::Unseen => losers.unseen.push(pending.chain),
+                    }
+                }
+                losers.loaded = (!found.is_empty()).then_some(Loaded { reading, found });
+            }
+            Err(StoreError::NotApplied(Fault::ClockBehind)) => losers.unseen = part.chains().collect(),
+            Err(error) => self.failed(part, error, work).await,
+        }
         losers
+    }
+
+    /// A first grant is durable: its claim is answered, and whoever comes behind it goes on.
+    fn granted(&mut self, pending: Pending, row: Entry, token: i64, reading: &Reading) {
+        let answer = pending.answer.map(|answer| answer.map(|reply| reply.with_token(token)));
+        if let Some(rest) = answered(pending.chain, answer) {
+            let granted = Entry { token, ..row.stamped(reading.now, reading.token_clock()) };
+            self.follow(rest, &granted, reading);
+        }
     }
 
     /// Completions that are guessed to find their claim open: one update. Whoever comes behind one of them loads the

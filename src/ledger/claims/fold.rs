@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::batch::{Round, answered, refuse, within};
+use super::batch::{Losers, Round, answered, refuse, within};
 use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
 use crate::domain::{
@@ -49,7 +49,7 @@ impl Round<'_> {
     }
 
     /// What was decided is written at once: it counts from the clock of its load.
-    async fn decide_and_write(&mut self, chains: Vec<Chain>, loaded: Loaded) {
+    pub(super) async fn decide_and_write(&mut self, chains: Vec<Chain>, loaded: Loaded) {
         self.shared.clock.note(&loaded.reading);
         if let Err(error) = self.renew_policies(&chains, &loaded.reading).await {
             let mut part = Part::default();
@@ -81,8 +81,10 @@ impl Round<'_> {
                 (_, _) => self.leftover.again.push(chain),
             }
         }
-        for chain in self.insert(grants, until).await {
-            self.lost_race(Pending::undecided(chain));
+        let mut work = vec![grants];
+        while let Some(part) = work.pop() {
+            let Losers { met, unseen, .. } = self.insert(part, until, &mut work).await;
+            met.into_iter().chain(unseen).for_each(|chain| self.lost_race(Pending::undecided(chain)));
         }
         self.write_changed(replaces).await;
     }

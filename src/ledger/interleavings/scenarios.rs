@@ -56,6 +56,8 @@ fn every_call_is_answered_once_with_what_was_committed() {
         "completed",
         "in progress",
         "races lost",
+        "entries met by a guess",
+        "entries met unseen",
         "calls written together",
         "statements with several rows",
         "statements at the same time",

@@ -13,8 +13,8 @@ use crate::domain::{
     AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, Span, State, StoreTime,
 };
 use crate::store::{
-    Completion, Created, EffectiveRetention, Entries, Fault, Found, Inserted, Loaded, Operators, PolicyBook,
-    PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, WriteResult,
+    Completion, Created, EffectiveRetention, Entries, Fault, Found, InsertOutcome, Inserted, Loaded,
+    Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, WriteResult,
 };
 
 /// The store that the ledger sees.
@@ -166,9 +166,15 @@ impl Entries for DiskSession {
         self.statement(keys.iter().collect(), HashSet::new(), work).await
     }
 
+    /// It sees what is there when it arrives, as the SQL does, and inserts later: it may meet what it has not seen.
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
+        let (reading, seen) = {
+            let mut inner = self.disk.inner();
+            let reading = inner.reading(&self.disk.tally);
+            let see = |row: &Entry| inner.rows.get(&row.key.hash()).cloned();
+            (reading, rows.iter().map(see).collect::<Vec<_>>())
+        };
         let work = |inner: &mut Inner, tally: &Tally| {
-            let reading = inner.reading(tally);
             let mut insert = |row: &Entry| {
                 if reading.now > until {
                     return None;
@@ -181,7 +187,18 @@ impl Entries for DiskSession {
                 inner.commit(row, tally);
                 Some(token)
             };
-            Inserted { tokens: rows.iter().map(|row| won(tally, insert(row))).collect(), reading }
+            let outcome = |(row, seen): (&Entry, Option<Entry>)| match (won(tally, insert(row)), seen) {
+                (Some(token), _) => InsertOutcome::Granted(token),
+                (None, Some(entry)) => {
+                    tally.count("entries met by a guess");
+                    InsertOutcome::Met(Found::Entry(entry.into()))
+                }
+                (None, None) => {
+                    tally.count("entries met unseen");
+                    InsertOutcome::Unseen
+                }
+            };
+            Inserted { reading, outcomes: rows.iter().zip(seen).map(outcome).collect() }
         };
         let keys = rows.iter().map(|row| &row.key).collect();
         let sent = rows.iter().flat_map(marks).collect();

@@ -9,9 +9,11 @@ use uuid::Uuid;
 use super::errors::of_sqlx;
 use super::{PgSession, column, no_meta, pairs};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
-use crate::store::columns::{REPLACED, Row, columns, entry_columns, select_list};
+use crate::store::columns::{REPLACED, Row, columns, empty_list, entry_columns, no_columns, select_list};
 use crate::store::numbers::number;
-use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
+use crate::store::{
+    Completion, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
+};
 
 pub(super) const LOAD: &str = concat!(
     "-- ledger.load
@@ -25,6 +27,10 @@ LEFT JOIN (unnest($1::uuid[]) AS r(key)
              ON e.key = ANY (ARRAY[r.key])) ON true"
 );
 
+/// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
+/// that were not inserted, as the statement saw them when it began. An entry that was committed after that is met
+/// too, and not seen: of such a key the answer says nothing. One that was deleted after that is still seen: its key
+/// was inserted, and says so.
 pub(super) const INSERT: &str = concat!(
     "-- ledger.insert
 WITH clock AS MATERIALIZED (
@@ -50,8 +56,17 @@ WITH clock AS MATERIALIZED (
     ON CONFLICT (key) DO NOTHING
     RETURNING e.key, e.token
 )
-SELECT c.clock_now, c.token_offset, c.clock_mark, f.key, f.token
-FROM clock c LEFT JOIN fresh f ON true"
+SELECT c.clock_now, c.token_offset, c.clock_mark, f.fresh_keys, f.fresh_tokens, ",
+    no_columns!(),
+    "
+FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, ",
+    columns!(),
+    "
+FROM unnest($3::uuid[]) AS r(key)
+JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])
+WHERE (SELECT count(*) FROM fresh) < cardinality($3) AND r.key NOT IN (SELECT f.key FROM fresh f)"
 );
 
 pub(super) const COMPLETE: &str = concat!(
@@ -179,19 +194,26 @@ impl Entries for PgSession {
             .bind(column(&raw, |row| row.fingerprint.clone()))
             .bind(column(&raw, |row| row.traceparent.clone()));
         let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let reading = self.reading(answers.first().ok_or_else(no_meta)?, mark)?;
+        let first = answers.first().ok_or_else(no_meta)?;
+        let reading = self.reading(first, mark)?;
         if reading.behind() {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
         }
-        let mut fresh: Vec<(Uuid, i64)> = Vec::with_capacity(answers.len());
-        for answer in &answers {
-            let key: Option<Uuid> = answer.try_get("key").map_err(of_sqlx)?;
-            if let Some(key) = key {
-                fresh.push((key, answer.try_get("token").map_err(of_sqlx)?));
-            }
-        }
-        let tokens = in_order(rows.iter().map(|row| row.key.hash()), fresh).collect();
-        Ok(Inserted { reading, tokens })
+        let keys: Option<Vec<Uuid>> = first.try_get("fresh_keys").map_err(of_sqlx)?;
+        let tokens: Option<Vec<i64>> = first.try_get("fresh_tokens").map_err(of_sqlx)?;
+        let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default());
+        let fresh = fresh.map(|(key, token)| (key, InsertOutcome::Granted(token)));
+        // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
+        // entries are as good as not seen.
+        let met = self.entries_of(&answers).await.unwrap_or_default().into_iter();
+        let met = met.map(|stored| (stored.key, InsertOutcome::Met(Found::from(stored.entry))));
+        let outcomes = in_order(rows.iter().map(|row| row.key.hash()), met.chain(fresh).collect());
+        let outcomes = outcomes.zip(rows).map(|(outcome, row)| match outcome {
+            Some(InsertOutcome::Met(found)) => InsertOutcome::Met(found.under(&row.key)),
+            Some(outcome) => outcome,
+            None => InsertOutcome::Unseen,
+        });
+        Ok(Inserted { reading, outcomes: outcomes.collect() })
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {

@@ -185,7 +185,7 @@ impl PgSession {
             Write::Insert(entry) => {
                 // The insert knows only first grants; the rest of the row follows.
                 let inserted = self.insert(std::slice::from_ref(entry), StoreTime::MAX).await?;
-                match inserted.tokens.first() {
+                match inserted.tokens().first() {
                     Some(Some(token)) => {
                         let token_clock = token.saturating_sub(entry.token);
                         let mut entry = entry.as_ref().clone().stamped(inserted.reading.now, token_clock);
@@ -211,7 +211,7 @@ impl PgSession {
         // The insert knows only first grants; the rest of the rows follows.
         let inserted = self.insert(fresh, StoreTime::MAX).await?;
         let mut whole = Vec::with_capacity(entries.len());
-        for (entry, token) in entries.iter().zip(inserted.tokens) {
+        for (entry, token) in entries.iter().zip(inserted.tokens()) {
             let Some(token) = token else { return Ok(WriteResult::Lost) };
             let token_clock = token.saturating_sub(entry.entry().token);
             let mut entry = entry.clone().stamped(inserted.reading.now, token_clock);

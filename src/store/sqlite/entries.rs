@@ -125,7 +125,7 @@ impl Entries for SqliteSession {
             })
         });
         let (reading, tokens) = self.file.write(work).await?;
-        Ok(Inserted { reading, tokens })
+        Ok(Inserted::of_tokens(reading, tokens))
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {

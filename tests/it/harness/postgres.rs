@@ -262,3 +262,13 @@ pub(crate) async fn make_clock(cluster: &Cluster, database: &str) {
         )
         .await;
 }
+
+/// Until a session waits for a lock.
+pub(crate) async fn somebody_waits(database: &str) {
+    let mut watch = shared().connect(database).await;
+    let waits = "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let waiting =
+        async { while sqlx::query_scalar::<_, i64>(waits).fetch_one(&mut watch).await.unwrap() == 0 {} };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("somebody waits for the row");
+}

@@ -157,7 +157,7 @@ pub(crate) async fn put_new(session: &mut dyn Session, now: StoreTime, entries: 
     let rows: Vec<Entry> = entries.iter().map(|entry| entry.clone().stamped(back, back.micros())).collect();
     let inserted = session.entries().insert(&rows, StoreTime::MAX).await.unwrap();
     let expected: Vec<Option<i64>> = entries.iter().map(|entry| Some(entry.token)).collect();
-    assert_eq!(inserted.tokens, expected, "an entry was there before");
+    assert_eq!(inserted.tokens(), expected, "an entry was there before");
 }
 
 /// A running server, on any store.

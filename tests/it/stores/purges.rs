@@ -103,7 +103,7 @@ async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
     assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 1);
     let fresh = session.entries().insert(&[granted("1", StoreTime(0))], StoreTime::MAX).await.unwrap();
     let after = load(&mut *session, "1").await;
-    assert!(fresh.tokens[0] > Some(old.token));
+    assert!(fresh.tokens()[0] > Some(old.token));
     at.set_clock(now + Span::from_secs(120)).await;
     assert_eq!(session.entries().replace(&[decided]).await.unwrap(), [false]);
     assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 0);

@@ -30,7 +30,8 @@ impl OneKey {
         }
     }
 
-    /// Only a right guess is a step: a wrong one changes nothing, and a look follows.
+    /// Only a right guess is a step: a wrong one changes nothing. It gives back what a look finds at that moment, or a
+    /// look follows.
     fn guess_holds(&self, world: &World, call: &Call) -> bool {
         let row = world.row.as_deref();
         !call.unknown

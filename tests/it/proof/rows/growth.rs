@@ -198,7 +198,8 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     };
     vec![
         case("load", By::Key, 10, keys.clone()),
-        case("insert", By::Key, 8, insert(&keys)),
+        // Each row is looked for to be inserted, met, and looked for to be given back.
+        case("insert", By::Key, 12, insert(&keys)),
         case(
             "complete",
             By::Key,
