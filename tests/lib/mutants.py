@@ -19,7 +19,8 @@ SETTLE = "src/domain/settle.rs"
 OPERATE = "src/domain/operate.rs"
 BATCH = "src/ledger/claims/batch.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
-PG_ENTRIES = "src/store/postgres/entries.rs"
+PG_ENTRIES = "src/store/postgres/entry_statements.rs"
+PG_ENTRY_ROWS = "src/store/postgres/entries.rs"
 PG_OPERATORS = "src/store/postgres/operators.rs"
 PG_POLICIES = "src/store/postgres/policies.rs"
 PG_STATEMENTS = "src/store/postgres/statements.rs"
@@ -478,10 +479,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("G1", "an entry that went while an insert ran is told as met", "stores::met", [
         (PG_ENTRIES, " AND r.key NOT IN (SELECT f.key FROM fresh f)", ""),
-        (PG_ENTRIES, "met.chain(fresh).collect()", "fresh.chain(met).collect()"),
+        (PG_ENTRY_ROWS, "met.chain(fresh).collect()", "fresh.chain(met).collect()"),
     ]),
     Mutant("G2", "an insert that is done is told as failed", "stores::met", [
-        (PG_ENTRIES, "self.entries_of(&answers).await.unwrap_or_default()", "self.entries_of(&answers).await?"),
+        (PG_ENTRY_ROWS, "self.entries_of(&answers).await.unwrap_or_default()", "self.entries_of(&answers).await?"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
         (BATCH, "InsertOutcome::Unseen => losers.unseen.push(pending.chain),", "InsertOutcome::Unseen => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),

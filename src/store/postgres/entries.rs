@@ -1,141 +1,19 @@
 //! Entries by their keys.
 
-use std::sync::LazyLock;
-
 use async_trait::async_trait;
 use sqlx::Row as _;
 use uuid::Uuid;
 
+use super::entry_statements::{
+    COMPLETE, COMPLETE_ONE, DELETE, INSERT, INSERT_ONE, LOAD, LOAD_ONE, LOCKED, REPLACE,
+};
 use super::errors::of_sqlx;
 use super::{PgSession, column, no_meta, pairs};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
-use crate::store::columns::{REPLACED, Row, columns, empty_list, entry_columns, no_columns, select_list};
-use crate::store::numbers::number;
+use crate::store::columns::{Row, entry_columns};
 use crate::store::{
     Completion, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
 };
-
-pub(super) const LOAD: &str = concat!(
-    "-- ledger.load
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta)
-SELECT c.clock_now, c.token_offset, c.clock_mark, ",
-    columns!(),
-    "
-FROM clock c
-LEFT JOIN (unnest($1::uuid[]) AS r(key)
-           JOIN ledger.entries e
-             ON e.key = ANY (ARRAY[r.key])) ON true"
-);
-
-/// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
-/// that were not inserted, as the statement saw them when it began. An entry that was committed after that is met
-/// too, and not seen: of such a key the answer says nothing. One that was deleted after that is still seen: its key
-/// was inserted, and says so.
-pub(super) const INSERT: &str = concat!(
-    "-- ledger.insert
-WITH clock AS MATERIALIZED (
-    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark
-    FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
-), fresh AS (
-    INSERT INTO ledger.entries AS e (
-        key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
-        state, closed_by, id, owner, fingerprint, traceparent)
-    SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + r.lease_until,
-           r.consumer, r.source, r.principal, r.terms, 1, c.token_clock - c.token_clock % 1000, ",
-    number!(IN_PROGRESS),
-    ", ",
-    number!(OPEN),
-    ", r.id, r.owner, r.fingerprint, r.traceparent
-    FROM clock c
-    CROSS JOIN unnest($3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::int[], $8::int[], $9::int[],
-                      $10::int[], $11::text[], $12::text[], $13::bytea[], $14::bytea[])
-         AS r(key, claim_id, token, lease_until, consumer, source, principal, terms, id, owner, fingerprint,
-              traceparent)
-    WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2
-    ORDER BY r.key
-    ON CONFLICT (key) DO NOTHING
-    RETURNING e.key, e.token
-)
-SELECT c.clock_now, c.token_offset, c.clock_mark, f.fresh_keys, f.fresh_tokens, ",
-    no_columns!(),
-    "
-FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, ",
-    columns!(),
-    "
-FROM unnest($3::uuid[]) AS r(key)
-JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])
-WHERE (SELECT count(*) FROM fresh) < cardinality($3) AND r.key NOT IN (SELECT f.key FROM fresh f)"
-);
-
-pub(super) const COMPLETE: &str = concat!(
-    "-- ledger.complete
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
-UPDATE ledger.entries e
-SET version = e.version + 1, state = ",
-    number!(COMPLETED),
-    ", closed_by = ",
-    number!(BY_COMPLETE),
-    ", attention = NULL, effect_unknown = NULL, updated_at = c.now, closed_at = NULL, result = r.result,
-    retain_until = CASE WHEN e.terms = r.terms THEN NULL ELSE (
-        SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE c.now + r.retention END
-        FROM ledger.terms t WHERE t.no = e.terms) END
-FROM clock c CROSS JOIN unnest($1::uuid[], $2::bigint[], $3::int[], $4::bigint[], $5::bytea[])
-     AS r(key, token, terms, retention, result)
-WHERE e.key = ANY (ARRAY[r.key])
-  AND e.token = r.token AND e.state = ",
-    number!(IN_PROGRESS),
-    "
-RETURNING e.key, e.lease_until <= c.now AS late"
-);
-
-/// What may be written only until an instant is not written after it: a grant, by policies that may have changed.
-/// Made from the table of columns; its parameters stand in the order of `r`.
-pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
-    let own = [("key", "uuid"), ("version", "bigint"), ("attention", "smallint"), ("until", "bigint")];
-    let all: Vec<(&str, &str)> = own.into_iter().chain(REPLACED.iter().copied()).collect();
-    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-    let parameters: Vec<String> =
-        all.iter().zip(1..).map(|((_, of), number)| format!("${number}::{of}[]")).collect();
-    let set: Vec<String> = REPLACED.iter().map(|(name, _)| format!("{name} = r.{name}")).collect();
-    format!(
-        "\
--- ledger.replace
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
-UPDATE ledger.entries e
-SET version = e.version + 1, attention = r.attention, {}
-FROM clock c CROSS JOIN unnest({}) AS r({})
-WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1
-  AND c.now <= r.until
-RETURNING e.key",
-        set.join(", "),
-        parameters.join(", "),
-        names.join(", ")
-    )
-});
-
-/// It changes no row: it only takes the free locks for a moment. The version is asked for since no index holds
-/// it: the key alone would be read from all of an index that holds it behind other columns.
-pub(super) const LOCKED: &str = "\
--- ledger.locked
-SELECT e.key, e.version
-FROM unnest($1::uuid[]) AS r(key)
-JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])
-WHERE e.key NOT IN (
-    SELECT f.key FROM unnest($1::uuid[]) AS r(key)
-    JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key])
-    FOR NO KEY UPDATE OF f SKIP LOCKED)";
-
-/// An operator's, whatever the rules.
-pub(super) const DELETE: &str = "\
--- ledger.delete
-WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
-DELETE FROM ledger.entries e
-USING clock c
-WHERE e.key = ANY (ARRAY[$1::uuid])
-  AND e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock
-  AND c.token_clock >= greatest(c.clock_mark, $3)";
 
 macro_rules! bind_replaced {
     ([$query:ident, $rows:ident] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
@@ -155,7 +33,10 @@ impl PgSession {
         hashes: Vec<KeyHash>,
     ) -> Result<(Reading, Vec<Found>), StoreError> {
         let mark = self.mark.get();
-        let query = self.query(LOAD).bind(hashes.clone());
+        let query = match *hashes.as_slice() {
+            [hash] => self.query(LOAD_ONE).bind(hash),
+            _ => self.query(LOAD).bind(hashes.clone()),
+        };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let reading = self.reading(rows.first().ok_or_else(no_meta)?, mark)?;
         let found = self.entries_of(&rows).await?;
@@ -175,6 +56,9 @@ impl Entries for PgSession {
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         self.learn_names(rows).await?;
+        if let [row] = rows {
+            return self.insert_one(row, until).await;
+        }
         let mark = self.mark.get();
         let raw = self.rows_for(rows)?;
         let query = self
@@ -217,6 +101,9 @@ impl Entries for PgSession {
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+        if let [completion] = completions {
+            return Ok(vec![self.complete_one(completion).await?]);
+        }
         let query = self
             .query(COMPLETE)
             .bind(column(completions, |one| one.key.hash()))
@@ -258,7 +145,67 @@ impl Entries for PgSession {
     }
 }
 
+/// The same of one row.
 impl PgSession {
+    async fn insert_one(&mut self, entry: &Entry, until: StoreTime) -> Result<Inserted, StoreError> {
+        let mark = self.mark.get();
+        let row = Row::of(entry, &self.dictionary)?;
+        let query = self
+            .query(INSERT_ONE)
+            .bind(mark)
+            .bind(until.micros())
+            .bind(row.key)
+            .bind(row.claim_id)
+            .bind(row.token)
+            .bind(row.lease_until)
+            .bind(row.consumer)
+            .bind(row.source)
+            .bind(row.principal)
+            .bind(row.terms)
+            .bind(row.id)
+            .bind(row.owner)
+            .bind(row.fingerprint)
+            .bind(row.traceparent);
+        let Some(fresh) = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)? else {
+            return self.met_one(&entry.key).await;
+        };
+        let (now, token): (i64, i64) =
+            (fresh.try_get("created_at").map_err(of_sqlx)?, fresh.try_get("token").map_err(of_sqlx)?);
+        // What is inserted is not behind: the mark that the database has written down is not above the token.
+        let reading = Reading { now: StoreTime(now), token_offset: token - row.token - now, mark };
+        self.mark.raise(&reading);
+        Ok(Inserted { reading, outcomes: vec![InsertOutcome::Granted(token)] })
+    }
+
+    /// Why a row was not inserted. Whatever becomes of this look, nothing was written.
+    async fn met_one(&mut self, key: &Key) -> Result<Inserted, StoreError> {
+        let not_applied = |error| match error {
+            StoreError::Unknown(text) => StoreError::NotApplied(Fault::Stale(text)),
+            StoreError::NotApplied(_) => error,
+        };
+        let (reading, found) = self.rows_of(vec![key.hash()]).await.map_err(not_applied)?;
+        if reading.behind() {
+            return Err(StoreError::NotApplied(Fault::ClockBehind));
+        }
+        let outcome = |found: Found| match found.under(key) {
+            Found::Absent => InsertOutcome::Unseen,
+            found @ (Found::Entry(_) | Found::Collision | Found::Unreadable(_)) => InsertOutcome::Met(found),
+        };
+        Ok(Inserted { reading, outcomes: found.into_iter().map(outcome).collect() })
+    }
+
+    async fn complete_one(&mut self, completion: &Completion) -> Result<Option<bool>, StoreError> {
+        let query = self
+            .query(COMPLETE_ONE)
+            .bind(completion.key.hash())
+            .bind(completion.token)
+            .bind(self.dictionary.terms.of(&completion.terms))
+            .bind(completion.terms.retention.micros())
+            .bind((!completion.result.is_empty()).then(|| completion.result.to_vec()));
+        let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
+        row.map(|row| row.try_get("late").map_err(of_sqlx)).transpose()
+    }
+
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {
         let query = self.query(DELETE).bind(key).bind(version).bind(self.mark.get()).bind(SETTLED.micros());
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;

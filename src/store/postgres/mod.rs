@@ -4,6 +4,7 @@ mod audit;
 mod before_baseline;
 mod connect;
 mod entries;
+mod entry_statements;
 mod errors;
 mod left_behind;
 mod listing;

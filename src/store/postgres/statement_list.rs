@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::left_behind;
 use super::statements as sql;
-use super::{audit, entries, listing, names, operators, policies, purge, upkeep};
+use super::{audit, entry_statements, listing, names, operators, policies, purge, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -13,11 +13,14 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         sql::SCHEMA,
         sql::PROVE,
         left_behind::LEFT_BEHIND,
-        entries::LOAD,
-        entries::INSERT,
-        entries::COMPLETE,
-        entries::REPLACE.as_str(),
-        entries::LOCKED,
+        entry_statements::LOAD,
+        entry_statements::LOAD_ONE,
+        entry_statements::INSERT,
+        entry_statements::INSERT_ONE,
+        entry_statements::COMPLETE,
+        entry_statements::COMPLETE_ONE,
+        entry_statements::REPLACE.as_str(),
+        entry_statements::LOCKED,
         upkeep::BEAT,
         policies::REPLICAS_BELOW,
         listing::LIST_OLDEST,
@@ -40,7 +43,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         policies::POLICY_EPOCH,
         policies::RAISE_POLICY_EPOCH,
         purge::PURGE,
-        entries::DELETE,
+        entry_statements::DELETE,
         upkeep::PURGES_REPORT,
         operators::PURGE_PLACES,
         operators::BACKLOG,

@@ -154,6 +154,10 @@ async fn what_comes_while_an_insert_runs_is_not_taken_for_absent() {
     assert_eq!(said, [Said::Unseen, Said::Granted]);
     let raced = Said::met(&session.entries().load(&[key("raced")]).await.unwrap().found[0]);
     assert_eq!(ask(&mut *session, &["raced"], StoreTime::MAX).await, [raced]);
+    // Alone it looks once more, and sees it.
+    let said = ask_while(&at, other(&at, &copy("there", "again")).await, &["again"]).await;
+    let again = Said::met(&session.entries().load(&[key("again")]).await.unwrap().found[0]);
+    assert_eq!(said, [again]);
 }
 
 /// The statement still sees a row that was deleted after it began: what counts is that it has inserted one.

@@ -183,6 +183,9 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         let columns = [many(2, big), many(4, int), many(2, text), many(2, bytes)];
         format!("0, 9223372036854775807, {keys}, {keys}, {}", columns.join(", "))
     };
+    let insert_one =
+        [format!("0, 9223372036854775807, {one_key}, {one_key}"), ["1"; 6].join(", "), ["'x'"; 4].join(", ")]
+            .join(", ");
     let list = |from: &str, states: &str| {
         format!(
             "'name-1', {from}, 0, 9223372036854775807, NULL, '', '{states}', '{{}}', false, {BATCH}, {BATCH}"
@@ -198,14 +201,17 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     };
     vec![
         case("load", By::Key, 10, keys.clone()),
+        case("load_one", By::Key, 1, one_key.clone()),
         // Each row is looked for to be inserted, met, and looked for to be given back.
         case("insert", By::Key, 12, insert(&keys)),
+        case("insert_one", By::Key, 1, insert_one),
         case(
             "complete",
             By::Key,
             10,
             format!("{keys}, {numbers}, {}, {}, {}", many(1, int), many(1, big), many(1, bytes)),
         ),
+        case("complete_one", By::Key, 1, format!("{one_key}, {one_number}, 1, 1, 'x'")),
         case("replace", By::Key, 40, replace),
         case("locked", By::Key, 20, keys.clone()),
         case("mark", By::Key, 40, keys.clone()),

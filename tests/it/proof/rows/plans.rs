@@ -98,7 +98,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let marked = "NULL, '', '{6}', '{}', false";
     let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
     vec![
-        case("get", "load", format!("'{{{}}}'", keys[500]), 20),
+        case("get", "load_one", format!("'{}'", keys[500]), 20),
         case("load of 1000", "load", format!("'{{{}}}'", keys.join(",")), 12_000),
         case("oldest page", "list_oldest", list(FROM_THE_START, "NULL, '', '{}', '{}', false"), 1_500),
         case("newest page", "list_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 1_500),
