@@ -1,12 +1,10 @@
-//! The columns of `entries`, once: the row, the list that every statement selects, and what a replacement
-//! writes are made of this table. (The insert of first grants writes fewer: it names its own.)
+//! The columns of `entries`, once: the row, the list that every statement selects, how the one is read from the
+//! other, and what a replacement writes are made of this table. (The insert of first grants writes fewer: it names its own.)
 //!
 //! Most columns may be empty: a column is empty where its value follows from the others, which is the rule for a
 //! claim that is granted and completed once. `row.rs` says what follows from what.
 
 use uuid::Uuid;
-
-use super::from_row::from_row;
 
 /// The table: for each column its type in Rust and in Postgres. The columns under `fixed` are written by
 /// the insert alone, those under `replaced` by every replacement too. Not in the table: `key` and `version`,
@@ -53,15 +51,45 @@ macro_rules! entry_columns {
 }
 pub(super) use entry_columns;
 
+/// How a row of a statement becomes one of `entries`: the columns stand side by side in the order of the list, and the
+/// first of them at `place`. They are read by position, since looking up all their names takes longer, for each row,
+/// than all else that is done with it.
+pub(super) trait ReadAt<'r, R>: Sized {
+    /// # Errors
+    /// Which column cannot be read, and why.
+    fn read_at(row: &'r R, place: usize) -> Result<Self, (&'static str, sqlx::Error)>;
+}
+
 macro_rules! row {
     ([] fixed { $($fixed:ident: $fixed_type:ty, $_f:literal;)* } replaced { $($name:ident: $type:ty, $_t:literal;)* }) => {
-        from_row! {
-            /// A row of `entries`.
-            pub(super) struct Row {
-                pub(super) key: Uuid,
-                pub(super) version: i64,
-                $(pub(super) $fixed: $fixed_type,)*
-                $(pub(super) $name: $type,)*
+        /// A row of `entries`.
+        pub(super) struct Row {
+            pub(super) key: Uuid,
+            pub(super) version: i64,
+            $(pub(super) $fixed: $fixed_type,)*
+            $(pub(super) $name: $type,)*
+        }
+
+        impl<'r, R: sqlx::Row> ReadAt<'r, R> for Row
+        where
+            usize: sqlx::ColumnIndex<R>,
+            Uuid: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+            $($fixed_type: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)*
+            $($type: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)*
+        {
+            fn read_at(row: &'r R, place: usize) -> Result<Row, (&'static str, sqlx::Error)> {
+                // The fields are read in the order in which they stand here, which is that of the list.
+                let mut next = place;
+                let mut place = || {
+                    next += 1;
+                    next - 1
+                };
+                Ok(Row {
+                    key: row.try_get(place()).map_err(|error| ("key", error))?,
+                    version: row.try_get(place()).map_err(|error| ("version", error))?,
+                    $($fixed: row.try_get(place()).map_err(|error| (stringify!($fixed), error))?,)*
+                    $($name: row.try_get(place()).map_err(|error| (stringify!($name), error))?,)*
+                })
             }
         }
 
@@ -73,11 +101,7 @@ entry_columns!(row);
 
 macro_rules! select_list {
     ([] fixed { $($fixed:ident: $_ft:ty, $_f:literal;)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
-        concat!(
-            $("e.", stringify!($fixed), ", ",)*
-            $("e.", stringify!($name), ", ",)*
-            "e.key, e.version"
-        )
+        concat!("e.key, e.version", $(", e.", stringify!($fixed),)* $(", e.", stringify!($name),)*)
     };
 }
 pub(super) use select_list;
@@ -85,15 +109,16 @@ pub(super) use select_list;
 macro_rules! empty_list {
     ([] fixed { $($fixed:ident: $_ft:ty, $_f:literal;)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
         concat!(
-            $("NULL AS ", stringify!($fixed), ", ",)*
-            $("NULL AS ", stringify!($name), ", ",)*
-            "NULL AS key, NULL AS version"
+            "NULL AS key, NULL AS version",
+            $(", NULL AS ", stringify!($fixed),)*
+            $(", NULL AS ", stringify!($name),)*
         )
     };
 }
 pub(super) use empty_list;
 
-/// The columns that every statement which reads entries selects, in no order that matters.
+/// The columns that every statement which reads entries selects, in their order and side by side. No other column of
+/// such a statement is named `key`.
 macro_rules! columns {
     () => {
         crate::store::columns::entry_columns!(select_list)

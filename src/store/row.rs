@@ -5,15 +5,14 @@
 //! instants, and nothing else.
 
 use bytes::Bytes;
-use sqlx::FromRow as _;
 use uuid::Uuid;
 
-use super::StoreError;
-use super::columns::Row;
+use super::columns::{ReadAt, Row};
 use super::dictionary::Dictionary;
 use super::history;
 use super::numbers::{self, COMPLETED, PARKED};
 use super::traceparent;
+use super::{Found, StoreError};
 use crate::domain::{Claimant, ClosedBy, Entry, Key, State, StoreTime, retain_until_by_terms};
 
 /// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
@@ -29,14 +28,20 @@ impl Raw {
     /// The rows of either database that have a key: an outer join gives back others too.
     pub(super) fn all<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<Raw>
     where
-        Row: sqlx::FromRow<'r, R>,
+        Row: ReadAt<'r, R>,
         &'static str: sqlx::ColumnIndex<R>,
+        usize: sqlx::ColumnIndex<R>,
         Option<Uuid>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
         i64: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
     {
+        let column = rows.first().and_then(|row| row.try_column("key").ok());
+        let Some(place) = column.map(sqlx::Column::ordinal) else { return Vec::new() };
         let raw = |row: &'r R| {
-            let key = row.try_get::<Option<Uuid>, _>("key").ok().flatten()?;
-            Some(Raw { key, row: Row::from_row(row).map_err(|error| error.to_string()) })
+            let key = row.try_get::<Option<Uuid>, _>(place).ok().flatten()?;
+            let unreadable = |(column, error): (&'static str, sqlx::Error)| {
+                Unreadable { key, column, problem: error.to_string() }.to_string()
+            };
+            Some(Raw { key, row: Row::read_at(row, place).map_err(unreadable) })
         };
         rows.iter().filter_map(raw).collect()
     }
@@ -46,16 +51,26 @@ impl Raw {
         self.row.as_ref().ok()
     }
 
+    /// By what hash it was found.
+    pub(super) fn hash(&self) -> Uuid {
+        self.key
+    }
+
+    /// What was found under a key whose hash is this row's.
+    pub(super) fn under(self, key: &Key, dictionary: &Dictionary) -> Found {
+        let entry = |row: Row| row.entry_of(Some(key), dictionary).map_err(|problem| problem.to_string());
+        Found::from(self.row.and_then(entry)).under(key)
+    }
+
     /// With the entry, by what the connection has learnt.
     pub(super) fn stored(self, dictionary: &Dictionary) -> Stored {
         let entry = |row: Row| row.entry(dictionary).map_err(|unreadable| unreadable.to_string());
-        Stored { key: self.key, entry: self.row.and_then(entry) }
+        Stored { entry: self.row.and_then(entry) }
     }
 }
 
-/// A key, and its entry or why that cannot be read.
+/// An entry, or why it cannot be read.
 pub(super) struct Stored {
-    pub(super) key: Uuid,
     pub(super) entry: Result<Entry, String>,
 }
 
@@ -83,6 +98,11 @@ pub(super) struct Unreadable {
 impl Row {
     /// The entry, or which column of which row cannot be read.
     pub(super) fn entry(self, dictionary: &Dictionary) -> Result<Entry, Unreadable> {
+        self.entry_of(None, dictionary)
+    }
+
+    /// The same, where its key is most likely this one, which then need not be made.
+    fn entry_of(self, likely: Option<&Key>, dictionary: &Dictionary) -> Result<Entry, Unreadable> {
         let key = self.key;
         let bad = |column, problem: String| Unreadable { key, column, problem };
         let number = |column, value: i16| bad(column, format!("{value} is none of its values"));
@@ -95,16 +115,17 @@ impl Row {
         let closed_by =
             numbers::closed_by(self.closed_by).ok_or_else(|| number("closed_by", self.closed_by))?;
         let history = history::read(self.history.as_deref()).map_err(|problem| bad("history", problem))?;
-        let name = |numbers: &super::dictionary::Numbers<String>, column, value: i32| {
-            numbers.value(value).cloned().ok_or_else(|| unknown(column, value))
-        };
-        let consumer = name(&dictionary.consumers, "consumer", self.consumer)?;
-        let source = name(&dictionary.sources, "source", self.source)?;
+        let consumer = dictionary.consumers.value(self.consumer);
+        let consumer = consumer.ok_or_else(|| unknown("consumer", self.consumer))?;
+        let source = dictionary.sources.value(self.source);
+        let source = source.ok_or_else(|| unknown("source", self.source))?;
+        let is = |key: &&Key| key.consumer() == consumer && key.source() == source && key.id() == self.id;
+        let likely = likely.filter(is);
         let terms = dictionary.terms.value(self.terms).ok_or_else(|| unknown("terms", self.terms))?;
-        let principal = match self.principal {
-            Some(principal) => name(&dictionary.principals, "principal", principal)?,
-            None => String::new(),
-        };
+        let principal = self.principal.map(|number| {
+            dictionary.principals.value(number).cloned().ok_or_else(|| unknown("principal", number))
+        });
+        let principal = principal.transpose()?.unwrap_or_default();
         let claimant = self.claim_id.map(|claim_id| Claimant {
             claim_id,
             principal,
@@ -115,7 +136,7 @@ impl Row {
         let updated_at = self.updated_at.map_or(granted_at, StoreTime);
         let changed = |at: Option<i64>| at.map_or(updated_at, StoreTime);
         let mut entry = Entry {
-            key: Key::new(&consumer, &source, &self.id),
+            key: likely.map_or_else(|| Key::new(consumer, source, &self.id), Key::clone),
             version: self.version,
             token: self.token,
             state,

@@ -11,13 +11,14 @@ use super::errors::of_sqlx;
 use super::{PgSession, column, no_meta, pairs};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, entry_columns};
+use crate::store::row::Raw;
 use crate::store::{
     Completion, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
 };
 
 macro_rules! bind_replaced {
     ([$query:ident, $rows:ident] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
-        $query$(.bind(column(&$rows, |row| row.$name.clone())))*
+        $query$(.bind(column(&$rows, |row| &row.$name)))*
     };
 }
 
@@ -31,7 +32,7 @@ impl PgSession {
     pub(super) async fn rows_of(
         &mut self,
         hashes: Vec<KeyHash>,
-    ) -> Result<(Reading, Vec<Found>), StoreError> {
+    ) -> Result<(Reading, Vec<Option<Raw>>), StoreError> {
         let mark = self.mark.get();
         let query = match *hashes.as_slice() {
             [hash] => self.query(LOAD_ONE).bind(hash),
@@ -39,19 +40,20 @@ impl PgSession {
         };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let reading = self.reading(rows.first().ok_or_else(no_meta)?, mark)?;
-        let found = self.entries_of(&rows).await?;
-        let found = found.into_iter().map(|stored| (stored.key, Found::from(stored.entry))).collect();
-        let found = in_order(hashes.into_iter(), found);
-        Ok((reading, found.map(|found| found.unwrap_or(Found::Absent)).collect()))
+        let rows = self.raw_of(&rows).await?;
+        let rows = rows.into_iter().map(|row| (row.hash(), row)).collect();
+        Ok((reading, in_order(hashes.into_iter(), rows).collect()))
     }
 }
 
 #[async_trait]
 impl Entries for PgSession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
-        let (reading, found) = self.rows_of(keys.iter().map(Key::hash).collect()).await?;
-        let found = found.into_iter().zip(keys).map(|(found, key)| found.under(key));
-        Ok(Loaded { reading, found: found.collect() })
+        let (reading, rows) = self.rows_of(keys.iter().map(Key::hash).collect()).await?;
+        let found = |(row, key): (Option<Raw>, &Key)| {
+            row.map_or(Found::Absent, |row| row.under(key, &self.dictionary))
+        };
+        Ok(Loaded { reading, found: rows.into_iter().zip(keys).map(found).collect() })
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
@@ -73,10 +75,10 @@ impl Entries for PgSession {
             .bind(column(&raw, |row| row.source))
             .bind(column(&raw, |row| row.principal))
             .bind(column(&raw, |row| row.terms))
-            .bind(column(&raw, |row| row.id.clone()))
-            .bind(column(&raw, |row| row.owner.clone()))
-            .bind(column(&raw, |row| row.fingerprint.clone()))
-            .bind(column(&raw, |row| row.traceparent.clone()));
+            .bind(column(&raw, |row| &row.id))
+            .bind(column(&raw, |row| &row.owner))
+            .bind(column(&raw, |row| &row.fingerprint))
+            .bind(column(&raw, |row| &row.traceparent));
         let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = answers.first().ok_or_else(no_meta)?;
         let reading = self.reading(first, mark)?;
@@ -85,16 +87,15 @@ impl Entries for PgSession {
         }
         let keys: Option<Vec<Uuid>> = first.try_get("fresh_keys").map_err(of_sqlx)?;
         let tokens: Option<Vec<i64>> = first.try_get("fresh_tokens").map_err(of_sqlx)?;
-        let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default());
-        let fresh = fresh.map(|(key, token)| (key, InsertOutcome::Granted(token)));
         // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
         // entries are as good as not seen.
-        let met = self.entries_of(&answers).await.unwrap_or_default().into_iter();
-        let met = met.map(|stored| (stored.key, InsertOutcome::Met(Found::from(stored.entry))));
-        let outcomes = in_order(rows.iter().map(|row| row.key.hash()), met.chain(fresh).collect());
-        let outcomes = outcomes.zip(rows).map(|(outcome, row)| match outcome {
-            Some(InsertOutcome::Met(found)) => InsertOutcome::Met(found.under(&row.key)),
-            Some(outcome) => outcome,
+        let met = self.raw_of(&answers).await.unwrap_or_default();
+        let met = met.into_iter().map(|row| (row.hash(), Err(row)));
+        let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default().into_iter().map(Ok));
+        let all = in_order(rows.iter().map(|row| row.key.hash()), met.chain(fresh).collect());
+        let outcomes = all.zip(rows).map(|(row, entry)| match row {
+            Some(Ok(token)) => InsertOutcome::Granted(token),
+            Some(Err(met)) => InsertOutcome::Met(met.under(&entry.key, &self.dictionary)),
             None => InsertOutcome::Unseen,
         });
         Ok(Inserted { reading, outcomes: outcomes.collect() })
@@ -110,7 +111,7 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.token))
             .bind(column(completions, |one| self.dictionary.terms.of(&one.terms)))
             .bind(column(completions, |one| one.terms.retention.micros()))
-            .bind(column(completions, |one| (!one.result.is_empty()).then(|| one.result.to_vec())));
+            .bind(column(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let done = pairs(&rows, "late")?;
         Ok(in_order(completions.iter().map(|one| one.key.hash()), done).collect())
@@ -183,15 +184,13 @@ impl PgSession {
             StoreError::Unknown(text) => StoreError::NotApplied(Fault::Stale(text)),
             StoreError::NotApplied(_) => error,
         };
-        let (reading, found) = self.rows_of(vec![key.hash()]).await.map_err(not_applied)?;
+        let (reading, rows) = self.rows_of(vec![key.hash()]).await.map_err(not_applied)?;
         if reading.behind() {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
         }
-        let outcome = |found: Found| match found.under(key) {
-            Found::Absent => InsertOutcome::Unseen,
-            found @ (Found::Entry(_) | Found::Collision | Found::Unreadable(_)) => InsertOutcome::Met(found),
-        };
-        Ok(Inserted { reading, outcomes: found.into_iter().map(outcome).collect() })
+        let met = |row: Raw| InsertOutcome::Met(row.under(key, &self.dictionary));
+        let outcomes = rows.into_iter().map(|row| row.map_or(InsertOutcome::Unseen, met));
+        Ok(Inserted { reading, outcomes: outcomes.collect() })
     }
 
     async fn complete_one(&mut self, completion: &Completion) -> Result<Option<bool>, StoreError> {
@@ -201,7 +200,7 @@ impl PgSession {
             .bind(completion.token)
             .bind(self.dictionary.terms.of(&completion.terms))
             .bind(completion.terms.retention.micros())
-            .bind((!completion.result.is_empty()).then(|| completion.result.to_vec()));
+            .bind(Some(&*completion.result).filter(|result| !result.is_empty()));
         let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
         row.map(|row| row.try_get("late").map_err(of_sqlx)).transpose()
     }

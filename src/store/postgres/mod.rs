@@ -198,8 +198,8 @@ impl Session for PgSession {
     }
 }
 
-/// One column of many rows, as Postgres takes it.
-fn column<R, T>(rows: &[R], value: impl Fn(&R) -> T) -> Vec<T> {
+/// One column of many rows, as Postgres takes it. What is long is not copied: binding does that.
+fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 

@@ -155,9 +155,15 @@ impl PgSession {
 
     /// The entries in these rows, in their order.
     pub(super) async fn entries_of(&mut self, rows: &[PgRow]) -> Result<Vec<Stored>, StoreError> {
+        let raw = self.raw_of(rows).await?;
+        Ok(raw.into_iter().map(|raw| raw.stored(&self.dictionary)).collect())
+    }
+
+    /// The same as they are stored; what they need to be read is learnt.
+    pub(super) async fn raw_of(&mut self, rows: &[PgRow]) -> Result<Vec<Raw>, StoreError> {
         let raw = Raw::all(rows);
         self.learn_values(&raw).await?;
-        Ok(raw.into_iter().map(|raw| raw.stored(&self.dictionary)).collect())
+        Ok(raw)
     }
 
     async fn number(&mut self, kind: Kind, missing: Vec<String>) -> Result<(), StoreError> {

@@ -57,8 +57,9 @@ UPDATE ledger.meta SET token_offset = $2 WHERE token_offset = $1 AND $2 > $1";
 #[async_trait]
 impl Operators for PgSession {
     async fn load_by_hash(&mut self, hash: KeyHash) -> Result<(Reading, Found), StoreError> {
-        let (reading, mut found) = self.rows_of(vec![hash]).await?;
-        Ok((reading, found.pop().unwrap_or(Found::Absent)))
+        let (reading, mut rows) = self.rows_of(vec![hash]).await?;
+        let row = rows.pop().flatten();
+        Ok((reading, row.map_or(Found::Absent, |row| Found::from(row.stored(&self.dictionary).entry))))
     }
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use idempotency_ledger::domain::{Entry, Key, Policy, Span, Terms};
 use idempotency_ledger::store::{Completion, Found};
-use sqlx::{Connection as _, Executor as _, Row as _, SqlSafeStr as _};
+use sqlx::{Column as _, Connection as _, Executor as _, Row as _, SqlSafeStr as _, Statement as _};
 
 use super::{claim, granted, next};
 use crate::harness::postgres as pg;
@@ -26,6 +26,36 @@ async fn every_statement_of_sqlite_can_be_prepared_and_has_a_name() {
     for statement in idempotency_ledger::store::SQLITE_STATEMENTS.iter().copied() {
         assert!(statement.starts_with("-- ledger."), "{statement}");
         connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
+    }
+}
+
+/// Rows are read by position: whatever else a statement tells, the columns of an entry stand side by side, in the
+/// order of all others.
+#[tokio::test]
+async fn entries_come_with_their_columns_in_one_order() {
+    let (postgres, sqlite) = (TestStore::new(Kind::Postgres).await, TestStore::new(Kind::Sqlite).await);
+    let mut all = Vec::new();
+    let mut connection = pg::shared().connect(postgres.database.as_ref().unwrap()).await;
+    for statement in idempotency_ledger::store::POSTGRES_STATEMENTS.iter().copied() {
+        let prepared = connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
+        all.push(prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>());
+    }
+    let mut connection = sqlite.sqlite().await;
+    for statement in idempotency_ledger::store::SQLITE_STATEMENTS.iter().copied() {
+        let prepared = connection.prepare(sqlx::AssertSqlSafe(statement).into_sql_str()).await.unwrap();
+        all.push(prepared.columns().iter().map(|column| column.name().to_owned()).collect());
+    }
+    all.retain(|names| names.iter().any(|name| name == "checkpoint"));
+    assert!(all.len() >= 10, "{} statements tell of entries", all.len());
+    let entry = |names: &[String]| {
+        let first = names.iter().position(|name| name == "key").unwrap();
+        assert_eq!(names.iter().filter(|name| *name == "key").count(), 1, "{names:?}");
+        let last = names.iter().rposition(|name| name == "checkpoint").unwrap();
+        names[first..=last].to_vec()
+    };
+    let of_a_load = entry(&all[0]);
+    for names in &all {
+        assert_eq!(entry(names), of_a_load);
     }
 }
 
