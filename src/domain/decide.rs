@@ -32,11 +32,11 @@ pub(crate) fn decide_absent(
 ) -> (Decision, StoreTime) {
     let context = Context { policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
     match command {
-        Command::Claim(claim) => {
+        Command::Claim(claim) if claim.occurred_at.is_some() => {
             // At instant zero no message has an age.
             let ageless = Command::Claim(Claim { occurred_at: None, ..claim.clone() });
             (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))
         }
-        Command::Settle(..) => (decide(key, None, command, &context), StoreTime::MAX),
+        Command::Claim(_) | Command::Settle(..) => (decide(key, None, command, &context), StoreTime::MAX),
     }
 }
