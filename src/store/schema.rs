@@ -4,10 +4,18 @@ use crate::domain::POLICY_FORMAT;
 use crate::program::program;
 use crate::store::Fault;
 
+/// [`LEVEL`], for the statements that look at the level themselves.
+macro_rules! level {
+    () => {
+        1
+    };
+}
+pub(super) use level;
+
 /// The newest feature that this binary knows. Features have numbers of one row: a format of stored policies is
 /// one, and so is whatever raises `level` in `meta`. See docs/changing.md, "A feature that older binaries must not
 /// meet".
-pub const LEVEL: i32 = 1;
+pub const LEVEL: i32 = level!();
 
 const _: () = assert!(LEVEL >= POLICY_FORMAT, "a format of stored policies is a feature");
 
@@ -44,6 +52,11 @@ pub(super) fn still(serves_from: i32, level: i32, known: i64) -> Result<(), Faul
              run the newer binary"
         )));
     }
+    knows(level)
+}
+
+/// Whether a binary knows the features that are in use.
+pub(super) fn knows(level: i32) -> Result<(), Fault> {
     if level > LEVEL {
         return Err(Fault::Outdated(format!(
             "the store uses features up to number {level}, this binary knows those up to {LEVEL}: run the newer \

@@ -397,7 +397,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && serving {'),
     ]),
     Mutant("S25", "an operator's Delete goes on while the clock is behind", "only_grows::", [
-        (PG_ENTRIES, "  AND c.token_clock >= greatest(c.clock_mark, $3)\";", "  AND $3::bigint IS NOT NULL\";"),
+        (PG_ENTRIES, "  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level", "  AND $3::bigint IS NOT NULL AND c.level"),
         (LITE_OPERATORS, "if grows && reading.behind() {", "if grows && reading.behind() && entry_is_new(&write) {"),
         (LITE_OPERATORS, "#[async_trait]\nimpl Operators for", "fn entry_is_new(write: &Write) -> bool {\n    matches!(write, Write::Insert(_))\n}\n\n#[async_trait]\nimpl Operators for"),
     ]),
@@ -515,6 +515,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("K8", "a server that is named second is never tried", "schema::servers", [
         ("src/store/postgres/servers.rs", "for number in 0..self.all.len() {", "for number in 0..self.all.len().min(1) {"),
+    ]),
+    Mutant("K9", "a claim is completed beyond the level that the server knows", "schema::level", [
+        (PG_ENTRIES, '            " AND c.level <= ",\n            level!(),\n            "\nRETURNING', '            "\nRETURNING'),
+    ]),
+    Mutant("K10", "an entry is changed beyond the level that the server knows", "schema::level", [
+        (PG_ENTRIES, " AND c.level <= {LEVEL}", " AND c.level <= {LEVEL} + 1"),
     ]),
     Mutant("L1", "a later grant is read as if it were the first", LOCKSTEP, [
         ("src/store/row.rs", "self.granted_at.map_or(created_at, StoreTime);", "created_at;"),

@@ -235,8 +235,13 @@ pub(super) async fn within<T>(
     shared.pulse.sent();
     match crash::around(timeout(STATEMENT_TIMEOUT, statement)).await {
         Ok(done) => {
-            if !matches!(done, Err(StoreError::Unknown(_))) {
-                shared.pulse.answered();
+            match &done {
+                Err(StoreError::Unknown(_)) => {}
+                Err(error) => {
+                    shared.pulse.answered();
+                    shared.outdated.notice(error);
+                }
+                Ok(_) => shared.pulse.answered(),
             }
             done
         }

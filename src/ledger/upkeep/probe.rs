@@ -101,6 +101,8 @@ async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
 }
 
 async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result<(), StoreError> {
+    // A statement may have noticed it before the heartbeat does.
+    shared.outdated.check()?;
     if session.is_none() {
         *session = Some(shared.store.open(Purpose::Heartbeat).await?);
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::Row as _;
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::entry_statements::{
@@ -12,6 +13,7 @@ use super::{PgSession, column, no_meta, pairs};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::row::Raw;
+use crate::store::schema::knows;
 use crate::store::{
     Completion, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
 };
@@ -39,7 +41,9 @@ impl PgSession {
             _ => self.query(LOAD).bind(hashes.clone()),
         };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let reading = self.reading(rows.first().ok_or_else(no_meta)?, mark)?;
+        let first = rows.first().ok_or_else(no_meta)?;
+        known_level(first)?;
+        let reading = self.reading(first, mark)?;
         let rows = self.raw_of(&rows).await?;
         let rows = rows.into_iter().map(|row| (row.hash(), row)).collect();
         Ok((reading, in_order(hashes.into_iter(), rows).collect()))
@@ -81,6 +85,7 @@ impl Entries for PgSession {
             .bind(column(&raw, |row| &row.traceparent));
         let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = answers.first().ok_or_else(no_meta)?;
+        known_level(first)?;
         let reading = self.reading(first, mark)?;
         if reading.behind() {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
@@ -210,4 +215,9 @@ impl PgSession {
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(done.rows_affected() == 1)
     }
+}
+
+/// Whether the store uses nothing that this binary does not know.
+fn known_level(row: &PgRow) -> Result<(), StoreError> {
+    knows(row.try_get("level").map_err(of_sqlx)?).map_err(StoreError::NotApplied)
 }

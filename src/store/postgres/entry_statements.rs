@@ -1,9 +1,13 @@
 //! The statements about entries by their keys.
+//!
+//! Each that writes looks at the level itself, and writes nothing where a newer binary has begun to use what this one
+//! does not know. The load that follows says why.
 
 use std::sync::LazyLock;
 
 use crate::store::columns::{REPLACED, columns, empty_list, no_columns, select_list};
 use crate::store::numbers::number;
+use crate::store::schema::{LEVEL, level};
 
 /// The parameters of a statement as the rows of `r`: of many rows as arrays, of one row as plain values, which
 /// costs the database and the server less.
@@ -22,8 +26,10 @@ macro_rules! load {
             "-- ledger.",
             $name,
             "
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta)
-SELECT c.clock_now, c.token_offset, c.clock_mark, ",
+WITH clock AS MATERIALIZED (
+    SELECT ledger.clock() AS clock_now, token_offset, clock_mark, level FROM ledger.meta
+)
+SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, ",
             columns!(),
             "
 FROM clock c
@@ -46,8 +52,8 @@ macro_rules! first_grants {
             $name,
             "
 WITH clock AS MATERIALIZED (
-    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark
-    FROM (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta OFFSET 0) AS reading
+    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level
+    FROM (SELECT ledger.clock() AS now, token_offset, clock_mark, level FROM ledger.meta OFFSET 0) AS reading
 )",
             $open,
             "INSERT INTO ledger.entries AS e (
@@ -67,7 +73,9 @@ WITH clock AS MATERIALIZED (
             "
          AS r(key, claim_id, token, lease_until, consumer, source, principal, terms, id, owner, fingerprint,
               traceparent)
-    WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2
+    WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2 AND c.level <= ",
+            level!(),
+            "
     ORDER BY r.key
     ON CONFLICT (key) DO NOTHING
     RETURNING e.key, e.created_at, e.token"
@@ -83,12 +91,12 @@ pub(super) const INSERT: &str = concat!(
     first_grants!("insert", many, ", fresh AS (\n    "),
     "
 )
-SELECT c.clock_now, c.token_offset, c.clock_mark, f.fresh_keys, f.fresh_tokens, ",
+SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens, ",
     no_columns!(),
     "
 FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, ",
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, ",
     columns!(),
     "
 FROM unnest($3::uuid[]) AS r(key)
@@ -106,7 +114,7 @@ macro_rules! complete {
             "-- ledger.",
             $name,
             "
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, state = ",
             number!(COMPLETED),
@@ -123,6 +131,8 @@ FROM clock c CROSS JOIN ",
 WHERE e.key = ANY (ARRAY[r.key])
   AND e.token = r.token AND e.state = ",
             number!(IN_PROGRESS),
+            " AND c.level <= ",
+            level!(),
             "
 RETURNING e.key, e.lease_until <= c.now AS late"
         )
@@ -143,12 +153,12 @@ pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "\
 -- ledger.replace
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, attention = r.attention, {}
 FROM clock c CROSS JOIN unnest({}) AS r({})
 WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1
-  AND c.now <= r.until
+  AND c.now <= r.until AND c.level <= {LEVEL}
 RETURNING e.key",
         set.join(", "),
         parameters.join(", "),
@@ -169,11 +179,15 @@ WHERE e.key NOT IN (
     FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
 /// An operator's, whatever the rules.
-pub(super) const DELETE: &str = "\
--- ledger.delete
-WITH clock AS MATERIALIZED (SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta)
+pub(super) const DELETE: &str = concat!(
+    "-- ledger.delete
+WITH clock AS MATERIALIZED (
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level FROM ledger.meta
+)
 DELETE FROM ledger.entries e
 USING clock c
 WHERE e.key = ANY (ARRAY[$1::uuid])
   AND e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock
-  AND c.token_clock >= greatest(c.clock_mark, $3)";
+  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
+    level!()
+);

@@ -3,14 +3,21 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use idempotency_ledger::domain::{
+    AuditEvent, Claim, Claimant, Command, Context, Key, Policy, Span, StoreTime, decide,
+};
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::store::{Completion, Fault, Purpose, StoreError, Write, WriteResult};
 use sqlx::{Connection as _, Executor as _, Row as _};
+use uuid::Uuid;
 
 use super::load::Load;
 use super::{ended, migrate, run, served};
 use crate::harness::details::refusal;
 use crate::harness::postgres as pg;
+use crate::harness::server::{Kind, START, TestStore, put_new};
 use crate::process::sqlite;
 use tonic_health::pb::health_check_response::ServingStatus;
 
@@ -140,7 +147,6 @@ async fn a_server_that_the_schema_does_not_serve_any_more_ends() {
 /// reading that renews the trust in them sees the level too.
 #[tokio::test]
 async fn what_is_granted_by_policies_that_were_read_again_sees_the_level() {
-    use crate::harness::server::{Kind, TestStore};
     for kind in [Kind::Postgres, Kind::Sqlite] {
         let at = TestStore::new(kind).await;
         let mut session = at.session().await;
@@ -148,11 +154,73 @@ async fn what_is_granted_by_policies_that_were_read_again_sees_the_level() {
         at.execute("UPDATE @ledger.meta SET level = level + 1").await;
         let said = session.policy_book().policy_epoch().await.unwrap_err().to_string();
         assert!(said.contains("newer binary"), "{kind:?}: {said}");
-        let Err(said) = at.store.open(idempotency_ledger::store::Purpose::Claims).await else {
+        let Err(said) = at.store.open(Purpose::Claims).await else {
             panic!("{kind:?}: a session was opened");
         };
         assert!(said.to_string().contains("newer binary"), "{kind:?}: {said}");
     }
+}
+
+/// However old the last reading of the level is: what would write an entry on Postgres writes nothing beyond it, in a
+/// batch or alone, and says why at once or with the next look. (A file of SQLite has one server, which raises the level
+/// itself.)
+#[tokio::test]
+async fn no_statement_writes_an_entry_beyond_the_level() {
+    let at = TestStore::new(Kind::Postgres).await;
+    let mut session = at.session().await;
+    let first = |id: &str, now: StoreTime| {
+        let context =
+            Context { policy: &Policy::default(), now, token_offset: 0, position: 1, clock_behind: false };
+        let claimant = Claimant { claim_id: Uuid::from_u128(1), principal: "p".into(), owner: "o".into() };
+        let (lease, fingerprint, occurred_at, traceparent) = (None, Bytes::new(), None, String::new());
+        let claim = Command::Claim(Claim { claimant, lease, fingerprint, occurred_at, traceparent });
+        decide(&Key::new("c", "s", id), None, &claim, &context).write.unwrap()
+    };
+    let mut rows = [first("1", START), first("2", START), first("3", START)];
+    rows.sort_by_key(|row| row.key.hash());
+    put_new(&mut *session, START, &rows).await;
+    at.execute("UPDATE @ledger.meta SET level = level + 1").await;
+    let sum = "SELECT sum(hashtext(e::text)) FROM @entries e";
+    let before = at.number(sum).await;
+    let completions: Vec<Completion> = rows
+        .iter()
+        .map(|row| Completion {
+            key: row.key.clone(),
+            token: row.token,
+            result: Bytes::from_static(b"done"),
+            terms: row.terms(),
+        })
+        .collect();
+    let mut changed = rows.clone();
+    changed.iter_mut().for_each(|row| (row.version, row.attempts) = (row.version + 1, 9));
+    let mut fresh = [first("4", StoreTime(0)), first("5", StoreTime(0))];
+    fresh.sort_by_key(|row| row.key.hash());
+    let entries = session.entries();
+    for many in [1, 2] {
+        let inserted = entries.insert(&fresh[..many], StoreTime::MAX).await;
+        assert!(matches!(inserted, Err(StoreError::NotApplied(Fault::Outdated(_)))), "{inserted:?}");
+        assert_eq!(entries.complete(&completions[..many]).await.unwrap(), vec![None; many]);
+        assert_eq!(entries.replace(&changed[..many]).await.unwrap(), vec![false; many]);
+        let keys: Vec<Key> = rows[..many].iter().map(|row| row.key.clone()).collect();
+        let loaded = entries.load(&keys).await;
+        assert!(matches!(loaded, Err(StoreError::NotApplied(Fault::Outdated(_)))), "{loaded:?}");
+    }
+    at.set_clock(START + Span::from_days(1)).await;
+    let delete = Write::Delete(rows[0].key.hash(), rows[0].version);
+    let event = AuditEvent {
+        request_id: "late".into(),
+        at: START,
+        actor: "operator".into(),
+        action: "DELETE".into(),
+        consumer: "c".into(),
+        key: None,
+        reason: "too late".into(),
+        before: None,
+        after: None,
+    };
+    assert_eq!(session.operators().change(&delete, &event).await.unwrap(), WriteResult::Lost);
+    assert_eq!(at.number(sum).await, before, "an entry has changed");
+    assert_eq!(at.number("SELECT count(*) FROM @ledger.audit").await, 0);
 }
 
 /// A binary from before a schema that serves it starts on it, and goes on: on both stores, and `migrate` has
