@@ -68,6 +68,7 @@ CREATE TABLE ledger.terms (
 CREATE TABLE ledger.entries (
     key                  uuid PRIMARY KEY, -- a hash of consumer, source and id: see src/domain/key.rs
     claim_id             uuid,
+    id_uuid              uuid, -- the id where it is a UUID in canonical form; then id is empty
     created_at           bigint NOT NULL,
     token                bigint NOT NULL,
     lease_until          bigint NOT NULL,
@@ -92,7 +93,7 @@ CREATE TABLE ledger.entries (
     parked_at            bigint, -- empty: updated_at, where it is PARKED
     retain_until         bigint, -- empty: what the terms of the grant say
     result               bytea,
-    id                   text COLLATE "C" NOT NULL,
+    id                   text COLLATE "C",
     owner                text,
     fingerprint          bytea,
     traceparent          bytea,

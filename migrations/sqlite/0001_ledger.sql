@@ -56,6 +56,7 @@ CREATE TABLE terms (
 CREATE TABLE entries (
     key                  blob NOT NULL PRIMARY KEY, -- a hash of consumer, source and id: see src/domain/key.rs
     claim_id             blob,
+    id_uuid              blob, -- the id where it is a UUID in canonical form; then id is empty
     created_at           integer NOT NULL,
     token                integer NOT NULL,
     lease_until          integer NOT NULL,
@@ -80,7 +81,7 @@ CREATE TABLE entries (
     parked_at            integer, -- empty: updated_at, where it is PARKED
     retain_until         integer, -- empty: what the terms of the grant say
     result               blob,
-    id                   text NOT NULL,
+    id                   text,
     owner                text,
     fingerprint          blob,
     traceparent          blob,

@@ -15,7 +15,8 @@ macro_rules! entry_columns {
             fixed {
                 consumer: i32, "int";
                 source: i32, "int";
-                id: String, "text";
+                id: Option<String>, "text";
+                id_uuid: Option<Uuid>, "uuid";
                 created_at: i64, "bigint";
                 traceparent: Option<Vec<u8>>, "bytea";
             }

@@ -13,6 +13,7 @@ mod entries;
 mod error;
 mod from_row;
 mod history;
+mod ids;
 mod measured;
 pub mod migrations;
 mod numbers;

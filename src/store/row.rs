@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::columns::{ReadAt, Row};
 use super::dictionary::Dictionary;
 use super::history;
+use super::ids;
 use super::numbers::{self, COMPLETED, PARKED};
 use super::traceparent;
 use super::{Found, StoreError};
@@ -119,7 +120,10 @@ impl Row {
         let consumer = consumer.ok_or_else(|| unknown("consumer", self.consumer))?;
         let source = dictionary.sources.value(self.source);
         let source = source.ok_or_else(|| unknown("source", self.source))?;
-        let is = |key: &&Key| key.consumer() == consumer && key.source() == source && key.id() == self.id;
+        let mut buffer = [0; ids::LENGTH];
+        let id = ids::read(self.id.as_deref(), self.id_uuid, &mut buffer);
+        let id = id.map_err(|problem| bad("id", problem))?;
+        let is = |key: &&Key| key.consumer() == consumer && key.source() == source && key.id() == id;
         let likely = likely.filter(is);
         let terms = dictionary.terms.value(self.terms).ok_or_else(|| unknown("terms", self.terms))?;
         let principal = self.principal.map(|number| {
@@ -136,7 +140,7 @@ impl Row {
         let updated_at = self.updated_at.map_or(granted_at, StoreTime);
         let changed = |at: Option<i64>| at.map_or(updated_at, StoreTime);
         let mut entry = Entry {
-            key: likely.map_or_else(|| Key::new(consumer, source, &self.id), Key::clone),
+            key: likely.map_or_else(|| Key::new(consumer, source, id), Key::clone),
             version: self.version,
             token: self.token,
             state,
@@ -181,6 +185,7 @@ impl Row {
     /// The row of an entry, whose names and terms the connection has learnt.
     pub(super) fn of(entry: &Entry, dictionary: &Dictionary) -> Result<Row, StoreError> {
         let (state, cause) = numbers::of_state(entry.state);
+        let (id, id_uuid) = ids::stored(entry.key.id());
         let claimant = entry.claimant.as_ref();
         let principal = claimant.map(|claimant| dictionary.principals.known(claimant.principal.as_str()));
         Ok(Row {
@@ -188,7 +193,8 @@ impl Row {
             version: entry.version,
             consumer: dictionary.consumers.known(entry.key.consumer())?,
             source: dictionary.sources.known(entry.key.source())?,
-            id: entry.key.id().to_owned(),
+            id,
+            id_uuid,
             created_at: entry.created_at.0,
             traceparent: traceparent::stored(&entry.traceparent),
             claim_id: claimant.map(|claimant| claimant.claim_id),

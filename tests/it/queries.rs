@@ -21,6 +21,7 @@ on_both_stores!(
     ages_mean_the_instants_of_the_first_page,
     what_stands_still_is_shown_once_amid_changes,
     lists_and_counts_wait_for_no_writer,
+    a_prefix_finds_ids_however_they_are_stored,
     malformed_queries_are_refused_by_field,
 );
 
@@ -199,6 +200,32 @@ async fn a_page_token_belongs_to_its_filter_and_order(kind: Kind) {
     }
     let second = ListEntriesRequest { page_token, ..first };
     assert_eq!(server.admin.list_entries(second).await.unwrap().into_inner().entries.len(), 2);
+    server.stop().await;
+}
+
+/// Ids that are UUIDs are stored in another form than others.
+async fn a_prefix_finds_ids_however_they_are_stored(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    let (lower, upper) = ("0189abcd-ac96-774b-bcce-b302099a8057", "0189ABCD-ac96-774b-bcce-b302099a8057");
+    let (simple, other) = ("0189abcdac96774bbcceb302099a8057", "0189abcd-ac96");
+    for id in [lower, upper, simple, other] {
+        make(&mut server, "c", id, Made::Held).await;
+    }
+    for (prefix, expected) in [
+        ("", vec![lower, upper, simple, other]),
+        ("0189", vec![lower, upper, simple, other]),
+        ("0189a", vec![lower, simple, other]),
+        ("0189abcd-ac96", vec![lower, other]),
+        ("0189abcd-ac96-774b-bcce-b3", vec![lower]),
+        (lower, vec![lower]),
+        (upper, vec![upper]),
+        ("0189abcd-ac96-774b-bcce-b302099a80570", vec![]),
+    ] {
+        let filter = EntryFilter { id_prefix: prefix.into(), ..filter(&[]) };
+        let listed = server.admin.list_entries(ask(filter, false, 10)).await.unwrap().into_inner();
+        let ids: BTreeSet<String> = listed.entries.into_iter().map(|entry| entry.key.unwrap().id).collect();
+        assert_eq!(ids, expected.into_iter().map(str::to_owned).collect(), "{prefix}");
+    }
     server.stop().await;
 }
 

@@ -553,4 +553,11 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_PURGE, " OR n.purge_epoch <> c.policy_epoch)", ")"),
         (LITE_PURGE, " OR n.purge_epoch <> (SELECT policy_epoch FROM meta))", ")"),
     ]),
+    Mutant("L4", "an id is taken for a UUID whatever its case", "store::ids", [
+        ("src/store/ids.rs", "(*uuid.hyphenated().encode_lower(&mut [0; LENGTH]) == *id).then_some(uuid)", "Some(uuid)"),
+    ]),
+    Mutant("L5", "a list by a prefix finds no id that is a UUID", "queries::", [
+        ("src/store/postgres/listing.rs", "coalesce(e.id, e.id_uuid::text)", "coalesce(e.id, '')"),
+        ("src/store/sqlite/listing.rs", "|| substr(hex(e.id_uuid), 21)", "|| substr(hex(e.id_uuid), 20)"),
+    ]),
 ]

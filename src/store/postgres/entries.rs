@@ -80,6 +80,7 @@ impl Entries for PgSession {
             .bind(column(&raw, |row| row.principal))
             .bind(column(&raw, |row| row.terms))
             .bind(column(&raw, |row| &row.id))
+            .bind(column(&raw, |row| row.id_uuid))
             .bind(column(&raw, |row| &row.owner))
             .bind(column(&raw, |row| &row.fingerprint))
             .bind(column(&raw, |row| &row.traceparent));
@@ -169,6 +170,7 @@ impl PgSession {
             .bind(row.principal)
             .bind(row.terms)
             .bind(row.id)
+            .bind(row.id_uuid)
             .bind(row.owner)
             .bind(row.fingerprint)
             .bind(row.traceparent);

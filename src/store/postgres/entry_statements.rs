@@ -58,21 +58,21 @@ WITH clock AS MATERIALIZED (
             $open,
             "INSERT INTO ledger.entries AS e (
         key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
-        state, closed_by, id, owner, fingerprint, traceparent)
+        state, closed_by, id, id_uuid, owner, fingerprint, traceparent)
     SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + r.lease_until,
            r.consumer, r.source, r.principal, r.terms, 1, c.token_clock - c.token_clock % 1000, ",
             number!(IN_PROGRESS),
             ", ",
             number!(OPEN),
-            ", r.id, r.owner, r.fingerprint, r.traceparent
+            ", r.id, r.id_uuid, r.owner, r.fingerprint, r.traceparent
     FROM clock c CROSS JOIN ",
             given!(
                 $rows; "$3" "uuid" "$4" "uuid" "$5" "bigint" "$6" "bigint" "$7" "int" "$8" "int" "$9" "int"
-                "$10" "int" "$11" "text" "$12" "text" "$13" "bytea" "$14" "bytea"
+                "$10" "int" "$11" "text" "$12" "uuid" "$13" "text" "$14" "bytea" "$15" "bytea"
             ),
             "
-         AS r(key, claim_id, token, lease_until, consumer, source, principal, terms, id, owner, fingerprint,
-              traceparent)
+         AS r(key, claim_id, token, lease_until, consumer, source, principal, terms, id, id_uuid, owner,
+              fingerprint, traceparent)
     WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2 AND c.level <= ",
             level!(),
             "

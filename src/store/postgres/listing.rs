@@ -19,7 +19,7 @@ macro_rules! fits {
     () => {
         concat!(
             "($6::text IS NULL OR e.source = (SELECT s.no FROM ledger.sources s WHERE s.name = $6))
-           AND starts_with(e.id, $7) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8))
+           AND ($7 = '' OR starts_with(coalesce(e.id, e.id_uuid::text), $7)) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8))
            AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9))
            AND (NOT $10::boolean OR (e.state = ",
             number!(IN_PROGRESS),

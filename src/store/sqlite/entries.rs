@@ -27,14 +27,14 @@ pub(super) const INSERT: &str = concat!(
     "-- ledger.insert
 INSERT INTO entries (
     key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
-    state, closed_by, attention, id, owner, fingerprint, traceparent)
+    state, closed_by, attention, id, id_uuid, owner, fingerprint, traceparent)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ",
     number!(IN_PROGRESS),
     ", ",
     number!(OPEN),
     ", ",
     number!(IN_PROGRESS),
-    ", ?11, ?12, ?13, ?14)
+    ", ?11, ?12, ?13, ?14, ?15)
 ON CONFLICT (key) DO NOTHING"
 );
 
@@ -213,6 +213,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, row: Row) -> Resul
         .bind(row.terms)
         .bind(row.version)
         .bind(row.id)
+        .bind(row.id_uuid)
         .bind(row.owner)
         .bind(row.fingerprint)
         .bind(row.traceparent);

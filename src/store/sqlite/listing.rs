@@ -21,7 +21,9 @@ macro_rules! scan {
             "
 SELECT e.key, e.created_at,
        (?5 IS NULL OR e.source = (SELECT s.no FROM sources s WHERE s.name = ?5))
-       AND substr(e.id, 1, length(?6)) = ?6
+       AND (?6 = '' OR substr(coalesce(e.id, lower(substr(hex(e.id_uuid), 1, 8) || '-' || substr(hex(e.id_uuid), 9, 4)
+           || '-' || substr(hex(e.id_uuid), 13, 4) || '-' || substr(hex(e.id_uuid), 17, 4) || '-'
+           || substr(hex(e.id_uuid), 21))), 1, length(?6)) = ?6)
        AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0)
        AND (?8 = '' OR instr(?8, ',' || coalesce(e.cause, 0) || ',') > 0)
        AND (NOT ?9 OR (e.state = ",

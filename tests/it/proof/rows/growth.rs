@@ -180,12 +180,16 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     .join(", ")
     .replace("(SELECT 1)", &next(&row.get::<String, _>(1)));
     let insert = |keys: &str| {
-        let columns = [many(2, big), many(4, int), many(2, text), many(2, bytes)];
+        let columns =
+            [many(2, big), many(4, int), many(1, text), keys.to_owned(), many(1, text), many(2, bytes)];
         format!("0, 9223372036854775807, {keys}, {keys}, {}", columns.join(", "))
     };
-    let insert_one =
-        [format!("0, 9223372036854775807, {one_key}, {one_key}"), ["1"; 6].join(", "), ["'x'"; 4].join(", ")]
-            .join(", ");
+    let insert_one = [
+        format!("0, 9223372036854775807, {one_key}, {one_key}"),
+        ["1"; 6].join(", "),
+        format!("'x', {one_key}, 'x', 'x', 'x'"),
+    ]
+    .join(", ");
     let list = |from: &str, states: &str| {
         format!(
             "'name-1', {from}, 0, 9223372036854775807, NULL, '', '{states}', '{{}}', false, {BATCH}, {BATCH}"
