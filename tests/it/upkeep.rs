@@ -229,7 +229,7 @@ async fn what_grows_is_read_by_its_indexes_on_sqlite() {
     let at = TestStore::new(Kind::Sqlite).await;
     let mut connection = at.sqlite().await;
     for (name, _, index) in BY_INDEX {
-        let statement = format!("EXPLAIN QUERY PLAN {}", named(SQLITE_STATEMENTS, name));
+        let statement = format!("EXPLAIN QUERY PLAN {}", named(&SQLITE_STATEMENTS, name));
         let plan = sqlx::query(sqlx::AssertSqlSafe(statement)).fetch_all(&mut connection).await.unwrap();
         let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
         let plan = plan.join("\n");

@@ -47,7 +47,7 @@ LOCKSTEP = "proof::lockstep"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, "  AND e.token = r.token AND e.state = ", "  AND e.state = "),
-        (LITE_ENTRIES, "WHERE key = ?1 AND token = ?2 AND state = ", "WHERE key = ?1 AND ?2 > 0 AND state = "),
+        (LITE_ENTRIES, "WHERE e.token = r.token AND e.state = ", "WHERE r.token > 0 AND e.state = "),
         (SETTLE, "if token < entry.token {", "if false {"),
     ]),
     Mutant("2", "Claim is idempotent on the owner alone", DIFFERENTIAL, [
@@ -212,7 +212,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
         (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
-        (LITE_ENTRIES, "reading.now <= until && replace(connection, &row).await?", "(reading.now <= StoreTime::MAX || until.micros() > 0) && replace(connection, &row).await?"),
+        (LITE_ENTRIES, "reading.now <= *until);", "reading.now <= StoreTime::MAX || until.micros() > 0);"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
         (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
@@ -324,7 +324,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("S3", "a guessed Complete ignores the retention fixed at the claim", "guesses::", [
         (PG_ENTRIES, "CASE WHEN t.retention >= r.retention THEN NULL", "CASE WHEN t.retention = r.retention THEN NULL"),
-        (LITE_ENTRIES, "CASE WHEN t.retention >= ?5 THEN NULL", "CASE WHEN t.retention = ?5 THEN NULL"),
+        (LITE_ENTRIES, "CASE WHEN t.retention >= r.retention THEN NULL", "CASE WHEN t.retention = r.retention THEN NULL"),
     ]),
     Mutant("S4", "a slow replica lowers a window floor", "only_grows::", [
         (PG_POLICIES, "window_floor = greatest(n.window_floor, r.window_floor)", "window_floor = r.window_floor"),
@@ -559,5 +559,14 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L5", "a list by a prefix finds no id that is a UUID", "queries::", [
         ("src/store/postgres/listing.rs", "coalesce(e.id, e.id_uuid::text)", "coalesce(e.id, '')"),
         ("src/store/sqlite/listing.rs", "|| substr(hex(e.id_uuid), 21)", "|| substr(hex(e.id_uuid), 20)"),
+    ]),
+    Mutant("L6", "SQLite finds the rows of a batch as its planner likes", "stores::", [
+        (LITE_ENTRIES, "r CROSS JOIN entries e INDEXED BY sqlite_autoindex_entries_1 ON e.key = r.key", "r JOIN entries e ON e.key = r.key"),
+    ]),
+    Mutant("L7", "a batch is answered as if all of it had been written", "stores::", [
+        (LITE_ENTRIES, "fresh.contains(&key).then_some(token)", "(fresh.contains(&key) || fresh.len() > 1).then_some(token)"),
+    ]),
+    Mutant("L8", "a statement has room for fewer rows than it carries", "stores::", [
+        ("src/store/sqlite/for_rows.rs", "rows.len().next_power_of_two().ilog2()", "rows.len().ilog2()"),
     ]),
 ]

@@ -9,6 +9,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::before_baseline::carry_over;
 use super::errors::of_sqlx;
+use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::statements as sql;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::Standing;
@@ -17,6 +18,11 @@ use crate::store::{Fault, StoreError};
 /// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
 /// its statement, so that what ends with it was certainly not applied.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How many pages a connection keeps, in KiB below zero: a batch of a thousand rows must not push its own pages out.
+const CACHE: &str = "-16384";
+/// How many statements a connection keeps prepared: all that there are.
+const STATEMENTS_MAX: usize = 200;
 
 /// Locks the file for this process. The operating system ends the lock with the process, however
 /// it dies.
@@ -46,6 +52,11 @@ async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(BUSY_TIMEOUT)
+        // What a statement keeps to undo itself would go through a file else, page by page.
+        .pragma("temp_store", "MEMORY")
+        .pragma("cache_size", CACHE)
+        .row_buffer_size(ROWS_AT_ONCE_MAX)
+        .statement_cache_capacity(STATEMENTS_MAX)
         .disable_statement_logging();
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
@@ -101,6 +112,8 @@ mod tests {
             ("synchronous", "synchronous", "2"),
             ("journal_mode", "journal_mode", "wal"),
             ("busy_timeout", "timeout", busy.as_str()),
+            ("temp_store", "temp_store", "2"),
+            ("cache_size", "cache_size", CACHE),
         ] {
             let asked = format!("SELECT CAST({column} AS TEXT) FROM pragma_{pragma}");
             let row = sqlx::query(sqlx::AssertSqlSafe(asked));

@@ -1,74 +1,130 @@
 //! Entries by their keys.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
 use sqlx::Row as _;
+use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteSession;
 use super::errors::of_sqlx;
 use super::file::Work;
+use super::for_rows::ForRows;
 use super::names::{learn_names, learn_values};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
-use crate::store::columns::{Row, columns, entry_columns, select_list};
+use crate::store::columns::{REPLACED, Row, columns, entry_columns, select_list};
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::number;
 use crate::store::row::{Raw, Stored};
-use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError};
+use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
 
-pub(super) const LOAD: &str = concat!(
-    "-- ledger.load
+/// How the rows of a batch find theirs: one by one, by key, whatever statistics say. Left to itself the planner reads
+/// the whole table, and looks into the batch for each of its rows: with 256 rows in a batch, or two in the table when
+/// it was analysed. An `UPDATE … FROM` cannot be told so, which is why rows are changed by an upsert.
+macro_rules! by_key {
+    () => {
+        "r CROSS JOIN entries e INDEXED BY sqlite_autoindex_entries_1 ON e.key = r.key"
+    };
+}
+
+pub(super) static LOAD: LazyLock<ForRows> = LazyLock::new(|| {
+    let text = concat!(
+        "-- ledger.load
+WITH r (key) AS (VALUES {rows})
 SELECT ",
-    columns!(),
-    "
-FROM entries e WHERE e.key = ?1"
-);
+        columns!(),
+        "
+FROM ",
+        by_key!()
+    );
+    ForRows::new(text, 1)
+});
 
-pub(super) const INSERT: &str = concat!(
-    "-- ledger.insert
+pub(super) static INSERT: LazyLock<ForRows> = LazyLock::new(|| {
+    let text = concat!(
+        "-- ledger.insert
+WITH r (
+    key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, version, id, id_uuid,
+    owner, fingerprint, traceparent) AS (VALUES {rows})
 INSERT INTO entries (
     key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
     state, closed_by, attention, id, id_uuid, owner, fingerprint, traceparent)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ",
-    number!(IN_PROGRESS),
-    ", ",
-    number!(OPEN),
-    ", ",
-    number!(IN_PROGRESS),
-    ", ?11, ?12, ?13, ?14, ?15)
-ON CONFLICT (key) DO NOTHING"
-);
+SELECT key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, 1, version, ",
+        number!(IN_PROGRESS),
+        ", ",
+        number!(OPEN),
+        ", ",
+        number!(IN_PROGRESS),
+        ", id, id_uuid, owner, fingerprint, traceparent
+FROM r
+WHERE key IS NOT NULL
+ON CONFLICT (key) DO NOTHING
+RETURNING key"
+    );
+    ForRows::new(text, 15)
+});
 
-pub(super) const COMPLETE: &str = concat!(
-    "-- ledger.complete
-UPDATE entries
-SET version = version + 1, state = ",
-    number!(COMPLETED),
-    ", closed_by = ",
-    number!(BY_COMPLETE),
-    ", attention = NULL, effect_unknown = NULL, updated_at = ?3, closed_at = NULL, result = ?6,
-    retain_until = CASE WHEN terms = ?4 THEN NULL ELSE (
-        SELECT CASE WHEN t.retention >= ?5 THEN NULL ELSE ?3 + ?5 END
-        FROM terms t WHERE t.no = entries.terms) END
-WHERE key = ?1 AND token = ?2 AND state = ",
-    number!(IN_PROGRESS),
-    "
-RETURNING lease_until <= ?3 AS late"
-);
+pub(super) static COMPLETE: LazyLock<ForRows> = LazyLock::new(|| {
+    let text = concat!(
+        "-- ledger.complete
+WITH r (key, token, at, terms, retention, result) AS (VALUES {rows})
+INSERT INTO entries (
+    key, created_at, token, lease_until, consumer, source, terms, attempts, version, state, closed_by,
+    updated_at, result, retain_until)
+SELECT e.key, e.created_at, e.token, e.lease_until, e.consumer, e.source, e.terms, e.attempts, e.version + 1, ",
+        number!(COMPLETED),
+        ", ",
+        number!(BY_COMPLETE),
+        ", r.at, r.result,
+    CASE WHEN e.terms = r.terms THEN NULL ELSE (
+        SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE r.at + r.retention END
+        FROM terms t WHERE t.no = e.terms) END
+FROM ",
+        by_key!(),
+        "
+WHERE e.token = r.token AND e.state = ",
+        number!(IN_PROGRESS),
+        "
+ON CONFLICT (key) DO UPDATE
+SET version = excluded.version, state = excluded.state, closed_by = excluded.closed_by,
+    updated_at = excluded.updated_at, result = excluded.result, retain_until = excluded.retain_until,
+    attention = NULL, effect_unknown = NULL, closed_at = NULL
+RETURNING key, lease_until <= updated_at AS late"
+    );
+    ForRows::new(text, 6)
+});
 
 macro_rules! replace {
-    ([] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
+    ([] fixed { $($fixed:ident: $_ft:ty, $_f:literal;)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
         concat!(
             "-- ledger.replace
-UPDATE entries
-SET version = version + 1, ",
-            $(stringify!($name), " = ?, ",)*
-            "attention = ?
-WHERE key = ? AND version = ? - 1"
+WITH r (",
+            $(stringify!($name), ", ",)*
+            "attention, key, version) AS (VALUES {rows})
+INSERT INTO entries (",
+            $(stringify!($fixed), ", ",)*
+            $(stringify!($name), ", ",)*
+            "attention, key, version)
+SELECT ",
+            $("e.", stringify!($fixed), ", ",)*
+            $("r.", stringify!($name), ", ",)*
+            "r.attention, r.key, r.version
+FROM ",
+            by_key!(),
+            "
+WHERE e.version = r.version - 1
+ON CONFLICT (key) DO UPDATE
+SET ",
+            $(stringify!($name), " = excluded.", stringify!($name), ", ",)*
+            "attention = excluded.attention, version = excluded.version
+RETURNING key"
         )
     };
 }
-/// Its parameters stand in the order of their names in the text.
-pub(super) const REPLACE: &str = entry_columns!(replace);
+pub(super) static REPLACE: LazyLock<ForRows> =
+    LazyLock::new(|| ForRows::new(entry_columns!(replace), REPLACED.len() + 3));
 
 /// The purge's and operators' own.
 pub(super) const DELETE: &str = "\
@@ -83,12 +139,10 @@ impl SqliteSession {
     ) -> Result<(Reading, Vec<Found>), StoreError> {
         let work: Work<Vec<Found>> = Box::new(move |connection, dictionary, _| {
             Box::pin(async move {
-                let mut found = Vec::with_capacity(hashes.len());
-                for hash in hashes {
-                    let stored = load(connection, dictionary, hash).await?;
-                    found.push(stored.map_or(Found::Absent, |stored| Found::from(stored.entry)));
-                }
-                Ok(found)
+                let found = load(connection, dictionary, hashes.clone()).await?;
+                let found = found.into_iter().map(|(key, stored)| (key, Found::from(stored.entry)));
+                let found = in_order(hashes.into_iter(), found.collect());
+                Ok(found.map(|found| found.unwrap_or(Found::Absent)).collect())
             })
         });
         self.file.write(work).await
@@ -110,18 +164,16 @@ impl Entries for SqliteSession {
                 if reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                learn_names(connection, dictionary, &rows).await?;
-                let mut tokens = Vec::with_capacity(rows.len());
-                for row in rows {
-                    if reading.now > until {
-                        tokens.push(None);
-                        continue;
-                    }
-                    let row = row.stamped(reading.now, reading.token_clock());
-                    let fresh = insert(connection, Row::of(&row, dictionary)?).await?;
-                    tokens.push(fresh.then_some(row.token));
+                if reading.now > until {
+                    return Ok(vec![None; rows.len()]);
                 }
-                Ok(tokens)
+                learn_names(connection, dictionary, &rows).await?;
+                let rows = rows.into_iter().map(|row| row.stamped(reading.now, reading.token_clock()));
+                let rows: Vec<Row> =
+                    rows.map(|row| Row::of(&row, dictionary)).collect::<Result<_, StoreError>>()?;
+                let tokens: Vec<(KeyHash, i64)> = rows.iter().map(|row| (row.key, row.token)).collect();
+                let fresh = insert(connection, rows).await?;
+                Ok(tokens.into_iter().map(|(key, token)| fresh.contains(&key).then_some(token)).collect())
             })
         });
         let (reading, tokens) = self.file.write(work).await?;
@@ -132,20 +184,9 @@ impl Entries for SqliteSession {
         let completions = completions.to_vec();
         let work: Work<Vec<Option<bool>>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                let mut done = Vec::with_capacity(completions.len());
-                for one in completions {
-                    let query = sqlx::query(COMPLETE)
-                        .bind(one.key.hash())
-                        .bind(one.token)
-                        .bind(reading.now.micros())
-                        .bind(dictionary.terms.of(&one.terms))
-                        .bind(one.terms.retention.micros())
-                        .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
-                    let row =
-                        query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-                    done.push(row.map(|row| row.get::<bool, _>(0)));
-                }
-                Ok(done)
+                let keys: Vec<KeyHash> = completions.iter().map(|one| one.key.hash()).collect();
+                let done = complete(connection, dictionary, reading, completions).await?;
+                Ok(in_order(keys.into_iter(), done).collect())
             })
         });
         Ok(self.file.write(work).await?.1)
@@ -160,12 +201,10 @@ impl Entries for SqliteSession {
         let work: Work<Vec<bool>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 learn_names(connection, dictionary, &entries).await?;
-                let mut done = Vec::with_capacity(entries.len());
-                for (entry, until) in entries.iter().zip(until) {
-                    let row = Row::of(entry, dictionary)?;
-                    done.push(reading.now <= until && replace(connection, &row).await?);
-                }
-                Ok(done)
+                let in_time = entries.iter().zip(until).filter(|(_, until)| reading.now <= *until);
+                let rows = in_time.map(|(entry, _)| Row::of(entry, dictionary));
+                let done = replace(connection, rows.collect::<Result<_, StoreError>>()?).await?;
+                Ok(entries.iter().map(|entry| done.contains(&entry.key.hash())).collect())
             })
         });
         Ok(self.file.write(work).await?.1)
@@ -177,15 +216,20 @@ impl Entries for SqliteSession {
     }
 }
 
-/// The row with this hash, if there is one.
+/// The rows with these hashes, in any order.
 pub(super) async fn load(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
-    hash: KeyHash,
-) -> Result<Option<Stored>, StoreError> {
-    let query = sqlx::query(LOAD).bind(hash);
-    let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-    Ok(stored(connection, dictionary, &rows).await?.pop())
+    hashes: Vec<KeyHash>,
+) -> Result<Vec<(KeyHash, Stored)>, StoreError> {
+    let mut rows = Vec::with_capacity(hashes.len());
+    for (statement, hashes) in LOAD.parts(hashes) {
+        let query = hashes.into_iter().fold(sqlx::query(statement), Query::bind);
+        rows.extend(query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?);
+    }
+    let raw = Raw::all(&rows);
+    learn_values(connection, dictionary, &raw).await?;
+    Ok(raw.into_iter().map(|raw| (raw.hash(), raw.stored(dictionary))).collect())
 }
 
 /// The entries in these rows, in their order.
@@ -199,40 +243,85 @@ pub(super) async fn stored(
     Ok(raw.into_iter().map(|raw| raw.stored(dictionary)).collect())
 }
 
-/// The row of a first grant, whose instants and numbers are final. Says whether there was none.
-pub(super) async fn insert(connection: &mut SqliteConnection, row: Row) -> Result<bool, StoreError> {
-    let query = sqlx::query(INSERT)
-        .bind(row.key)
-        .bind(row.claim_id)
-        .bind(row.created_at)
-        .bind(row.token)
-        .bind(row.lease_until)
-        .bind(row.consumer)
-        .bind(row.source)
-        .bind(row.principal)
-        .bind(row.terms)
-        .bind(row.version)
-        .bind(row.id)
-        .bind(row.id_uuid)
-        .bind(row.owner)
-        .bind(row.fingerprint)
-        .bind(row.traceparent);
-    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
-    Ok(done.rows_affected() == 1)
+/// Writes the rows of first grants, whose instants and numbers are final. The keys of those that were not there.
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    rows: Vec<Row>,
+) -> Result<HashSet<KeyHash>, StoreError> {
+    let mut fresh = HashSet::with_capacity(rows.len());
+    for (statement, rows) in INSERT.parts(rows) {
+        let mut query = sqlx::query(statement);
+        for row in rows {
+            query = query
+                .bind(row.key)
+                .bind(row.claim_id)
+                .bind(row.created_at)
+                .bind(row.token)
+                .bind(row.lease_until)
+                .bind(row.consumer)
+                .bind(row.source)
+                .bind(row.principal)
+                .bind(row.terms)
+                .bind(row.version)
+                .bind(row.id)
+                .bind(row.id_uuid)
+                .bind(row.owner)
+                .bind(row.fingerprint)
+                .bind(row.traceparent);
+        }
+        let done = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        fresh.extend(done.iter().map(|row| row.get::<KeyHash, _>(0)));
+    }
+    Ok(fresh)
+}
+
+/// Completes what is in progress under its token. For each key of those: whether the lease was over.
+async fn complete(
+    connection: &mut SqliteConnection,
+    dictionary: &Dictionary,
+    reading: Reading,
+    completions: Vec<Completion>,
+) -> Result<Vec<(KeyHash, bool)>, StoreError> {
+    let mut late = Vec::with_capacity(completions.len());
+    for (statement, completions) in COMPLETE.parts(completions) {
+        let mut query = sqlx::query(statement);
+        for one in completions {
+            query = query
+                .bind(one.key.hash())
+                .bind(one.token)
+                .bind(reading.now.micros())
+                .bind(dictionary.terms.of(&one.terms))
+                .bind(one.terms.retention.micros())
+                .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
+        }
+        let done = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        late.extend(done.iter().map(|row| (row.get(0), row.get(1))));
+    }
+    Ok(late)
 }
 
 macro_rules! bind_replaced {
     ([$query:ident, $row:ident] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
-        $query$(.bind($row.$name.clone()))*
+        $query$(.bind($row.$name))*
     };
 }
 
-pub(super) async fn replace(connection: &mut SqliteConnection, row: &Row) -> Result<bool, StoreError> {
-    let query = sqlx::query(REPLACE);
-    let query = entry_columns!(bind_replaced, query, row);
-    let query = query.bind(row.attention()).bind(row.key).bind(row.version);
-    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
-    Ok(done.rows_affected() == 1)
+/// Writes rows over those that have the version before. The keys of those that had it.
+pub(super) async fn replace(
+    connection: &mut SqliteConnection,
+    rows: Vec<Row>,
+) -> Result<HashSet<KeyHash>, StoreError> {
+    let mut replaced = HashSet::with_capacity(rows.len());
+    for (statement, rows) in REPLACE.parts(rows) {
+        let mut query = sqlx::query(statement);
+        for row in rows {
+            let (attention, key, version) = (row.attention(), row.key, row.version);
+            query = entry_columns!(bind_replaced, query, row).bind(attention).bind(key).bind(version);
+        }
+        let done = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        replaced.extend(done.iter().map(|row| row.get::<KeyHash, _>(0)));
+    }
+    Ok(replaced)
 }
 
 pub(super) async fn delete(

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use super::entries::load;
 use super::errors::of_sqlx;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
-use crate::store::StoreError;
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
 use crate::store::row::readable;
+use crate::store::{StoreError, in_order};
 
 macro_rules! scan {
     ($name:literal, $state:literal, $beyond:literal, $order:literal) => {
@@ -139,10 +139,9 @@ pub(super) async fn list(
         .filter_map(|(at, key, fits)| fits.then_some((at, key)))
         .take(listing.limit)
         .collect();
-    let mut found = Vec::with_capacity(shown.len());
-    for (_, key) in &shown {
-        found.extend(load(connection, dictionary, *key).await?);
-    }
+    let keys: Vec<KeyHash> = shown.iter().map(|(_, key)| *key).collect();
+    let found = load(connection, dictionary, keys.clone()).await?;
+    let found = in_order(keys.into_iter(), found).flatten().collect();
     let next = Listed::place(&listing, &shown, looked_at, ended);
     Ok(Listed { reading, entries: readable(found), next })
 }

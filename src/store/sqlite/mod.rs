@@ -10,6 +10,7 @@ mod connect;
 mod entries;
 mod errors;
 mod file;
+mod for_rows;
 mod listing;
 mod names;
 mod operators;

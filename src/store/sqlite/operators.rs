@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteSession;
 use super::audit::{self, add_event};
-use super::entries::{LOAD, delete, insert, replace};
+use super::entries::{delete, insert, load, replace};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
@@ -188,15 +188,15 @@ pub(super) async fn change(
         learn_names(connection, dictionary, std::slice::from_ref(entry)).await?;
     }
     let written = match write {
-        Write::Replace(entry) => replace(connection, &Row::of(entry, dictionary)?).await?,
+        Write::Replace(entry) => !replace(connection, vec![Row::of(entry, dictionary)?]).await?.is_empty(),
         Write::Nothing => true,
         Write::Delete(key, version) => delete(connection, reading, *key, *version).await?,
         Write::Insert(entry) => {
             // The insert knows only first grants; the rest of the row follows.
             let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
-            let fresh = insert(connection, Row::of(&entry, dictionary)?).await?;
+            let fresh = insert(connection, vec![Row::of(&entry, dictionary)?]).await?;
             entry.version += 1;
-            fresh && replace(connection, &Row::of(&entry, dictionary)?).await?
+            !fresh.is_empty() && !replace(connection, vec![Row::of(&entry, dictionary)?]).await?.is_empty()
         }
     };
     if !written {
@@ -217,21 +217,22 @@ pub(super) async fn import(
     if audit::audited(connection, event.request_id.clone()).await?.is_some() {
         return Ok(WriteResult::Repeated);
     }
-    for entry in &entries {
-        let query = sqlx::query(LOAD).bind(entry.entry().key.hash());
-        if query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?.is_some() {
-            return Ok(WriteResult::Lost);
-        }
+    let keys = entries.iter().map(|entry| entry.entry().key.hash()).collect();
+    if !load(connection, dictionary, keys).await?.is_empty() {
+        return Ok(WriteResult::Lost);
     }
     let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
     learn_names(connection, dictionary, &fresh).await?;
+    // The insert knows only first grants; the rest of the row follows.
+    let (mut granted, mut whole) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
     for entry in entries {
-        // The insert knows only first grants; the rest of the row follows.
         let mut entry = entry.stamped(reading.now, reading.token_clock());
-        insert(connection, Row::of(&entry, dictionary)?).await?;
+        granted.push(Row::of(&entry, dictionary)?);
         entry.version += 1;
-        replace(connection, &Row::of(&entry, dictionary)?).await?;
+        whole.push(Row::of(&entry, dictionary)?);
     }
+    insert(connection, granted).await?;
+    replace(connection, whole).await?;
     add_event(connection, event).await?;
     Ok(WriteResult::Done)
 }

@@ -1,17 +1,22 @@
 //! Every statement that is sent, for the test that prepares each of them.
 
+use std::sync::LazyLock;
+
+use super::for_rows::ForRows;
 use super::statements as sql;
 use super::{audit, entries, listing, names, operators, policies, purge, upkeep};
 
 /// See the module.
-pub const ALL: &[&str] = &[
+pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let for_rows = [&*entries::LOAD, &*entries::INSERT, &*entries::COMPLETE, &*entries::REPLACE];
+    for_rows.into_iter().flat_map(ForRows::all).chain(ALONE.iter().copied()).collect()
+});
+
+/// Those that carry no rows, or one.
+const ALONE: &[&str] = &[
     sql::MIGRATED,
     sql::SCHEMA,
     sql::META,
-    entries::LOAD,
-    entries::INSERT,
-    entries::COMPLETE,
-    entries::REPLACE,
     upkeep::BEAT,
     upkeep::REPLICA_TELL,
     upkeep::REPLICAS_FORGET,

@@ -1,0 +1,114 @@
+//! Batches: each row has an answer of its own, however many there are, and is found by its key.
+
+use bytes::Bytes;
+use idempotency_ledger::domain::{Entry, Key, Policy, Span, StoreTime, Terms};
+use idempotency_ledger::store::{Completion, Found, ROWS_MAX, SQLITE_STATEMENTS, Session};
+use sqlx::{AssertSqlSafe, Executor as _, Row as _};
+
+use super::{claim, granted, next};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, START, TestStore, put_new};
+
+on_both_stores!(each_row_of_a_batch_has_its_own_answer);
+
+/// First grants of messages with these names, in the order in which statements take them.
+fn grants(names: impl Iterator<Item = String>, now: StoreTime) -> Vec<Entry> {
+    let mut rows: Vec<Entry> = names.map(|name| granted(&name, now)).collect();
+    rows.sort_by_key(|row| row.key.hash());
+    rows
+}
+
+async fn stored(session: &mut dyn Session, rows: &[Entry]) -> Vec<Entry> {
+    let keys: Vec<Key> = rows.iter().map(|row| row.key.clone()).collect();
+    let found = session.entries().load(&keys).await.unwrap().found.into_iter();
+    let entry = |found| match found {
+        Found::Entry(entry) => *entry,
+        Found::Absent | Found::Collision | Found::Unreadable(_) => panic!("{found:?}"),
+    };
+    found.map(entry).collect()
+}
+
+async fn each_row_of_a_batch_has_its_own_answer(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let mut later = START;
+    for count in [1, 2, 3, 100, 255, 256, 257, ROWS_MAX] {
+        let now = later;
+        later = now + Span::from_secs(60);
+        at.set_clock(now).await;
+        let rows = grants((0..count).map(|number| format!("{count}-{number}")), now);
+        let there: Vec<Entry> = rows.iter().step_by(3).cloned().collect();
+        put_new(&mut *session, now, &there).await;
+
+        // Every third is there already.
+        let back = StoreTime(-now.micros());
+        let guesses: Vec<Entry> = rows.iter().map(|row| row.clone().stamped(back, back.micros())).collect();
+        let inserted = session.entries().insert(&guesses, StoreTime::MAX).await.unwrap();
+        let tokens: Vec<Option<i64>> =
+            rows.iter().enumerate().map(|(place, row)| (place % 3 > 0).then_some(row.token)).collect();
+        assert_eq!(inserted.tokens(), tokens, "{count}");
+        assert_eq!(stored(&mut *session, &rows).await, rows, "{count}");
+
+        // Every fifth has another version.
+        at.set_clock(later).await;
+        let mut changed: Vec<Entry> = rows.iter().map(|row| next(row, &claim(2), later)).collect();
+        changed.iter_mut().step_by(5).for_each(|row| row.version += 1);
+        let replaced = session.entries().replace(&changed).await.unwrap();
+        assert_eq!(replaced, (0..count).map(|place| place % 5 > 0).collect::<Vec<_>>(), "{count}");
+        let mut expected = changed;
+        expected.iter_mut().zip(&rows).step_by(5).for_each(|(row, before)| row.clone_from(before));
+        assert_eq!(stored(&mut *session, &rows).await, expected, "{count}");
+
+        // Every seventh has another token; the lease of every fifth is over.
+        let completions = expected.iter().enumerate().map(|(place, row)| Completion {
+            key: row.key.clone(),
+            token: row.token - i64::from(place % 7 == 0),
+            result: Bytes::from(place.to_string()),
+            terms: Terms::of(&Policy::default()),
+        });
+        let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
+        let late: Vec<Option<bool>> =
+            (0..count).map(|place| (place % 7 > 0).then_some(place % 5 == 0)).collect();
+        assert_eq!(done, late, "{count}");
+        for (place, (row, before)) in stored(&mut *session, &rows).await.into_iter().zip(expected).enumerate()
+        {
+            if place % 7 == 0 {
+                assert_eq!(row, before, "{count}");
+            } else {
+                assert_eq!(row.result, place.to_string(), "{count}");
+            }
+        }
+    }
+}
+
+/// By statistics of a small table `SQLite` might read the whole of it, and would go on so while it grows.
+#[tokio::test]
+async fn whatever_was_analysed_sqlite_finds_the_rows_of_a_batch_by_key() {
+    const BY_KEY: &str = "USING INDEX sqlite_autoindex_entries_1 (key=?)";
+    let at = TestStore::new(Kind::Sqlite).await;
+    let mut session = at.session().await;
+    let mut connection = at.sqlite().await;
+    let mut there = 0;
+    for analysed in [0, 1, 2, 5, 20, 60, 1_000] {
+        let rows = grants((there..analysed).map(|number| number.to_string()), START);
+        put_new(&mut *session, START, &rows).await;
+        there = analysed;
+        connection.execute("ANALYZE").await.unwrap();
+        for (name, by_key) in
+            [("load", true), ("insert", false), ("complete", true), ("replace", true), ("delete", true)]
+        {
+            let head = format!("-- ledger.{name}\n");
+            for statement in SQLITE_STATEMENTS.iter().filter(|statement| statement.starts_with(&head)) {
+                let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+                let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
+                let plan: Vec<&str> = plan.iter().map(|row| row.get("detail")).collect();
+                let of_entries = |step: &&str| step.contains(" e ") || step.contains(" entries ");
+                let steps: Vec<&str> = plan.iter().copied().filter(of_entries).collect();
+                let right =
+                    if by_key { steps.len() == 1 && steps[0].contains(BY_KEY) } else { steps.is_empty() };
+                let whole = plan.iter().any(|step| *step == "SCAN e" || *step == "SCAN entries");
+                assert!(right && !whole, "{name}, {analysed} rows analysed: {plan:?}");
+            }
+        }
+    }
+}
