@@ -156,6 +156,10 @@ impl Session for DiskSession {
 #[async_trait]
 impl Entries for DiskSession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
+        if keys.is_empty() {
+            // It is no statement that a scenario may wait for: the purge asks for the time without end.
+            return Ok(Loaded { reading: self.clock().await?, found: Vec::new() });
+        }
         let work = |inner: &mut Inner, tally: &Tally| {
             let find = |key: &Key| inner.rows.get(&key.hash()).cloned();
             let found =
