@@ -24,8 +24,8 @@ INSERT INTO ledger.meta (one, token_offset, clock_mark, policy_epoch) VALUES (1,
 -- `retention` is the effective one as last put in force. Up to the mark, which follows a minute behind, every
 -- claim that is still open is in the index of what operators look for. The purge has looked at every entry that was
 -- created up to purge_passed once, and is at purge_again with looking at those that it left: see
--- src/ledger/upkeep/purge.rs. A server takes a consumer's turn when it is due, or the policy_epoch is another than at
--- the last turn, and nobody holds it.
+-- src/ledger/upkeep/purge.rs. A server takes a consumer's turn when it is due and nobody holds it. A change of what is
+-- in force makes it due, and ends a turn that is held.
 CREATE TABLE ledger.consumers (
     no           integer PRIMARY KEY,
     name         text COLLATE "C" NOT NULL UNIQUE,
@@ -37,8 +37,7 @@ CREATE TABLE ledger.consumers (
     purge_held   bigint NOT NULL DEFAULT 0, -- until this instant
     purge_passed bigint NOT NULL DEFAULT 0,
     purge_again  bigint NOT NULL DEFAULT 0,
-    purge_again_due bigint NOT NULL DEFAULT 0,
-    purge_epoch  bigint NOT NULL DEFAULT 0
+    purge_again_due bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE ledger.sources (
     no   integer PRIMARY KEY,

@@ -26,8 +26,7 @@ CREATE TABLE consumers (
     purge_held   integer NOT NULL DEFAULT 0, -- until this instant
     purge_passed integer NOT NULL DEFAULT 0,
     purge_again  integer NOT NULL DEFAULT 0,
-    purge_again_due integer NOT NULL DEFAULT 0,
-    purge_epoch  integer NOT NULL DEFAULT 0
+    purge_again_due integer NOT NULL DEFAULT 0
 );
 CREATE TABLE sources (
     no   integer PRIMARY KEY,

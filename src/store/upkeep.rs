@@ -26,15 +26,10 @@ pub trait Upkeep: Send {
     /// no other server takes it meanwhile. None: no consumer is due.
     async fn take_purge_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError>;
 
-    /// Ends a turn: writes down how far it came by the policies of this epoch, and when the next one is due: as soon
-    /// as the epoch is another one, all consumers are due. Where `hold` was over, and another server has taken the
-    /// turn since, it writes nothing.
-    async fn end_purge_turn(
-        &mut self,
-        turn: &PurgeTurn,
-        due: StoreTime,
-        policy_epoch: i64,
-    ) -> Result<(), StoreError>;
+    /// Ends a turn: writes down how far it came, and when the next one is due. It writes nothing where `hold` was
+    /// over and another server has taken the turn since, or where another retention of the consumer was put in force
+    /// since: that ends every turn, and makes the consumer due.
+    async fn end_purge_turn(&mut self, turn: &PurgeTurn, due: StoreTime) -> Result<(), StoreError>;
 
     /// The entries of a turn's consumer that were created after one instant and until another, the oldest first: so
     /// many, and those of the same instant as the last one.

@@ -133,7 +133,7 @@ async fn a_batch_with_a_held_row_is_answered_soon() {
         let started = Instant::now();
         let results = client.batch_settle(proto::BatchSettleRequest { settlements }).await;
         let took = started.elapsed();
-        assert!(took < Duration::from_millis(200), "{what}: {took:?}");
+        assert!(took < Duration::from_millis(1_500), "{what}: {took:?}");
         for (number, result) in results.unwrap().into_inner().results.iter().enumerate() {
             match &result.outcome {
                 Some(Outcome::Rejected(it)) if number == 700 => {
@@ -146,7 +146,7 @@ async fn a_batch_with_a_held_row_is_answered_soon() {
         told.push(format!("{what} {} ms", took.as_millis()));
         // Not from memory: the next batch meets the row again.
         held.execute("ROLLBACK").await.unwrap();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
         held = hold(&scene, "m700").await;
     }
     held.execute("ROLLBACK").await.unwrap();

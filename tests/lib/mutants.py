@@ -549,9 +549,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("Q5", "the purge does not go back when entries are kept for longer", "retention::", [
         (PURGE_TURN, "self.place.passed.min(old_enough);", "self.place.passed.max(StoreTime(0));"),
     ]),
-    Mutant("Q6", "a consumer's turn is not due when policies change", "stores::", [
-        (PG_PURGE, " OR n.purge_epoch <> c.policy_epoch)", ")"),
-        (LITE_PURGE, " OR n.purge_epoch <> (SELECT policy_epoch FROM meta))", ")"),
+    Mutant("Q6", "another retention lets a turn of the purge go on", "stores::", [
+        (PG_POLICIES, "r.window_floor), purge_due = 0,\n        purge_held = 0\n", "r.window_floor), purge_due = 0\n"),
+        (LITE_POLICIES, "max(window_floor, ?3), purge_due = 0, purge_held = 0", "max(window_floor, ?3), purge_due = 0"),
+    ]),
+    Mutant("Q7", "another default makes no consumer due for the purge", "stores::", [
+        (PG_POLICIES, "WHERE c.name = '' AND n.retention IS NULL", "WHERE c.name = '-' AND n.retention IS NULL"),
+        (LITE_POLICIES, "if changed && one.consumer.is_empty() {", "if changed && one.consumer == \"-\" {"),
     ]),
     Mutant("L4", "an id is taken for a UUID whatever its case", "store::ids", [
         ("src/store/ids.rs", "(*uuid.hyphenated().encode_lower(&mut [0; LENGTH]) == *id).then_some(uuid)", "Some(uuid)"),

@@ -283,7 +283,7 @@ impl Upkeep for DiskSession {
         Ok(None)
     }
 
-    async fn end_purge_turn(&mut self, _: &PurgeTurn, _: StoreTime, _: i64) -> Result<(), StoreError> {
+    async fn end_purge_turn(&mut self, _: &PurgeTurn, _: StoreTime) -> Result<(), StoreError> {
         unreachable!("no turn is taken")
     }
 

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{PurgeReport, words};
-use super::purge_turn::{Batch, IDLE, Next, Stage, Turn};
+use super::purge_turn::{Batch, Next, Stage, Turn};
 use crate::domain::{Doubt, Span, StoreTime, is_over, left_alone};
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::PurgeView;
@@ -49,6 +49,8 @@ const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// A turn is held for longer than a turn and its last batch can take.
 const HOLD: Span = Span::from_secs(60);
+/// How soon it looks again whether the policy of a consumer can be read.
+const IN_DOUBT: Span = Span::from_secs(600);
 /// An entry that waits for longer means that the purge is late: then it does not rest.
 const LATE: Span = Span::from_secs(60);
 
@@ -124,13 +126,11 @@ enum Pace {
 }
 
 /// What became of the entries of a batch that were over.
-enum Fate {
-    /// They are gone, or were changed meanwhile.
-    Gone,
+#[derive(Default)]
+struct Forgotten {
+    purged: usize,
     /// Some could not be deleted.
-    Left,
-    /// None could be deleted now.
-    Kept,
+    left: bool,
 }
 
 impl Purger {
@@ -188,7 +188,7 @@ impl Purger {
         let policy = view.of(&taken.consumer);
         if policy.doubt != Doubt::None {
             // Nobody knows for how long its entries are kept.
-            self.end(session, &taken, taken.taken.now + IDLE, view.epoch).await?;
+            self.end(session, &taken, taken.taken.now + IN_DOUBT).await?;
             return Ok(Pace::KeepsUp);
         }
         let left_alone = left_alone(policy.retention);
@@ -201,20 +201,20 @@ impl Purger {
         let waits = waits.map_or(Span::ZERO, |entry| now - (entry.created_at + left_alone));
         self.log.waited(waits);
         let next = match self.forget(session, view, &found).await? {
-            Fate::Kept => Next::End,
-            fate @ (Fate::Gone | Fate::Left) => {
+            None => Next::End,
+            Some(Forgotten { purged, left }) => {
                 let last = found.last.filter(|_| found.count >= batch);
-                let left = matches!(fate, Fate::Left);
-                turn.pass(until, Batch { last, left, took: started.elapsed(), now }, every)
+                let kept = found.count > purged;
+                turn.pass(until, Batch { last, kept, left, took: started.elapsed(), now }, every)
             }
         };
         taken.place = turn.place();
         match next {
             Next::Batch => self.turn = Some((taken, turn)),
-            Next::EndInTheMiddle => self.end(session, &taken, now, view.epoch).await?,
+            Next::EndInTheMiddle => self.end(session, &taken, now).await?,
             Next::End => {
                 let created = session.upkeep().first_created_after(&taken, taken.place.passed).await?;
-                self.end(session, &taken, turn.due(created, left_alone, every), view.epoch).await?;
+                self.end(session, &taken, turn.due(created, left_alone, every)).await?;
             }
         }
         self.report(session, now).await?;
@@ -226,20 +226,19 @@ impl Purger {
         session: &mut dyn Session,
         taken: &PurgeTurn,
         due: StoreTime,
-        epoch: i64,
     ) -> Result<(), StoreError> {
-        session.upkeep().end_purge_turn(taken, due, epoch).await?;
+        session.upkeep().end_purge_turn(taken, due).await?;
         self.turn = None;
         Ok(())
     }
 
-    /// Deletes those of a batch that are over.
+    /// Deletes those of a batch that are over; none: nothing can be deleted now.
     async fn forget(
         &mut self,
         session: &mut dyn Session,
         view: &PurgeView,
         found: &Created,
-    ) -> Result<Fate, StoreError> {
+    ) -> Result<Option<Forgotten>, StoreError> {
         let Created { reading, entries, .. } = found;
         let mut over: Vec<_> = entries
             .iter()
@@ -252,11 +251,11 @@ impl Purger {
             .collect();
         over.sort_unstable();
         if over.is_empty() {
-            return Ok(Fate::Gone);
+            return Ok(Some(Forgotten::default()));
         }
         if reading.behind() {
             self.left(&StoreError::NotApplied(Fault::ClockBehind), over.len());
-            return Ok(Fate::Kept);
+            return Ok(None);
         }
         let (epoch, mut left) = (view.epoch, Vec::new());
         let purged =
@@ -264,11 +263,11 @@ impl Purger {
         self.log.purged(purged, Instant::now());
         if let Some(error) = left.first() {
             self.left(error, left.len());
-            return Ok(Fate::Left);
+            return Ok(Some(Forgotten { purged, left: true }));
         }
         // They were judged by rules that are not in force any more.
         let judged_anew = purged < over.len() && session.policy_book().policy_epoch().await? != epoch;
-        Ok(if judged_anew { Fate::Kept } else { Fate::Gone })
+        Ok((!judged_anew).then_some(Forgotten { purged, left: false }))
     }
 
     fn left(&mut self, error: &StoreError, entries: usize) {

@@ -8,8 +8,8 @@ use crate::store::{PurgePlace, PurgeTurn, TURN_MAX};
 
 /// A turn ends after this time, so that other consumers have theirs.
 const TURN: Duration = Duration::from_secs(5);
-/// A consumer's next turn is due after this time at the latest.
-pub(super) const IDLE: Span = Span::from_secs(600);
+/// A consumer's next turn is due after this time at the latest, whatever the clock did.
+const IDLE: Span = Span::from_days(1);
 /// Once it has looked at all that it had left, it begins anew after this time.
 const ANEW: Span = Span::from_secs(3_600);
 /// A batch of what it had left that took t is followed by this many times t.
@@ -43,6 +43,8 @@ pub(super) struct Turn {
 pub(super) struct Batch {
     /// When its last entry was created, where there may be more.
     pub(super) last: Option<StoreTime>,
+    /// There were entries that were not deleted.
+    pub(super) kept: bool,
     /// An entry that was over could not be deleted.
     pub(super) left: bool,
     pub(super) took: Duration,
@@ -87,6 +89,9 @@ impl Turn {
             Stage::First => {
                 self.left |= batch.left;
                 self.place.passed = batch.last.unwrap_or(until);
+                if batch.kept {
+                    self.place.again_due = self.place.again_due.min(batch.now + ANEW);
+                }
                 if batch.last.is_some() {
                     return if self.began.elapsed() < TURN { Next::Batch } else { Next::EndInTheMiddle };
                 }
@@ -97,9 +102,14 @@ impl Turn {
                 }
             }
             Stage::Again => {
+                // From the first one on, and there was none: it has left nothing.
+                let nothing = self.place.again == BEGINNING && !batch.kept;
                 self.place.again = batch.last.unwrap_or(BEGINNING);
-                let rest =
-                    if batch.last.is_some() { Span::from_std(batch.took * AGAIN_FACTOR) } else { ANEW };
+                let rest = match batch.last {
+                    Some(_) => Span::from_std(batch.took * AGAIN_FACTOR),
+                    None if nothing => IDLE,
+                    None => ANEW,
+                };
                 self.place.again_due = batch.now + rest;
             }
         }
@@ -114,7 +124,8 @@ impl Turn {
     pub(super) fn due(&self, next: Option<StoreTime>, left_alone: Span, every: Span) -> StoreTime {
         // What has become old enough since it was taken was not looked at.
         let now = self.taken.now;
-        let old_enough = next.map_or(StoreTime::MAX, |created| created + left_alone);
+        // What is created from now on is left alone for as long.
+        let old_enough = next.unwrap_or(now) + left_alone;
         old_enough.min(self.place.again_due).clamp(now + every, now + IDLE.max(every))
     }
 }
@@ -142,7 +153,7 @@ mod tests {
     }
 
     fn batch(last: Option<StoreTime>) -> Batch {
-        Batch { last, left: false, took: Duration::from_millis(200), now: NOW }
+        Batch { last, kept: true, left: false, took: Duration::from_millis(200), now: NOW }
     }
 
     #[test]
@@ -174,7 +185,8 @@ mod tests {
     fn what_it_left_is_looked_at_again_batch_by_batch_from_the_first_one_on() {
         let again = |again_due| {
             let mut turn = turn(NOW - DAY, ago(200_000), again_due);
-            (turn.pass(NOW - DAY, batch(None), EVERY), turn)
+            let none = Batch { kept: false, ..batch(None) };
+            (turn.pass(NOW - DAY, none, EVERY), turn)
         };
         for (what, due, next) in [
             ("it is due", NOW, Next::Batch),
@@ -194,6 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn it_comes_back_in_an_hour_where_it_has_left_something_and_in_a_day_where_it_has_not() {
+        for (what, kept, again, due) in [
+            ("something is left", true, BEGINNING, ANEW),
+            ("something may be left before", false, ago(200_000), ANEW),
+            ("nothing is left", false, BEGINNING, IDLE),
+        ] {
+            let mut turn = turn(NOW - DAY, again, NOW);
+            turn.stage = Stage::Again;
+            assert_eq!(turn.pass(NOW - DAY, Batch { kept, ..batch(None) }, EVERY), Next::End, "{what}");
+            assert_eq!(turn.place().again_due, NOW + due, "{what}");
+        }
+        for (what, kept, due) in [("it leaves something", true, ANEW), ("it does not", false, IDLE)] {
+            let mut turn = turn(BEGINNING, BEGINNING, NOW + IDLE);
+            assert_eq!(turn.pass(NOW - DAY, Batch { kept, ..batch(None) }, EVERY), Next::End, "{what}");
+            assert_eq!(turn.place().again_due, NOW + due, "{what}");
+        }
+    }
+
+    #[test]
     fn what_could_not_be_deleted_is_looked_at_again_soon() {
         let mut turn = turn(BEGINNING, ago(200_000), NOW + ANEW);
         let left = Batch { left: true, ..batch(Some(ago(90_000))) };
@@ -209,13 +240,14 @@ mod tests {
             ("at once", Some(NOW - DAY), EVERY),
             ("in a minute", Some(NOW - DAY + Span::from_secs(60)), Span::from_secs(60)),
             ("when it looks again", Some(NOW), Span::from_secs(300)),
-            ("there is none", None, Span::from_secs(300)),
+            ("there is none, but it looks again", None, Span::from_secs(300)),
         ] {
             assert_eq!(turn.due(next, DAY, EVERY), NOW + due, "{what}");
         }
-        let idle = Turn { place: PurgePlace { again_due: NOW + ANEW, ..turn.place }, ..turn };
-        assert_eq!(idle.due(None, DAY, EVERY), NOW + IDLE);
         let hour = Span::from_secs(3_600);
-        assert_eq!(idle.due(None, DAY, hour), NOW + hour, "as often as is asked, and no oftener");
+        assert_eq!(turn.due(Some(NOW - DAY), DAY, hour), NOW + hour, "as often as is asked, and no oftener");
+        let idle = Turn { place: PurgePlace { again_due: NOW + TURN_MAX, ..turn.place }, ..turn };
+        assert_eq!(idle.due(None, hour, EVERY), NOW + hour);
+        assert_eq!(idle.due(None, Span::from_days(30), EVERY), NOW + IDLE);
     }
 }

@@ -27,19 +27,25 @@ pub(super) const EFFECTIVE_RETENTIONS: &str = "\
 SELECT name, retention, window_floor FROM ledger.consumers
 WHERE retention IS NOT NULL OR window_floor > 0";
 
-/// All consumers first, by their names, and then the number: whoever changes rules takes the locks in this order.
+/// All consumers first, by their names, and then the number: whoever changes rules takes the locks in this order. A
+/// turn of the purge that goes by another retention ends. Consumers without one of their own go by the default.
 pub(super) const PUT_IN_FORCE: &str = "\
 -- ledger.put_in_force
 WITH changed AS (
     UPDATE ledger.consumers n
-    SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor)
+    SET retention = r.retention, window_floor = greatest(n.window_floor, r.window_floor), purge_due = 0,
+        purge_held = 0
     FROM (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
                    AS u(name, retention, window_floor, seen_retention, seen_floor)
           ORDER BY name) AS r
     WHERE n.name = r.name
       AND ($6 OR (n.retention IS NOT DISTINCT FROM r.seen_retention AND n.window_floor = r.seen_floor))
       AND (n.retention IS DISTINCT FROM r.retention OR n.window_floor < r.window_floor)
-    RETURNING n.no
+    RETURNING n.no, n.name
+), others AS (
+    UPDATE ledger.consumers n SET purge_due = 0, purge_held = 0
+    FROM changed c
+    WHERE c.name = '' AND n.retention IS NULL AND n.name <> ALL ($1)
 ), counted AS MATERIALIZED (
     SELECT count(*) AS changed FROM changed
 ), raised AS (

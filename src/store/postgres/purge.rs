@@ -13,11 +13,11 @@ use crate::store::{Created, Entries as _, PurgePlace, PurgeTurn, StoreError, TUR
 /// A row that somebody has locked is left for another time: whoever changes policies may stand still there.
 pub(super) const PURGE_TAKE: &str = "\
 -- ledger.purge_take
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, token_offset, clock_mark, policy_epoch FROM ledger.meta),
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta),
 next AS MATERIALIZED (
     SELECT n.no FROM ledger.consumers n CROSS JOIN clock c
     WHERE n.name <> ''
-      AND (n.purge_due <= c.now OR n.purge_due > c.now + $2 OR n.purge_epoch <> c.policy_epoch)
+      AND (n.purge_due <= c.now OR n.purge_due > c.now + $2)
       AND (n.purge_held <= c.now OR n.purge_held > c.now + $2)
     ORDER BY n.purge_due LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED
 )
@@ -30,8 +30,7 @@ RETURNING c.now AS clock_now, c.token_offset, c.clock_mark, n.no, n.name, n.purg
 pub(super) const PURGE_END: &str = "\
 -- ledger.purge_end
 UPDATE ledger.consumers n
-SET purge_held = 0, purge_due = $3, purge_passed = $4, purge_again = $5, purge_again_due = $6,
-    purge_epoch = $7
+SET purge_held = 0, purge_due = $3, purge_passed = $4, purge_again = $5, purge_again_due = $6
 WHERE n.no = $1 AND n.purge_held = $2";
 
 /// The index knows no order among those of one instant: they come together.
@@ -84,12 +83,7 @@ impl PgSession {
         }))
     }
 
-    pub(super) async fn end_turn(
-        &mut self,
-        turn: &PurgeTurn,
-        due: StoreTime,
-        policy_epoch: i64,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn end_turn(&mut self, turn: &PurgeTurn, due: StoreTime) -> Result<(), StoreError> {
         let query = self
             .query(PURGE_END)
             .bind(turn.number)
@@ -97,8 +91,7 @@ impl PgSession {
             .bind(due.micros())
             .bind(turn.place.passed.micros())
             .bind(turn.place.again.micros())
-            .bind(turn.place.again_due.micros())
-            .bind(policy_epoch);
+            .bind(turn.place.again_due.micros());
         query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(())
     }

@@ -181,13 +181,8 @@ impl Upkeep for PgSession {
         self.take_turn(hold).await
     }
 
-    async fn end_purge_turn(
-        &mut self,
-        turn: &PurgeTurn,
-        due: StoreTime,
-        policy_epoch: i64,
-    ) -> Result<(), StoreError> {
-        self.end_turn(turn, due, policy_epoch).await
+    async fn end_purge_turn(&mut self, turn: &PurgeTurn, due: StoreTime) -> Result<(), StoreError> {
+        self.end_turn(turn, due).await
     }
 
     async fn created_between(

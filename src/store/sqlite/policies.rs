@@ -28,9 +28,14 @@ SELECT name, retention, window_floor FROM consumers WHERE retention IS NOT NULL 
 
 pub(super) const PUT_IN_FORCE: &str = "\
 -- ledger.put_in_force
-UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3)
+UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3), purge_due = 0, purge_held = 0
 WHERE name = ?1 AND (?6 OR (retention IS ?4 AND window_floor = ?5))
   AND (retention IS NOT ?2 OR window_floor < ?3)";
+
+/// Consumers without a retention of their own go by the default.
+pub(super) const DUE_BY_DEFAULT: &str = "\
+-- ledger.due_by_default
+UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE retention IS NULL";
 
 pub(super) const POLICY_ADD: &str = "\
 -- ledger.policy_add
@@ -163,6 +168,10 @@ pub(super) async fn put_in_force(
     let changed = done.rows_affected() > 0;
     if changed {
         raise_policy_epoch(connection).await?;
+    }
+    if changed && one.consumer.is_empty() {
+        let due = sqlx::query(DUE_BY_DEFAULT).execute(connection).await;
+        due.map_err(|error| of_sqlx(&error))?;
     }
     Ok(changed)
 }

@@ -18,7 +18,7 @@ UPDATE consumers SET purge_held = ?1 + ?2
 WHERE no = (
     SELECT n.no FROM consumers n
     WHERE n.name <> ''
-      AND (n.purge_due <= ?1 OR n.purge_due > ?1 + ?3 OR n.purge_epoch <> (SELECT policy_epoch FROM meta))
+      AND (n.purge_due <= ?1 OR n.purge_due > ?1 + ?3)
       AND (n.purge_held <= ?1 OR n.purge_held > ?1 + ?3)
     ORDER BY n.purge_due LIMIT 1)
 RETURNING no, name, purge_held, purge_passed, purge_again, purge_again_due";
@@ -26,8 +26,7 @@ RETURNING no, name, purge_held, purge_passed, purge_again, purge_again_due";
 pub(super) const PURGE_END: &str = "\
 -- ledger.purge_end
 UPDATE consumers
-SET purge_held = 0, purge_due = ?3, purge_passed = ?4, purge_again = ?5, purge_again_due = ?6,
-    purge_epoch = ?7
+SET purge_held = 0, purge_due = ?3, purge_passed = ?4, purge_again = ?5, purge_again_due = ?6
 WHERE no = ?1 AND purge_held = ?2";
 
 /// The index knows no order among those of one instant: they come together.
@@ -75,7 +74,6 @@ pub(super) async fn end_turn(
     connection: &mut SqliteConnection,
     turn: PurgeTurn,
     due: StoreTime,
-    policy_epoch: i64,
 ) -> Result<(), StoreError> {
     let query = sqlx::query(PURGE_END)
         .bind(turn.number)
@@ -83,8 +81,7 @@ pub(super) async fn end_turn(
         .bind(due.micros())
         .bind(turn.place.passed.micros())
         .bind(turn.place.again.micros())
-        .bind(turn.place.again_due.micros())
-        .bind(policy_epoch);
+        .bind(turn.place.again_due.micros());
     query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(())
 }

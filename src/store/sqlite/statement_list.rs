@@ -56,6 +56,7 @@ const ALONE: &[&str] = &[
     names::TERMS_TELL,
     policies::EFFECTIVE_RETENTIONS,
     policies::PUT_IN_FORCE,
+    policies::DUE_BY_DEFAULT,
     operators::OFFSET_RAISE,
     audit::AUDIT_ADD,
     audit::AUDITED,

@@ -64,15 +64,10 @@ impl Upkeep for SqliteSession {
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn end_purge_turn(
-        &mut self,
-        turn: &PurgeTurn,
-        due: StoreTime,
-        policy_epoch: i64,
-    ) -> Result<(), StoreError> {
+    async fn end_purge_turn(&mut self, turn: &PurgeTurn, due: StoreTime) -> Result<(), StoreError> {
         let turn = turn.clone();
         let work: Work<()> =
-            Box::new(move |connection, _, _| Box::pin(purge::end_turn(connection, turn, due, policy_epoch)));
+            Box::new(move |connection, _, _| Box::pin(purge::end_turn(connection, turn, due)));
         let _: () = self.file.write(work).await?.1;
         Ok(())
     }

@@ -180,13 +180,8 @@ impl Upkeep for FaultySession {
         self.inner.upkeep().take_purge_turn(hold).await
     }
 
-    async fn end_purge_turn(
-        &mut self,
-        turn: &PurgeTurn,
-        due: StoreTime,
-        policy_epoch: i64,
-    ) -> Result<(), StoreError> {
-        self.inner.upkeep().end_purge_turn(turn, due, policy_epoch).await
+    async fn end_purge_turn(&mut self, turn: &PurgeTurn, due: StoreTime) -> Result<(), StoreError> {
+        self.inner.upkeep().end_purge_turn(turn, due).await
     }
 
     async fn created_between(

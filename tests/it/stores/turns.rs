@@ -10,7 +10,7 @@ use crate::harness::server::{Kind, START, TestStore, put_new};
 on_both_stores!(
     a_turn_is_one_servers_until_it_ends_or_is_held_no_longer,
     the_consumer_that_is_due_for_the_longest_time_comes_first,
-    other_policies_make_every_consumer_due,
+    another_retention_makes_its_consumers_due_and_ends_their_turns,
     what_was_created_between_two_instants_comes_in_batches,
 );
 
@@ -39,7 +39,7 @@ async fn a_turn_is_one_servers_until_it_ends_or_is_held_no_longer(kind: Kind) {
     assert_eq!((mine.consumer.as_str(), mine.place, mine.taken.now), ("c", nothing, START));
     assert_eq!(name(&mut *other).await, None, "one server has it");
     mine.place = PurgePlace { passed: START, again: START + Span(1), again_due: START + Span::from_days(1) };
-    one.upkeep().end_purge_turn(&mine, START + Span::from_secs(10), 0).await.unwrap();
+    one.upkeep().end_purge_turn(&mine, START + Span::from_secs(10)).await.unwrap();
     assert_eq!(name(&mut *other).await, None, "it is not due again");
     at.set_clock(START + Span::from_secs(10)).await;
     let theirs = take(&mut *other).await.expect("it is due again");
@@ -49,8 +49,8 @@ async fn a_turn_is_one_servers_until_it_ends_or_is_held_no_longer(kind: Kind) {
     let mut mine = take(&mut *one).await.expect("the other server has held it for too long");
     mine.place.passed = START + Span(7);
     let due = START + Span::from_days(1);
-    other.upkeep().end_purge_turn(&late, due, 0).await.unwrap();
-    one.upkeep().end_purge_turn(&mine, due, 0).await.unwrap();
+    other.upkeep().end_purge_turn(&late, due).await.unwrap();
+    one.upkeep().end_purge_turn(&mine, due).await.unwrap();
     at.set_clock(due).await;
     assert_eq!(
         take(&mut *one).await.map(|turn| turn.place),
@@ -71,10 +71,10 @@ async fn the_consumer_that_is_due_for_the_longest_time_comes_first(kind: Kind) {
             if turn.consumer == consumer {
                 break turn;
             }
-            session.upkeep().end_purge_turn(&turn, START, 0).await.unwrap();
+            session.upkeep().end_purge_turn(&turn, START).await.unwrap();
             at.set_clock(at.now() + Span(1)).await;
         };
-        session.upkeep().end_purge_turn(&turn, START + Span::from_secs(due), 0).await.unwrap();
+        session.upkeep().end_purge_turn(&turn, START + Span::from_secs(due)).await.unwrap();
     }
     // A year ahead: that was written by a clock that was wrong.
     assert_eq!(name(&mut *session).await.as_deref(), Some("c"));
@@ -84,24 +84,41 @@ async fn the_consumer_that_is_due_for_the_longest_time_comes_first(kind: Kind) {
     assert_eq!(name(&mut *session).await.as_deref(), Some("a"));
 }
 
-async fn other_policies_make_every_consumer_due(kind: Kind) {
+async fn another_retention_makes_its_consumers_due_and_ends_their_turns(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
-    put_new(&mut *session, START, &[of("c", "1")]).await;
-    let turn = take(&mut *session).await.unwrap();
-    session.upkeep().end_purge_turn(&turn, START + MINUTE, 0).await.unwrap();
-    assert_eq!(name(&mut *session).await, None);
-    let shorter =
-        EffectiveRetention { consumer: "d".into(), retention: Some(MINUTE), window_floor: StoreTime(0) };
-    session.policy_book().put_in_force(&[shorter], None).await.unwrap();
-    let epoch = session.policy_book().policy_epoch().await.unwrap();
-    let mut due = Vec::new();
-    while let Some(turn) = take(&mut *session).await {
-        due.push(turn.consumer.clone());
-        session.upkeep().end_purge_turn(&turn, START + MINUTE, epoch).await.unwrap();
+    let days = |consumer: &str, days: i64| EffectiveRetention {
+        consumer: consumer.into(),
+        retention: Some(Span::from_days(days)),
+        window_floor: StoreTime(0),
+    };
+    let all = [days("", 7), days("own", 7)];
+    session.policy_book().put_in_force(&all, None).await.unwrap();
+    put_new(&mut *session, START, &[of("default", "1")]).await;
+    for (changed, expected) in
+        [(days("own", 5), vec!["own"]), (days("", 5), vec!["default"]), (days("", 5), vec![])]
+    {
+        while let Some(turn) = take(&mut *session).await {
+            session.upkeep().end_purge_turn(&turn, at.now() + MINUTE).await.unwrap();
+        }
+        at.set_clock(at.now() + MINUTE).await;
+        let mut held = Vec::new();
+        while let Some(turn) = take(&mut *session).await {
+            held.push(turn);
+        }
+        assert_eq!(held.len(), 2, "each is due again after a minute");
+        session.policy_book().put_in_force(std::slice::from_ref(&changed), None).await.unwrap();
+        // Their turns went by another retention: what they came to is not kept.
+        for turn in held {
+            session.upkeep().end_purge_turn(&turn, at.now() + Span::from_days(1)).await.unwrap();
+        }
+        let mut due = Vec::new();
+        while let Some(turn) = take(&mut *session).await {
+            due.push(turn.consumer);
+        }
+        assert_eq!(due, expected, "{changed:?}");
+        at.set_clock(at.now() + Span::from_days(1)).await;
     }
-    due.sort_unstable();
-    assert_eq!(due, ["c", "d"]);
 }
 
 async fn what_was_created_between_two_instants_comes_in_batches(kind: Kind) {

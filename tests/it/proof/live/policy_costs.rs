@@ -24,8 +24,9 @@ const SHARE_MAX: f64 = 0.01;
 
 /// As SetPolicy writes them.
 const FILL: &str = r#"
-INSERT INTO ledger.consumers (no, name, retention)
-SELECT 1000 + n, 'consumer-' || n, 604800000000 FROM generate_series(1, $1) n;
+-- The purge has looked at them once today.
+INSERT INTO ledger.consumers (no, name, retention, purge_due)
+SELECT 1000 + n, 'consumer-' || n, 604800000000, ledger.clock() + 86400000000 FROM generate_series(1, $1) n;
 INSERT INTO ledger.policies (consumer, version, policy, deleted, created_at, actor, reason)
 SELECT 1000 + n, 1, '{"lease":60000000,"max_attempts":3,"disabled":true}',
        false, 0, 'operator', 'many' FROM generate_series(1, $1) n;
