@@ -82,11 +82,13 @@ impl Slot {
 
     /// Takes up messages until the end. What is left of the last ones is given back.
     pub(super) async fn run(mut self, pace: Pace, end: Instant) -> Vec<Left> {
+        let mut next = pace.first().await;
         while !self.shared.stopped()
-            && let Some(start) = pace.next(end).await
+            && let Some(start) = next
         {
             self.round(start).await;
             self.rest().await;
+            next = pace.next(end).await;
         }
         self.left
     }
