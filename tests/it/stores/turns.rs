@@ -25,6 +25,16 @@ async fn take(session: &mut dyn Session) -> Option<PurgeTurn> {
     session.upkeep().take_purge_turn(MINUTE).await.unwrap()
 }
 
+/// All turns that there are.
+async fn take_all(session: &mut dyn Session) -> Vec<PurgeTurn> {
+    let mut turns = Vec::new();
+    while let Some(turn) = take(session).await {
+        turns.push(turn);
+        assert!(turns.len() < 10, "turns are given more than once: {turns:?}");
+    }
+    turns
+}
+
 async fn name(session: &mut dyn Session) -> Option<String> {
     take(session).await.map(|turn| turn.consumer)
 }
@@ -65,16 +75,10 @@ async fn the_consumer_that_is_due_for_the_longest_time_comes_first(kind: Kind) {
     put_new(&mut *session, START, &[of("a", "1")]).await;
     put_new(&mut *session, START, &[of("b", "1")]).await;
     put_new(&mut *session, START, &[of("c", "1")]).await;
+    let turns = take_all(&mut *session).await;
     for (consumer, due) in [("a", 30), ("b", 10), ("c", 400 * 86_400)] {
-        let turn = loop {
-            let turn = take(&mut *session).await.expect("each of them is due");
-            if turn.consumer == consumer {
-                break turn;
-            }
-            session.upkeep().end_purge_turn(&turn, START).await.unwrap();
-            at.set_clock(at.now() + Span(1)).await;
-        };
-        session.upkeep().end_purge_turn(&turn, START + Span::from_secs(due)).await.unwrap();
+        let turn = turns.iter().find(|turn| turn.consumer == consumer).expect("each of them is due");
+        session.upkeep().end_purge_turn(turn, START + Span::from_secs(due)).await.unwrap();
     }
     // A year ahead: that was written by a clock that was wrong.
     assert_eq!(name(&mut *session).await.as_deref(), Some("c"));
@@ -98,24 +102,18 @@ async fn another_retention_makes_its_consumers_due_and_ends_their_turns(kind: Ki
     for (changed, expected) in
         [(days("own", 5), vec!["own"]), (days("", 5), vec!["default"]), (days("", 5), vec![])]
     {
-        while let Some(turn) = take(&mut *session).await {
+        for turn in take_all(&mut *session).await {
             session.upkeep().end_purge_turn(&turn, at.now() + MINUTE).await.unwrap();
         }
         at.set_clock(at.now() + MINUTE).await;
-        let mut held = Vec::new();
-        while let Some(turn) = take(&mut *session).await {
-            held.push(turn);
-        }
+        let held = take_all(&mut *session).await;
         assert_eq!(held.len(), 2, "each is due again after a minute");
         session.policy_book().put_in_force(std::slice::from_ref(&changed), None).await.unwrap();
         // Their turns went by another retention: what they came to is not kept.
         for turn in held {
             session.upkeep().end_purge_turn(&turn, at.now() + Span::from_days(1)).await.unwrap();
         }
-        let mut due = Vec::new();
-        while let Some(turn) = take(&mut *session).await {
-            due.push(turn.consumer);
-        }
+        let due: Vec<_> = take_all(&mut *session).await.into_iter().map(|turn| turn.consumer).collect();
         assert_eq!(due, expected, "{changed:?}");
         at.set_clock(at.now() + Span::from_days(1)).await;
     }
@@ -132,12 +130,8 @@ async fn what_was_created_between_two_instants_comes_in_batches(kind: Kind) {
         put_new(&mut *session, at_second(second), &entries).await;
         put_new(&mut *session, at_second(second), &[of("other", ids[0])]).await;
     }
-    let turn = loop {
-        let turn = take(&mut *session).await.unwrap();
-        if turn.consumer == "stores" {
-            break turn;
-        }
-    };
+    let mut turns = take_all(&mut *session).await.into_iter();
+    let turn = turns.find(|turn| turn.consumer == "stores").unwrap();
     for (after, until, limit, expected, last) in [
         (0, 9, 10, "1 2a 2b 2c 3 4", Some(4)),
         (0, 3, 10, "1 2a 2b 2c 3", Some(3)),
