@@ -105,6 +105,7 @@ impl Ledger {
             policies: Arc::new(PoliciesInForce::new(file, in_force, options.policies_trusted_for)),
             queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max, options.batch_max)),
             clock: Arc::default(),
+            guess: Arc::default(),
             crew: Arc::default(),
             locked: Arc::default(),
             pulse: Arc::default(),

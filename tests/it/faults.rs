@@ -32,6 +32,7 @@ on_both_stores!(
     a_dying_task_answers_its_waiters_and_comes_back,
     a_row_that_can_not_be_read_fails_alone,
     a_deadline_is_answered_before_it_is_over_and_the_call_is_carried_out,
+    claims_look_first_while_most_messages_come_again,
 );
 
 async fn server(kind: Kind) -> (TestServer, Arc<Plan>) {
@@ -48,6 +49,28 @@ fn delivery(id: &str, number: u128) -> proto::ClaimRequest {
 
 fn complete(id: &str, token: i64) -> proto::CompleteRequest {
     proto::CompleteRequest { key: key("c", id), token, result: Bytes::new() }
+}
+
+/// An insert that meets entries costs more than a look at them.
+async fn claims_look_first_while_most_messages_come_again(kind: Kind) {
+    let (server, plan) = server(kind).await;
+    let mut client = server.client.clone();
+    let mut of = async |ids: std::ops::Range<u32>| {
+        let requests = ids.map(|id| claim("c", &id.to_string())).collect();
+        let counts = || [plan.writes.load(Ordering::SeqCst), plan.loads.load(Ordering::SeqCst)];
+        let before = counts();
+        let answer = client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap().into_inner();
+        let acquired = |one: &&proto::ClaimResponse| matches!(one.verdict, Some(Verdict::Acquired(_)));
+        let [writes, loads] = counts();
+        (answer.responses.iter().filter(acquired).count(), writes - before[0], loads - before[1])
+    };
+    assert_eq!(of(0..500).await, (500, 1, 0), "new messages are claimed without a look");
+    of(0..500).await;
+    assert_eq!(of(0..500).await, (0, 0, 1), "they come again");
+    assert_eq!(of(400..600).await, (100, 1, 1), "some of them are new");
+    of(1_000..1_500).await;
+    assert_eq!(of(1_500..2_000).await, (500, 1, 0), "no more come again");
+    server.stop().await;
 }
 
 async fn a_lost_answer_is_resolved_by_one_repeat(kind: Kind) {

@@ -37,6 +37,8 @@ pub(super) struct Losers {
     pub(super) loaded: Option<Loaded>,
     /// All others.
     pub(super) unseen: Vec<Chain>,
+    /// So many were inserted.
+    pub(super) granted: usize,
 }
 
 pub(super) struct Round<'a> {
@@ -67,7 +69,7 @@ impl<'a> Round<'a> {
         let mut completions = Part::default();
         let mut loads = Vec::new();
         let now = self.shared.clock.now();
-        let trusted = self.policies.trusted(now.unwrap_or_default());
+        let guess = self.policies.trusted(now.unwrap_or_default()) && self.shared.guess.is_new();
         for (chain, position) in chains.into_iter().zip(1..) {
             if self.shared.locked.holds(chain.key.hash()) {
                 self.hold_out(chain);
@@ -75,7 +77,7 @@ impl<'a> Round<'a> {
             }
             let policy = self.policies.of(chain.key.consumer());
             match &chain.head.command {
-                Command::Claim(claim) if !chain.must_load && trusted && guessable(claim, &policy, now) => {
+                Command::Claim(claim) if !chain.must_load && guess && guessable(claim, &policy, now) => {
                     until = until.min(self.first_grant(chain, position, &mut fresh));
                 }
                 Command::Settle(token, Settle::Complete { result }) if !chain.must_load => {
@@ -103,7 +105,8 @@ impl<'a> Round<'a> {
     async fn guess_grants(&mut self, grants: Part<Entry>, until: StoreTime, loads: &mut Vec<Chain>) {
         let mut work = vec![grants];
         while let Some(part) = work.pop() {
-            let Losers { met, loaded, unseen } = self.insert(part, until, &mut work).await;
+            let Losers { met, loaded, unseen, granted } = self.insert(part, until, &mut work).await;
+            self.shared.guess.note(met.len() + unseen.len(), met.len() + unseen.len() + granted);
             loads.extend(unseen.into_iter().map(must_load));
             if let Some(loaded) = loaded {
                 self.decide_and_write(met, loaded).await;
@@ -129,7 +132,10 @@ impl<'a> Round<'a> {
                 let mut found: Vec<Found> = Vec::new();
                 for ((pending, row), outcome) in part.pending.into_iter().zip(part.rows).zip(outcomes) {
                     match outcome {
-                        InsertOutcome::Granted(token) => self.granted(pending, row, token, &reading),
+                        InsertOutcome::Granted(token) => {
+                            losers.granted += 1;
+                            self.granted(pending, row, token, &reading);
+                        }
                         InsertOutcome::Met(entry) => {
                             losers.met.push(pending.chain);
                             found.push(entry);

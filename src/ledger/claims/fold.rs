@@ -10,7 +10,7 @@ use crate::domain::{
     Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime,
 };
 use crate::ledger::refusals::lost;
-use crate::store::{Fault, Loaded, StoreError};
+use crate::store::{Fault, Found, Loaded, StoreError};
 
 /// What was decided on a chain, in the order of its commands.
 struct Decided {
@@ -40,12 +40,24 @@ impl Round<'_> {
                 continue;
             }
             match within(self.shared, self.session.entries().load(&part.rows)).await {
-                Ok(loaded) => self.decide_and_write(part.chains().collect(), loaded).await,
+                Ok(loaded) => {
+                    let chains: Vec<Chain> = part.chains().collect();
+                    self.note_claims(&chains, &loaded);
+                    self.decide_and_write(chains, loaded).await;
+                }
                 // A load changes nothing: what is unknown is only its answer.
                 Err(StoreError::Unknown(text)) => self.unsent(part, &text),
                 Err(error) => self.failed(part, error, &mut work).await,
             }
         }
+    }
+
+    /// Which of the claims that looked first have met an entry.
+    fn note_claims(&self, chains: &[Chain], loaded: &Loaded) {
+        let is_claim = |chain: &Chain| !chain.must_load && matches!(chain.head.command, Command::Claim(_));
+        let claims = chains.iter().zip(&loaded.found).filter(|(chain, _)| is_claim(chain));
+        let found: Vec<bool> = claims.map(|(_, found)| !matches!(found, Found::Absent)).collect();
+        self.shared.guess.note(found.iter().filter(|met| **met).count(), found.len());
     }
 
     /// What was decided is written at once: it counts from the clock of its load.

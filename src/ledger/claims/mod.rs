@@ -7,6 +7,7 @@ pub(super) mod chain;
 pub(super) mod crew;
 mod failures;
 mod fold;
+pub(super) mod guess;
 pub(super) mod locked;
 mod part;
 pub(super) mod pulse;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::crew::Crew;
+use super::guess::Guess;
 use super::locked::Locked;
 use super::pulse::Pulse;
 use super::queue::Queue;
@@ -18,6 +19,7 @@ pub(in crate::ledger) struct Shared {
     pub(in crate::ledger) policies: Arc<PoliciesInForce>,
     pub(in crate::ledger) queue: Arc<Queue>,
     pub(in crate::ledger) clock: Arc<RecentClock>,
+    pub(in crate::ledger) guess: Arc<Guess>,
     pub(in crate::ledger) crew: Arc<Crew>,
     pub(in crate::ledger) locked: Arc<Locked>,
     pub(in crate::ledger) pulse: Arc<Pulse>,
