@@ -573,4 +573,16 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L8", "a statement has room for fewer rows than it carries", "stores::", [
         ("src/store/sqlite/for_rows.rs", "rows.len().next_power_of_two().ilog2()", "rows.len().ilog2()"),
     ]),
+    Mutant("L9", "an insert that has met an entry is sent again as it was", "stores::", [
+        ("src/store/postgres/entries.rs", "self.insert_all(INSERT, &raw, mark, until).await", "self.insert_all(INSERT_NEW, &raw, mark, until).await"),
+    ]),
+    Mutant("L10", "inserts that fail do not keep the next ones from failing", "store::postgres::quiet", [
+        ("src/store/postgres/quiet.rs", ">= STIR", ">= Duration::ZERO"),
+    ]),
+    Mutant("L11", "claims are guessed to be new whatever they met", "faults::", [
+        ("src/ledger/claims/guess.rs", "<= ALL / 2", "<= ALL"),
+    ]),
+    Mutant("L12", "claims look first for ever", "faults::", [
+        ("src/ledger/claims/fold.rs", "matches!(found, Found::Absent)).collect();", "matches!(found, Found::Collision)).collect();"),
+    ]),
 ]

@@ -1,12 +1,15 @@
 //! Entries by their keys.
 
+use std::time::Instant;
+
 use async_trait::async_trait;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::entry_statements::{
-    COMPLETE, COMPLETE_ONE, DELETE, INSERT, INSERT_ONE, LOAD, LOAD_ONE, LOCKED, REPLACE,
+    COMPLETE, COMPLETE_ONE, DELETE, INSERT, INSERT_NEW, INSERT_NEW_ONE, INSERT_ONE, LOAD, LOAD_ONE, LOCKED,
+    REPLACE,
 };
 use super::errors::of_sqlx;
 use super::{PgSession, column, no_meta, pairs};
@@ -67,24 +70,16 @@ impl Entries for PgSession {
         }
         let mark = self.mark.get();
         let raw = self.rows_for(rows)?;
-        let query = self
-            .query(INSERT)
-            .bind(mark)
-            .bind(until.micros())
-            .bind(column(&raw, |row| row.key))
-            .bind(column(&raw, |row| row.claim_id))
-            .bind(column(&raw, |row| row.token))
-            .bind(column(&raw, |row| row.lease_until))
-            .bind(column(&raw, |row| row.consumer))
-            .bind(column(&raw, |row| row.source))
-            .bind(column(&raw, |row| row.principal))
-            .bind(column(&raw, |row| row.terms))
-            .bind(column(&raw, |row| &row.id))
-            .bind(column(&raw, |row| row.id_uuid))
-            .bind(column(&raw, |row| &row.owner))
-            .bind(column(&raw, |row| &row.fingerprint))
-            .bind(column(&raw, |row| &row.traceparent));
-        let answers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let looks = !self.quiet.is_quiet(Instant::now());
+        let answers = match self.insert_all(if looks { INSERT } else { INSERT_NEW }, &raw, mark, until).await
+        {
+            Err(error) if !looks && meets_an_entry(&error) => {
+                self.quiet.met(Instant::now());
+                self.insert_all(INSERT, &raw, mark, until).await
+            }
+            answers => answers,
+        };
+        let answers = answers.map_err(of_sqlx)?;
         let first = answers.first().ok_or_else(no_meta)?;
         known_level(first)?;
         let reading = self.reading(first, mark)?;
@@ -95,7 +90,12 @@ impl Entries for PgSession {
         let tokens: Option<Vec<i64>> = first.try_get("fresh_tokens").map_err(of_sqlx)?;
         // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
         // entries are as good as not seen.
-        let met = self.raw_of(&answers).await.unwrap_or_default();
+        let met = if answers.len() > 1 {
+            self.quiet.met(Instant::now());
+            self.raw_of(&answers).await.unwrap_or_default()
+        } else {
+            Vec::new()
+        };
         let met = met.into_iter().map(|row| (row.hash(), Err(row)));
         let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default().into_iter().map(Ok));
         let all = in_order(rows.iter().map(|row| row.key.hash()), met.chain(fresh).collect());
@@ -152,13 +152,42 @@ impl Entries for PgSession {
     }
 }
 
-/// The same of one row.
+/// What the statements of entries need besides.
 impl PgSession {
+    async fn insert_all(
+        &mut self,
+        statement: &'static str,
+        rows: &[Row],
+        mark: i64,
+        until: StoreTime,
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
+        let query = self
+            .query(statement)
+            .bind(mark)
+            .bind(until.micros())
+            .bind(column(rows, |row| row.key))
+            .bind(column(rows, |row| row.claim_id))
+            .bind(column(rows, |row| row.token))
+            .bind(column(rows, |row| row.lease_until))
+            .bind(column(rows, |row| row.consumer))
+            .bind(column(rows, |row| row.source))
+            .bind(column(rows, |row| row.principal))
+            .bind(column(rows, |row| row.terms))
+            .bind(column(rows, |row| &row.id))
+            .bind(column(rows, |row| row.id_uuid))
+            .bind(column(rows, |row| &row.owner))
+            .bind(column(rows, |row| &row.fingerprint))
+            .bind(column(rows, |row| &row.traceparent));
+        query.fetch_all(&mut self.connection).await
+    }
+
+    /// The same of one row.
     async fn insert_one(&mut self, entry: &Entry, until: StoreTime) -> Result<Inserted, StoreError> {
         let mark = self.mark.get();
         let row = Row::of(entry, &self.dictionary)?;
+        let looks = !self.quiet.is_quiet(Instant::now());
         let query = self
-            .query(INSERT_ONE)
+            .query(if looks { INSERT_ONE } else { INSERT_NEW_ONE })
             .bind(mark)
             .bind(until.micros())
             .bind(row.key)
@@ -174,9 +203,11 @@ impl PgSession {
             .bind(row.owner)
             .bind(row.fingerprint)
             .bind(row.traceparent);
-        let Some(fresh) = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)? else {
-            return self.met_one(&entry.key).await;
+        let fresh = match query.fetch_optional(&mut self.connection).await {
+            Err(error) if !looks && meets_an_entry(&error) => None,
+            fresh => fresh.map_err(of_sqlx)?,
         };
+        let Some(fresh) = fresh else { return self.met_one(&entry.key).await };
         let (now, token): (i64, i64) =
             (fresh.try_get("created_at").map_err(of_sqlx)?, fresh.try_get("token").map_err(of_sqlx)?);
         // What is inserted is not behind: the mark that the database has written down is not above the token.
@@ -194,6 +225,9 @@ impl PgSession {
         let (reading, rows) = self.rows_of(vec![key.hash()]).await.map_err(not_applied)?;
         if reading.behind() {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
+        }
+        if rows.iter().any(Option::is_some) {
+            self.quiet.met(Instant::now());
         }
         let met = |row: Raw| InsertOutcome::Met(row.under(key, &self.dictionary));
         let outcomes = rows.into_iter().map(|row| row.map_or(InsertOutcome::Unseen, met));
@@ -217,6 +251,11 @@ impl PgSession {
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(done.rows_affected() == 1)
     }
+}
+
+/// Whether an insert has failed, and written nothing, since there is an entry of one of its keys.
+fn meets_an_entry(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
 /// Whether the store uses nothing that this binary does not know.

@@ -46,7 +46,7 @@ pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
 /// First grants: `clock` is added to what was decided as of instant zero.
 macro_rules! first_grants {
-    ($name:literal, $rows:ident, $open:literal) => {
+    ($name:literal, $rows:ident, $open:literal, $conflict:literal) => {
         concat!(
             "-- ledger.",
             $name,
@@ -76,25 +76,49 @@ WITH clock AS MATERIALIZED (
     WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2 AND c.level <= ",
             level!(),
             "
-    ORDER BY r.key
-    ON CONFLICT (key) DO NOTHING
+    ORDER BY r.key",
+            $conflict,
+            "
     RETURNING e.key, e.created_at, e.token"
         )
     };
 }
+
+macro_rules! reading_and_fresh {
+    () => {
+        "
+)
+SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens"
+    };
+}
+
+/// The clock that a statement read, and what it inserted.
+macro_rules! from_fresh {
+    () => {
+        "
+FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f"
+    };
+}
+
+/// The reading with the keys and tokens of what was inserted: all, or none at all where the clock forbids it. Where a
+/// single row meets an entry, the statement fails.
+pub(super) const INSERT_NEW: &str = concat!(
+    first_grants!("insert_new", many, ", fresh AS (\n    ", ""),
+    reading_and_fresh!(),
+    from_fresh!(),
+);
 
 /// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
 /// that were not inserted, as the statement saw them when it began. An entry that was committed after that is met
 /// too, and not seen: of such a key the answer says nothing. One that was deleted after that is still seen: its key
 /// was inserted, and says so.
 pub(super) const INSERT: &str = concat!(
-    first_grants!("insert", many, ", fresh AS (\n    "),
-    "
-)
-SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens, ",
+    first_grants!("insert", many, ", fresh AS (\n    ", "\n    ON CONFLICT (key) DO NOTHING"),
+    reading_and_fresh!(),
+    ", ",
     no_columns!(),
+    from_fresh!(),
     "
-FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, ",
     columns!(),
@@ -106,7 +130,11 @@ WHERE (SELECT count(*) FROM fresh) < cardinality($3) AND r.key NOT IN (SELECT f.
 
 /// One row, where the claim of a new message waits for nothing else. It says nothing of what it meets: that takes a
 /// load of its own, which is cheap, since nothing was written.
-pub(super) const INSERT_ONE: &str = first_grants!("insert_one", one, "\n");
+pub(super) const INSERT_ONE: &str =
+    first_grants!("insert_one", one, "\n", "\n    ON CONFLICT (key) DO NOTHING");
+
+/// The same, failing where it meets an entry.
+pub(super) const INSERT_NEW_ONE: &str = first_grants!("insert_new_one", one, "\n", "");
 
 macro_rules! complete {
     ($name:literal, $rows:ident) => {

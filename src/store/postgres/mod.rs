@@ -13,6 +13,7 @@ mod names;
 mod operators;
 mod policies;
 mod purge;
+mod quiet;
 mod rights;
 mod servers;
 pub(super) mod statement_list;
@@ -39,6 +40,7 @@ use crate::program::program;
 use errors::of_sqlx;
 use left_behind::{Backend, LeftBehind};
 use migrate::Pace;
+use quiet::Quiet;
 use servers::Servers;
 
 /// How to reach Postgres.
@@ -63,6 +65,7 @@ pub struct PostgresStore {
     lock_wait: Duration,
     persistent: bool,
     mark: Arc<Mark>,
+    quiet: Arc<Quiet>,
     left_behind: Arc<LeftBehind>,
     /// Sessions for claims are opened one after the other: two that looked at the same moment would each
     /// leave a backend behind.
@@ -81,6 +84,7 @@ impl PostgresStore {
             lock_wait: options.lock_wait,
             persistent: options.prepared_statements,
             mark: Arc::default(),
+            quiet: Arc::default(),
             left_behind: Arc::default(),
             opening: tokio::sync::Mutex::default(),
         })
@@ -122,6 +126,7 @@ impl Store for PostgresStore {
             left_behind: Arc::clone(&self.left_behind),
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
+            quiet: Arc::clone(&self.quiet),
             dictionary: Dictionary::default(),
             marked_last: 0,
         };
@@ -152,6 +157,7 @@ struct PgSession {
     left_behind: Arc<LeftBehind>,
     persistent: bool,
     mark: Arc<Mark>,
+    quiet: Arc<Quiet>,
     dictionary: Dictionary,
     /// The last consumer whose open claims were marked; 0: all were.
     marked_last: i32,

@@ -98,6 +98,14 @@ fn copy(like: &str, id: &str) -> String {
     )
 }
 
+/// A session of a store that has met an entry a moment ago: now its inserts look for entries.
+async fn stirred(at: &TestStore) -> Box<dyn Session> {
+    let mut session = at.session().await;
+    put(&mut *session, &["stirs"]).await;
+    assert!(matches!(&ask(&mut *session, &["stirs"], StoreTime::MAX).await[..], [Said::Met(_)]));
+    session
+}
+
 /// What is met is what a load finds, whatever its state, and also where it is no entry of this key.
 #[tokio::test]
 async fn an_insert_gives_back_what_a_load_would_find() {
@@ -139,6 +147,8 @@ async fn after_the_instant_an_insert_tells_only_what_is_there() {
     let entry = put(&mut *session, &["there"]).await.remove(0);
     let met = Said::met(&Found::Entry(Box::new(entry)));
     let late = START - Span(1);
+    assert_eq!(ask(&mut *session, &["new", "there"], late).await, [Said::Unseen, Said::Unseen]);
+    let mut session = stirred(&at).await;
     assert_eq!(ask(&mut *session, &["new", "there"], late).await, [Said::Unseen, met]);
     assert_eq!(ask(&mut *session, &["new"], late).await, [Said::Unseen]);
     assert_eq!(load(&mut *session, "new").await, None);
@@ -148,7 +158,7 @@ async fn after_the_instant_an_insert_tells_only_what_is_there() {
 #[tokio::test]
 async fn what_comes_while_an_insert_runs_is_not_taken_for_absent() {
     let at = TestStore::new(Kind::Postgres).await;
-    let mut session = at.session().await;
+    let mut session = stirred(&at).await;
     insert(&mut *session, &granted("there", START)).await;
     let said = ask_while(&at, other(&at, &copy("there", "raced")).await, &["raced", "new"]).await;
     assert_eq!(said, [Said::Unseen, Said::Granted]);
@@ -158,6 +168,29 @@ async fn what_comes_while_an_insert_runs_is_not_taken_for_absent() {
     let said = ask_while(&at, other(&at, &copy("there", "again")).await, &["again"]).await;
     let again = Said::met(&session.entries().load(&[key("again")]).await.unwrap().found[0]);
     assert_eq!(said, [again]);
+}
+
+/// Where no message came again for a while, an insert looks for no entries. The first that meets one is sent anew, and
+/// does.
+#[tokio::test]
+async fn after_a_quiet_time_an_insert_that_meets_an_entry_is_sent_anew() {
+    for raced in [false, true] {
+        let at = TestStore::new(Kind::Postgres).await;
+        let mut session = at.session().await;
+        put(&mut *session, &["there"]).await;
+        let ids = ["before", "met", "after"];
+        let said = if raced {
+            ask_while(&at, other(&at, &copy("there", "met")).await, &ids).await
+        } else {
+            put(&mut *session, &["met"]).await;
+            ask(&mut *session, &ids, StoreTime::MAX).await
+        };
+        let met = Said::met(&session.entries().load(&[key("met")]).await.unwrap().found[0]);
+        assert_eq!(said, [Said::Granted, met, Said::Granted], "raced: {raced}");
+        for id in ["before", "after"] {
+            assert!(load(&mut *session, id).await.is_some(), "{id}");
+        }
+    }
 }
 
 /// The statement still sees a row that was deleted after it began: what counts is that it has inserted one.
@@ -184,7 +217,7 @@ async fn what_goes_while_an_insert_runs_is_granted_anew() {
 #[tokio::test]
 async fn what_changes_while_an_insert_runs_cannot_be_overwritten() {
     let at = TestStore::new(Kind::Postgres).await;
-    let mut session = at.session().await;
+    let mut session = stirred(&at).await;
     let row = put(&mut *session, &["changed"]).await.remove(0);
     let mut waited_for = other(&at, &copy("changed", "raced")).await;
     let mut asking = at.session().await;
