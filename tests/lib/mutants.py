@@ -482,7 +482,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRY_ROWS, "met.chain(fresh).collect()", "fresh.chain(met).collect()"),
     ]),
     Mutant("G2", "an insert that is done is told as failed", "stores::met", [
-        (PG_ENTRY_ROWS, "self.raw_of(&answers).await.unwrap_or_default();", "self.raw_of(&answers).await?;"),
+        (PG_ENTRY_ROWS, "self.raw_of(&answers).await.unwrap_or_default()\n        } else", "self.raw_of(&answers).await?\n        } else"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
         (BATCH, "InsertOutcome::Unseen => losers.unseen.push(pending.chain),", "InsertOutcome::Unseen => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),
