@@ -546,7 +546,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_PURGE, "FETCH FIRST ($4) ROWS WITH TIES", "FETCH FIRST ($4) ROWS ONLY"),
         (LITE_PURGE, "ORDER BY e.created_at\"\n);", "ORDER BY e.created_at LIMIT ?4\"\n);"),
     ]),
-    Mutant("Q5", "the purge does not go back when entries are kept for longer", "retention::", [
+    Mutant("Q5", "the purge does not go back when entries are kept for longer", "ledger::upkeep::purge_turn", [
         (PURGE_TURN, "self.place.passed.min(old_enough);", "self.place.passed.max(StoreTime(0));"),
     ]),
     Mutant("Q6", "another retention lets a turn of the purge go on", "stores::", [
