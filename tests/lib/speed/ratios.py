@@ -16,7 +16,8 @@ class Ratio:
     # Where less is better.
     at_most: bool = False
     unit: str = ""
-    # What a later change must keep of it, with the program of the tests: what costs 15 % more is seen.
+    # What a later change must keep of it, with the program of the tests. Log and disk have 6 % to spare; the CPU time of
+    # 64 clients of pgbench differs by a fourth from one minute to the next.
     gate: float | None = None
 
     def holds(self, value, bound):
@@ -44,8 +45,8 @@ RATIOS = [
     _ratio("P1", "unary Claim, 64 in flight ÷ pgbench-64", _rates("claim-64", "pgbench-64"), 1.6, 1.9),
     _ratio("P2", "unary Claim, 256 ÷ pgbench-64", _rates("claim-256", "pgbench-64"), 2.2, 2.7),
     _ratio("P3", "unary, 256 ÷ the same server uncoalesced", _rates("claim-256", "uncoalesced"), 3, 4),
-    _ratio("P4", "Postgres CPU, pgbench-64 ÷ service at 256", _cpu("pgbench-64", "claim-256"), 9, 12, gate=7.7),
-    _ratio("P4", "the same in batches", _cpu("pgbench-64", "batch-claim"), 11, 13, gate=11.8),
+    _ratio("P4", "Postgres CPU, pgbench-64 ÷ service at 256", _cpu("pgbench-64", "claim-256"), 9, 12, gate=5.5),
+    _ratio("P4", "the same in batches", _cpu("pgbench-64", "batch-claim"), 11, 13, gate=9),
     _ratio("P5", "BatchClaim 100 × 8 ÷ pgbench-64", _rates("batch-claim", "pgbench-64"), 7, 9),
     _ratio("P6", "pairs at 256 ÷ pgbench pairs", _rates("pair-256", "pgbench-pairs"), 2.6, 3.2),
     _ratio("P6", "batch pairs ÷ pgbench pairs", _rates("batch-pair", "pgbench-pairs"), 9, 12),
