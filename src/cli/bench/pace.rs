@@ -142,7 +142,8 @@ mod tests {
             assert_eq!(*next - *one, Duration::from_millis(2));
         }
         let (begun, missed) = (begun.len() as u64, pacer.missed());
-        assert!(begun >= 10 && (50..=51).contains(&(begun + missed)), "{begun} begun, {missed} missed");
+        assert!((40..=51).contains(&begun) && missed <= 11, "{begun} begun, {missed} missed");
+        assert!((50..=51).contains(&(begun + missed)), "{begun} begun, {missed} missed");
     }
 
     #[tokio::test]
