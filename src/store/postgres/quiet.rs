@@ -8,7 +8,8 @@ const STIR: Duration = Duration::from_mins(1);
 
 /// When an insert has last met an entry, on any session of this store. Without one for a while, an insert is sent that
 /// does not look for entries before: that takes a fifth of the database's work, and an eighth of its log. Where it meets
-/// an entry all the same, it fails as a whole, with an error in the database's own log: so at most one a minute.
+/// an entry all the same, it fails as a whole, with an error in the database's own log: so
+/// a session gives at most one a minute.
 #[derive(Debug, Default)]
 pub(super) struct Quiet(Mutex<Option<Instant>>);
 
