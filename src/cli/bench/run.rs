@@ -59,8 +59,10 @@ impl Bench {
         for slot in slots.drain(..) {
             running.spawn(slot.run(pace.clone(), end));
         }
-        self.until(warm).await?;
-        measured += self.shared.tallies.take().created;
+        if !plan.warm_up.is_zero() {
+            self.until(warm).await?;
+            measured += self.shared.tallies.take().created;
+        }
         let (began, before) = (Instant::now(), Usage::now());
         let mut tally = Tally::new()?;
         while Instant::now() < end {
