@@ -10,9 +10,10 @@ pub(super) use {
     tokio::time::{Instant, sleep, timeout},
 };
 
-/// Starts a task that the tracker waits for.
+/// Starts a task that the tracker waits for. Boxed: each other type of task is compiled anew.
 #[cfg(not(all(test, feature = "shuttle")))]
 pub(super) fn spawn(tasks: &tokio_util::task::TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
+    let task: futures_util::future::BoxFuture<'static, ()> = Box::pin(task);
     tasks.spawn(task);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, Row as _};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 use super::connect;
 use super::errors::{of_commit, of_sqlx};
@@ -84,12 +84,30 @@ impl SqliteFile {
         self.run(Purpose::Look, work).await
     }
 
-    /// In a task of its own, so that a caller that goes away cannot leave a transaction open.
+    /// Carries out the work, and hands over what came of it once it is committed.
     async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         purpose: Purpose,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
+        let (keep, mut kept) = oneshot::channel();
+        let work: Work<()> = Box::new(move |connection, dictionary, reading| {
+            Box::pin(async move {
+                // A caller that went away needs no result.
+                let _gone = keep.send(work(connection, dictionary, reading).await?);
+                Ok(())
+            })
+        });
+        let reading = self.run_alone(purpose, work).await?;
+        match kept.try_recv() {
+            Ok(done) => Ok((reading, done)),
+            Err(_) => Err(StoreError::Unknown("a transaction without a result".into())),
+        }
+    }
+
+    /// In a task of its own, so that a caller that goes away cannot leave a transaction open. The
+    /// same task for work of every kind: each kind of task is compiled anew.
+    async fn run_alone(self: &Arc<Self>, purpose: Purpose, work: Work<()>) -> Result<Reading, StoreError> {
         let file = Arc::clone(self);
         let task = tokio::spawn(async move {
             let mut slot = match purpose {
@@ -114,12 +132,12 @@ impl SqliteFile {
         task.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
     }
 
-    async fn carry_out<T>(
+    async fn carry_out(
         &self,
         Opened { connection, dictionary }: &mut Opened,
         purpose: Purpose,
-        work: Work<T>,
-    ) -> Result<(Reading, T), StoreError> {
+        work: Work<()>,
+    ) -> Result<Reading, StoreError> {
         let begin = match purpose {
             Purpose::Write => "BEGIN IMMEDIATE",
             Purpose::Look => "BEGIN DEFERRED",
@@ -133,8 +151,8 @@ impl SqliteFile {
         let reading =
             Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
         self.mark.raise(&reading);
-        let done = work(&mut transaction, dictionary, reading).await?;
+        work(&mut transaction, dictionary, reading).await?;
         transaction.commit().await.map_err(|error| of_commit(&error))?;
-        Ok((reading, done))
+        Ok(reading)
     }
 }
