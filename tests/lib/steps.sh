@@ -92,7 +92,8 @@ step_wire() {
 
 step_readme() {
     need_venv
-    cargo build --locked
+    # As a newcomer builds it: without any feature.
+    build_program
     python tests/python/readme.py
 }
 
@@ -107,8 +108,12 @@ step_redelivery() {
     on_both_stores tests/python/redelivery.py
 }
 
-# The very program of the tests: built once, with the points at which a test may crash it.
-build_as_tested() { cargo build --locked --features crash-points; }
+# The very program of the tests: with the points at which a test may crash it.
+build_as_tested() { build_program --features crash-points; }
+
+# The program upon the dependencies that the tests have built: what only tests depend on asks some of them for more
+# features, and by itself the program would have them all built again. An example is built as tests are.
+build_program() { cargo build --locked --bin idempotency-ledger --example echo "$@"; }
 
 on_both_stores() {
     need postgres
