@@ -15,6 +15,8 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
+//! Beside them: [`metrics`], what a running server counts of itself.
+//!
 //! Around them: [`command_line`] (the program), [`server`] (the process: its commands, settings and logs) and
 //! [`cli`] (what operators type; a client like any other).
 //!
@@ -32,6 +34,7 @@ mod crash;
 pub mod domain;
 pub mod duration_arg;
 pub mod ledger;
+pub mod metrics;
 mod once_a_second;
 pub mod policy_args;
 mod program;

@@ -4,36 +4,49 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// One kind of line.
-pub(crate) struct OnceASecond(Mutex<State>);
-
-struct State {
+/// The lines of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
     last: Option<Instant>,
     held_back: u64,
 }
 
-impl OnceASecond {
-    pub(crate) const fn new() -> OnceASecond {
-        OnceASecond(Mutex::new(State { last: None, held_back: 0 }))
-    }
-
-    /// Whether a line may be written now: how many were held back since the last one. None: this one is held
-    /// back, too.
-    pub(crate) fn turn(&self, now: Instant) -> Option<HeldBack> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.last.is_some_and(|last| now.saturating_duration_since(last) < SECOND) {
-            state.held_back += 1;
+impl Lines {
+    /// Whether a line may be written now: how many were held back since the last one. None: this one is held back,
+    /// too, as it is where it is not `allowed`.
+    pub(crate) fn turn(&mut self, now: Instant, allowed: bool) -> Option<HeldBack> {
+        if !allowed || self.last.is_some_and(|last| now.saturating_duration_since(last) < SECOND) {
+            self.held_back += 1;
             return None;
         }
-        state.last = Some(now);
-        Some(HeldBack(std::mem::take(&mut state.held_back)))
+        self.last = Some(now);
+        Some(HeldBack(std::mem::take(&mut self.held_back)))
+    }
+
+    /// Nothing is left to be told.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.held_back == 0
+    }
+}
+
+/// One kind of line, from wherever it is written.
+pub(crate) struct OnceASecond(Mutex<Lines>);
+
+impl OnceASecond {
+    pub(crate) const fn new() -> OnceASecond {
+        OnceASecond(Mutex::new(Lines { last: None, held_back: 0 }))
+    }
+
+    /// As [`Lines::turn`].
+    pub(crate) fn turn(&self, now: Instant) -> Option<HeldBack> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).turn(now, true)
     }
 }
 
 /// How many lines of a kind were held back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeldBack(u64);
 
 impl HeldBack {

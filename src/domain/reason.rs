@@ -12,6 +12,9 @@ macro_rules! reasons {
         pub enum Reason { $($reason),* }
 
         impl Reason {
+            /// All of them.
+            pub const ALL: &[Reason] = &[$(Reason::$reason),*];
+
             /// The word of `ErrorReason` without its prefix, as it stands in `ErrorInfo.reason`, trailers and logs.
             #[must_use]
             pub const fn word(self) -> &'static str {

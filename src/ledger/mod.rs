@@ -15,6 +15,7 @@
 //! 5. Where the write finds another version, nothing that was decided counts, and all of the chain are decided again.
 //!    Where its outcome is unknown, it is unknown for those whose changes it carried, and for nobody else.
 
+mod answer_log;
 mod claims;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
@@ -35,6 +36,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::answer_log::AnswerLog;
 use self::claims::admission::Quotas;
 use self::claims::chain::{Chain, Request};
 use self::claims::queue::Queue;
@@ -44,6 +46,7 @@ use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
 use crate::domain::{Answer, Command, Key, KeyHash, Reason, Rejection};
+use crate::metrics::{self, Metrics};
 use crate::random;
 use crate::store::{LEVEL, Replica, Store};
 
@@ -76,6 +79,18 @@ pub struct LedgerOptions {
     pub purge: PurgeOptions,
 }
 
+/// A command that is not answered yet, as far as counting and logging are concerned.
+struct Asked {
+    key: Key,
+    counted: metrics::Asked,
+}
+
+impl Asked {
+    fn new(metrics: &Metrics, key: &Key, command: &Command) -> Asked {
+        Asked { key: key.clone(), counted: metrics.asked(key.consumer(), command) }
+    }
+}
+
 /// The handle: cheap to clone, shared by all requests.
 #[derive(Clone)]
 pub struct Ledger {
@@ -89,6 +104,8 @@ struct Inner {
     registered_only: bool,
     operators: Operators,
     healthy: watch::Receiver<bool>,
+    metrics: Metrics,
+    answer_log: AnswerLog,
     outdated: Outdated,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -98,7 +115,13 @@ impl Ledger {
     /// Starts the workers, the probe, the purge, the reader and the operators' task. `file` are the policies
     /// of the configuration, `in_force` what [`adopt`] made of them.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, file: Policies, in_force: InForce, options: LedgerOptions) -> Ledger {
+    pub fn start(
+        store: Arc<dyn Store>,
+        file: Policies,
+        in_force: InForce,
+        options: LedgerOptions,
+        metrics: Metrics,
+    ) -> Ledger {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
@@ -109,6 +132,7 @@ impl Ledger {
             crew: Arc::default(),
             locked: Arc::default(),
             pulse: Arc::default(),
+            metrics: metrics.clone(),
             outdated: Outdated::default(),
             replica: Replica {
                 id: random::id(),
@@ -147,6 +171,8 @@ impl Ledger {
             registered_only: options.registered_only,
             operators,
             healthy,
+            metrics,
+            answer_log: AnswerLog::default(),
             outdated: shared.outdated,
             stop,
             tasks,
@@ -159,10 +185,23 @@ impl Ledger {
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
     pub async fn submit(&self, key: Key, command: Command) -> Answer {
+        let asked = Asked::new(&self.inner.metrics, &key, &command);
+        let answer = self.carried_out(key, command).await;
+        self.note(asked, &answer);
+        answer
+    }
+
+    async fn carried_out(&self, key: Key, command: Command) -> Answer {
         self.admit(&key, &command)?;
         let (reply, answer) = oneshot::channel();
         self.inner.queue.push(Chain::alone(key, Request::new(command, reply)))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Counts an answer, and logs it where a person may want to know of it.
+    fn note(&self, Asked { key, counted }: Asked, answer: &Answer) {
+        self.inner.metrics.answered(counted, key.consumer(), answer);
+        self.inner.answer_log.note(&key, answer);
     }
 
     /// Carries out commands, and answers each in the same order. Commands for the same key are
@@ -171,6 +210,24 @@ impl Ledger {
     /// # Errors
     /// The queue is full or closed; then none was carried out.
     pub async fn submit_all(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
+        let asked: Vec<Asked> =
+            commands.iter().map(|(key, command)| Asked::new(&self.inner.metrics, key, command)).collect();
+        let answers = self.all_carried_out(commands).await;
+        match &answers {
+            Ok(answers) => {
+                asked.into_iter().zip(answers).for_each(|(asked, answer)| self.note(asked, answer));
+            }
+            Err(rejection) => {
+                let rejected = Err(rejection.clone());
+                for asked in asked {
+                    self.note(asked, &rejected);
+                }
+            }
+        }
+        answers
+    }
+
+    async fn all_carried_out(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
         let mut chains: Vec<Chain> = Vec::with_capacity(commands.len());
         let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(commands.len());
         let mut waiting = Vec::with_capacity(commands.len());
@@ -214,6 +271,19 @@ impl Ledger {
             ));
         }
         self.inner.quotas.admit(key.consumer(), &self.inner.policies.of(key.consumer()))
+    }
+
+    /// What this server counts of itself; what waits, as of now.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        let (lanes, bytes) = self.inner.queue.depth();
+        self.inner.metrics.work().waits(lanes, bytes);
+        &self.inner.metrics
+    }
+
+    /// A claim or a settlement was refused before it came here.
+    pub(crate) fn note_refusal(&self, rejection: &Rejection) {
+        self.inner.metrics.refused(rejection);
     }
 
     /// What operators read and change.

@@ -22,7 +22,7 @@ pub(super) struct LedgerRpc {
 
 impl LedgerRpc {
     async fn submit(&self, asked: Asked) -> Answer {
-        let (key, command) = asked?;
+        let (key, command) = asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;
         let answer = self.ledger.submit(key, command).await;
         crash::point("before_answer");
         answer
@@ -47,7 +47,10 @@ impl LedgerRpc {
                     commands.push(command);
                     answers.push(None);
                 }
-                Err(rejection) => answers.push(Some(Err(rejection))),
+                Err(rejection) => {
+                    self.ledger.note_refusal(&rejection);
+                    answers.push(Some(Err(rejection)));
+                }
             }
         }
         let mut submitted = self.ledger.submit_all(commands).await?.into_iter();

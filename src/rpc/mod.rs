@@ -22,6 +22,7 @@ use self::admin::AdminRpc;
 use self::edge::budget::ServerBudget;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
+use self::edge::methods::methods;
 use self::edge::services::Services;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
@@ -71,11 +72,12 @@ pub async fn serve(
     let others = others(&ledger, &health, options)?;
     let budget = ServerBudget::new(options.server_bytes_max, options.connection_bytes_max);
     let edge = EdgeOptions { deadline_max: options.deadline_max, bytes_max: options.limits.batch_bytes };
+    let calls = ledger.metrics().calls(methods()?)?;
     let called = ledger.clone();
     // What calls count and share at every turn belongs to their connection: no other core needs it.
     let service_of = move || {
         let services = Services::new(ledger_service(called.clone(), options.limits), others.clone());
-        Edge::new(services, edge, budget.connection())
+        Edge::new(services, edge, budget.connection(), &calls)
     };
     let server =
         tokio::spawn(edge::accept::run(listener, options.connections_max, service_of, closing.clone()));

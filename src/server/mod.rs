@@ -6,6 +6,7 @@ mod descriptors;
 mod failure;
 mod health;
 mod migrate;
+mod observe;
 mod serve;
 mod signals;
 mod store;

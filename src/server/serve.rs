@@ -1,6 +1,7 @@
 //! `serve`: from a configuration to a server, and its end.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use tokio::time::{Instant, sleep};
 use super::config::{Config, Database};
 use super::descriptors;
 use super::failure::Failure;
+use super::observe::{self, Accepting};
 use super::signals::{Signals, ignore_hangup, second_signal};
 use super::store::store;
 use super::telemetry::{LogArgs, LogFormat};
 use crate::ledger::{Ledger, adopt};
+use crate::metrics::Metrics;
 use crate::program::program;
 use crate::rpc;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
@@ -40,15 +43,24 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
         .await
         .map_err(|error| format!("listen: {}: {error}; choose another with --listen", config.listen))?;
     let address = listener.local_addr().map_err(|error| format!("listen: {error}"))?;
+    let observed = observe::bound(&config).await?;
     let mut signals = Signals::new()?;
-    let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger);
-    greet(log, &address.to_string(), &store.describe());
+    let metrics = Metrics::new().map_err(|error| format!("metrics: {error}"))?;
+    let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
+    let accepting = Accepting::new();
+    let observe_address = observed.as_ref().and_then(|listener| listener.local_addr().ok());
+    // Until the process ends: what drains is looked at, too.
+    if let Some(listener) = observed {
+        tokio::spawn(observe::serve(listener, ledger.clone(), accepting.clone()));
+    }
+    greet(log, &address.to_string(), &store.describe(), observe_address);
     let mut outdated = None;
     let stop = async {
         tokio::select! {
             () = signals.next() => {}
             why = ledger.outdated() => outdated = Some(why),
         }
+        accepting.end();
     };
     let served = tokio::select! {
         served = rpc::serve(listener, ledger.clone(), config.serve, stop) => served,
@@ -66,14 +78,16 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
 }
 
 /// Says that the server serves, and what to try next: an event of the log, and lines for people.
-fn greet(log: &LogArgs, address: &str, store: &str) {
+fn greet(log: &LogArgs, address: &str, store: &str, observed: Option<SocketAddr>) {
     let version = env!("CARGO_PKG_VERSION");
     let health = format!("{} health --address {address}", program());
-    tracing::info!(version, address, store, health, "serving");
+    let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
+    tracing::info!(version, address, store, metrics, health, "serving");
     if log.log_format == LogFormat::Text {
         let lines = [
             format!("idempotency-ledger {version} listens on {address}"),
             format!("  it stores in the {store}"),
+            format!("  metrics: {metrics}"),
             format!("  next, try: {health}"),
         ];
         // A closed standard output must not end the server.

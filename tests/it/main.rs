@@ -33,6 +33,7 @@ mod garbage;
 mod guesses;
 mod hot;
 mod limits;
+mod observe;
 mod only_grows;
 mod operate_table;
 mod operators;

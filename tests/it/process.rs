@@ -59,7 +59,10 @@ impl Server {
         log: Stdio,
     ) -> Server {
         let address = format!("127.0.0.1:{}", free_port());
-        command.args(["serve", "--listen", &address, "--database-url", database_url, "--drain-wait", "0s"]);
+        command.args(["serve", "--listen", &address, "--database-url", database_url]);
+        if !settings.contains(&"--drain-wait") {
+            command.args(["--drain-wait", "0s"]);
+        }
         let child = command.args(settings).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let mut server = Server { child, address };
         let until = Instant::now() + Duration::from_secs(30);

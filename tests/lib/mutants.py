@@ -72,12 +72,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|chain| chain.key.hash());\n", ""),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
-        (BATCH, "            match within(self.shared, self.session.entries().complete(&part.rows)).await {\n", """\
+        (BATCH, '            match within(self.shared, "complete", self.session.entries().complete(&part.rows)).await {\n', """\
             let rows = std::mem::take(&mut part.rows);
             for pending in part.pending.drain(..) {
                 self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late: false }));
             }
-            match within(self.shared, self.session.entries().complete(&rows)).await {
+            match within(self.shared, "complete", self.session.entries().complete(&rows)).await {
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
@@ -192,7 +192,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/policies/set.rs", "mask.cloned() == self.mask.clone().map(Value::from)", "mask.cloned() == mask.cloned()"),
     ]),
     Mutant("A10", "a failing store writes a line for each batch", "quiet::", [
-        ("src/once_a_second.rs", "state.held_back += 1;\n            return None;", "state.held_back += 1;"),
+        ("src/once_a_second.rs", "self.held_back += 1;\n            return None;", "self.held_back += 1;"),
     ]),
     Mutant("A11", "the token offset is raised beside writes that read the old one", "token_offset::", [
         (PG_OPERATORS, "        self.plain(OFFSET_LOCK).await?;\n", ""),
@@ -387,7 +387,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_UPKEEP, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
     ]),
     Mutant("S22", "claims are served before completions", "ledger::claims::queue", [
-        (QUEUE, "for lane in &mut self.lanes {", "for lane in self.lanes.iter_mut().rev() {"),
+        (QUEUE, "in self.lanes.iter_mut().zip(&mut self.by_lane) {", "in self.lanes.iter_mut().zip(&mut self.by_lane).rev() {"),
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
         (PG_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
@@ -584,5 +584,54 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L12", "claims look first for ever", "faults::", [
         ("src/ledger/claims/fold.rs", "matches!(found, Found::Absent)).collect();", "matches!(found, Found::Collision)).collect();"),
+    ]),
+    Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
+        ("src/server/observe.rs", '"/readyz" if accepting.is() =>', '"/readyz" if accepting.is() || ledger.metrics().text().is_ok() =>'),
+    ]),
+    Mutant("M2", "a duplicate is counted as a grant", "observe::", [
+        ("src/metrics/consumers.rs", "Verdict::Completed { .. } => 1,", "Verdict::Completed { .. } => 0,"),
+    ]),
+    Mutant("M3", "every consumer gets series of its own, however many there are", "metrics", [
+        ("src/metrics/consumers.rs", "named.len() >= NAMED_MAX;", "named.len() >= usize::MAX;"),
+    ]),
+    Mutant("M4", "a call whose client went away is not counted", "metrics", [
+        ("src/metrics/calls.rs", "        self.count(CANCELED);\n", ""),
+    ]),
+    Mutant("M5", "the refusals within a batch are not counted", "observe::", [
+        ("src/rpc/ledger.rs", "                    self.ledger.note_refusal(&rejection);\n", ""),
+    ]),
+    Mutant("M6", "the queue's depth only grows", "observe::", [
+        (QUEUE, "                *waits -= chain.len();\n", ""),
+    ]),
+    Mutant("M7", "a chosen port for metrics that is taken is passed over", "observe::", [
+        ("src/server/observe.rs", "if by_default && error.kind()", "if (by_default || address.port() > 0) && error.kind()"),
+    ]),
+    Mutant("M8", "the log tells every duplicate", "ledger::answer_log", [
+        ("src/once_a_second.rs", "if !allowed || self.last", "if !allowed && self.last"),
+    ]),
+    Mutant("M9", "all consumers together fill the log", "ledger::answer_log", [
+        ("src/ledger/answer_log.rs", "let allowed = self.lines < most;", "let allowed = self.lines < most.saturating_mul(1_000);"),
+    ]),
+    Mutant("M10", "the log does not tell that a message was parked", "observe::", [
+        ("src/ledger/answer_log.rs", "Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),",
+         "Ok(Reply::Failed { state: State::Parked(_), replayed: true, .. }) => Some(Kind::Parked),"),
+    ]),
+    Mutant("M11", "the log remembers every consumer", "ledger::answer_log", [
+        ("src/ledger/answer_log.rs", "consumers.len() < CONSUMERS_MAX {", "consumers.len() < usize::MAX {"),
+    ]),
+    Mutant("M12", "who is refused takes the names of others", "metrics", [
+        ("src/metrics/consumers.rs", "if !asked.named && answer.is_ok() {", "if !asked.named {"),
+    ]),
+    Mutant("M13", "alerts are not there before the first one", "metrics", [
+        ("src/metrics/refusals.rs", "Reason::ALL.iter().map(of).collect()", "Reason::ALL.iter().take(1).map(of).collect()"),
+    ]),
+    Mutant("M14", "a command that is dropped unanswered is not counted", "metrics", [
+        ("src/metrics/consumers.rs", "        if !self.answered {\n", "        if self.answered && !self.named {\n"),
+    ]),
+    Mutant("M15", "duplicates take the lines of what is worse", "ledger::answer_log", [
+        ("src/ledger/answer_log.rs", "let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
+    ]),
+    Mutant("M16", "metrics do not tell that the store is gone", "observe::", [
+        ("src/ledger/upkeep/probe.rs", "            shared.metrics.work().is_ready(is);\n", "            shared.metrics.work().is_ready(true);\n"),
     ]),
 ]

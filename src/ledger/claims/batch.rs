@@ -126,7 +126,7 @@ impl<'a> Round<'a> {
         if part.is_empty() || self.set_aside(&mut part) {
             return losers;
         }
-        match within(self.shared, self.session.entries().insert(&part.rows, until)).await {
+        match within(self.shared, "insert", self.session.entries().insert(&part.rows, until)).await {
             Ok(Inserted { reading, outcomes }) => {
                 self.shared.clock.note(&reading);
                 let mut found: Vec<Found> = Vec::new();
@@ -168,7 +168,7 @@ impl<'a> Round<'a> {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
-            match within(self.shared, self.session.entries().complete(&part.rows)).await {
+            match within(self.shared, "complete", self.session.entries().complete(&part.rows)).await {
                 Ok(done) => {
                     for (chain, late) in part.chains().zip(done) {
                         match late {
@@ -213,7 +213,7 @@ pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
             let (consumer, key) = (chain.key.consumer(), chain.key.hash());
             tracing::error!(reason = %rejection.reason, consumer, %key, "{alert}");
         }
-        if chain.head.unknown > 0 { lost() } else { rejection }
+        if chain.head.unknown > 0 { lost().alerting(rejection.alert) } else { rejection }
     });
     chain.answer(answer)
 }
@@ -235,11 +235,15 @@ fn must_load(mut chain: Chain) -> Chain {
 /// unknown. An outdated server sends none.
 pub(super) async fn within<T>(
     shared: &Shared,
+    name: &'static str,
     statement: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     shared.outdated.check()?;
     shared.pulse.sent();
-    match crash::around(timeout(STATEMENT_TIMEOUT, statement)).await {
+    let sent = std::time::Instant::now();
+    let done = crash::around(timeout(STATEMENT_TIMEOUT, statement)).await;
+    shared.metrics.work().sent(name, sent.elapsed());
+    let done = match done {
         Ok(done) => {
             match &done {
                 Err(StoreError::Unknown(_)) => {}
@@ -252,5 +256,27 @@ pub(super) async fn within<T>(
             done
         }
         Err(_) => Err(StoreError::Unknown(format!("no answer within {STATEMENT_TIMEOUT:?}"))),
+    };
+    if let Err(error) = &done {
+        shared.metrics.work().failed(name, kind(error));
+    }
+    done
+}
+
+/// As metrics call it.
+fn kind(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unknown(_) => "unknown",
+        StoreError::NotApplied(fault) => match fault {
+            Fault::Unavailable(_) => "unavailable",
+            Fault::TimedOut(_) => "timed_out",
+            Fault::Conflict(_) => "conflict",
+            Fault::Locked(_) => "locked",
+            Fault::Permanent(_) => "permanent",
+            Fault::Stale(_) => "stale",
+            Fault::ClockBehind => "clock_behind",
+            Fault::Schema(_) => "schema",
+            Fault::Outdated(_) => "outdated",
+        },
     }
 }

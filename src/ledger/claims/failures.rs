@@ -124,7 +124,7 @@ impl Round<'_> {
     async fn part_locked<T: Send + Sync>(&mut self, mut part: Part<T>, work: &mut Vec<Part<T>>) {
         self.lock_waits += 1;
         let keys: Vec<Key> = part.pending.iter().map(|pending| pending.chain.key.clone()).collect();
-        let held = match within(self.shared, self.session.entries().locked(&keys)).await {
+        let held = match within(self.shared, "locked", self.session.entries().locked(&keys)).await {
             Ok(held) => held,
             Err(StoreError::NotApplied(
                 fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_) | Fault::Outdated(_)),

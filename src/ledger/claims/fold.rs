@@ -39,7 +39,7 @@ impl Round<'_> {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
-            match within(self.shared, self.session.entries().load(&part.rows)).await {
+            match within(self.shared, "load", self.session.entries().load(&part.rows)).await {
                 Ok(loaded) => {
                     let chains: Vec<Chain> = part.chains().collect();
                     self.note_claims(&chains, &loaded);
@@ -111,7 +111,7 @@ impl Round<'_> {
         let claims = requests.any(|request| matches!(request.command, Command::Claim(_)));
         if claims && !self.policies.trusted(reading.now) {
             let reread = self.shared.policies.reread(&mut *self.session, reading.now);
-            let read = within(self.shared, reread).await?;
+            let read = within(self.shared, "policies", reread).await?;
             self.policies = read.unwrap_or_else(|| Arc::clone(&self.policies));
         }
         Ok(())
@@ -179,7 +179,9 @@ impl Round<'_> {
                 continue;
             }
             let until: Vec<StoreTime> = part.pending.iter().map(|pending| pending.until).collect();
-            match within(self.shared, self.session.entries().replace_until(&part.rows, &until)).await {
+            match within(self.shared, "replace", self.session.entries().replace_until(&part.rows, &until))
+                .await
+            {
                 Ok(done) => {
                     for (pending, done) in part.pending.into_iter().zip(done) {
                         if done {

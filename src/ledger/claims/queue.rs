@@ -26,6 +26,8 @@ enum Lane {
 }
 
 const LANES: usize = 4;
+/// As metrics call them.
+const NAMES: [&str; LANES] = ["close", "renew", "release", "claim"];
 
 impl Lane {
     fn of(command: &Command) -> Lane {
@@ -51,6 +53,8 @@ impl Lane {
 #[derive(Default)]
 struct Waiting {
     lanes: [Turns; LANES],
+    /// Commands that wait, by lane.
+    by_lane: [usize; LANES],
     /// Commands that wait, in all lanes.
     commands: usize,
     closed: bool,
@@ -65,10 +69,11 @@ struct Waiting {
 impl Waiting {
     fn take(&mut self, max: usize) -> Vec<Chain> {
         let (mut chains, mut commands) = (Vec::new(), 0);
-        for lane in &mut self.lanes {
+        for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
             while commands < max {
                 let Some(chain) = lane.pop() else { break };
                 commands += chain.len();
+                *waits -= chain.len();
                 chains.push(chain);
             }
         }
@@ -197,9 +202,10 @@ impl Queue {
     fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
         waiting.commands += chain.len();
         chain.hold(&self.bytes);
-        let lane = Lane::of(&chain.head.command);
-        if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
-            lane.push_back(chain);
+        let lane = Lane::of(&chain.head.command) as usize;
+        if let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
+            *waits += chain.len();
+            turns.push_back(chain);
         }
     }
 
@@ -210,10 +216,12 @@ impl Queue {
         }
         let mut waiting = self.waiting();
         for chain in chains.into_iter().rev() {
+            let waiting = &mut *waiting;
             waiting.commands += chain.len();
-            let lane = Lane::of(&chain.head.command);
-            if let Some(lane) = waiting.lanes.get_mut(lane as usize) {
-                lane.push_front(chain);
+            let lane = Lane::of(&chain.head.command) as usize;
+            if let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
+                *waits += chain.len();
+                turns.push_front(chain);
             }
         }
         drop(waiting);
@@ -272,6 +280,16 @@ impl Queue {
             self.call(waiting, 0);
         }
         Taken::Chains(chains, batch)
+    }
+
+    /// How many commands wait in each lane, and the bytes of all that are not answered.
+    pub(crate) fn depth(&self) -> ([(&'static str, usize); LANES], usize) {
+        let by_lane = self.waiting().by_lane;
+        let mut lanes = NAMES.map(|name| (name, 0));
+        for ((_, waits), now) in lanes.iter_mut().zip(by_lane) {
+            *waits = now;
+        }
+        (lanes, self.bytes.load(Ordering::Relaxed))
     }
 
     /// Takes nothing more.

@@ -10,6 +10,7 @@ use super::queue::Queue;
 use super::recent::RecentClock;
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
+use crate::metrics::Metrics;
 use crate::store::{Replica, Store};
 
 /// See the module.
@@ -23,6 +24,7 @@ pub(in crate::ledger) struct Shared {
     pub(in crate::ledger) crew: Arc<Crew>,
     pub(in crate::ledger) locked: Arc<Locked>,
     pub(in crate::ledger) pulse: Arc<Pulse>,
+    pub(in crate::ledger) metrics: Metrics,
     pub(in crate::ledger) outdated: Outdated,
     /// What this replica tells of itself.
     pub(in crate::ledger) replica: Replica,

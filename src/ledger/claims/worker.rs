@@ -140,6 +140,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
         };
         let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
         carried = next;
+        shared.metrics.work().took(batch.iter().map(Chain::len).sum());
         crash::point("after_seal");
         let Leftover { again, broken } = Round::new(shared, session.as_mut(), batch_max).run(batch).await;
         carried.extend(again);
@@ -156,7 +157,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
 
 /// Which of the rows are still held; none: the session cannot be used any more.
 async fn look(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Option<Vec<KeyHash>> {
-    match batch::within(shared, session.entries().locked(keys)).await {
+    match batch::within(shared, "locked", session.entries().locked(keys)).await {
         Ok(still) => Some(still),
         Err(error) => {
             warn_once_a_second!(%error, rows = keys.len(), "nobody can look whether rows are still held");

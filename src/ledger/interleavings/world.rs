@@ -21,6 +21,7 @@ use crate::domain::{
     Settle, Span, State, Verdict,
 };
 use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions};
+use crate::metrics::Metrics;
 
 /// One schedule's ledger, and what its callers saw.
 #[derive(Clone)]
@@ -64,6 +65,7 @@ impl World {
             policies.clone(),
             InForce::unread(policies),
             options,
+            Metrics::new().expect("metrics"),
         );
         World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
     }

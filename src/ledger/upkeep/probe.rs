@@ -63,6 +63,7 @@ async fn judge_for_ever(shared: &Shared, beats: &watch::Sender<Beats>, report: &
             tracing::error!(?silent, ?unanswered, "the store does not answer");
         }
         if is != was {
+            shared.metrics.work().is_ready(is);
             report.send_replace(is);
         }
         // A beat that was answered is judged at once.

@@ -19,6 +19,7 @@ use tower::Service;
 use super::auth::Caller;
 use super::budget::{self, Budget, Counted, Within};
 use crate::domain::{Reason, Rejection, Violation};
+use crate::metrics::{Call, Calls, Connected};
 use crate::rpc::wire::errors;
 use crate::rpc::wire::reasons::During;
 
@@ -43,11 +44,12 @@ pub(crate) struct Edge<S> {
     inner: S,
     options: EdgeOptions,
     budget: Budget,
+    connected: Arc<Connected>,
 }
 
 impl<S> Edge<S> {
-    pub(crate) fn new(inner: S, options: EdgeOptions, budget: Budget) -> Edge<S> {
-        Edge { inner, options, budget }
+    pub(crate) fn new(inner: S, options: EdgeOptions, budget: Budget, calls: &Calls) -> Edge<S> {
+        Edge { inner, options, budget, connected: Arc::new(calls.connected()) }
     }
 }
 
@@ -70,6 +72,7 @@ where
         }
         let options = self.options;
         let path = request.uri().path();
+        let counted = self.connected.begin(path);
         let ours = path.starts_with("/idempotency.ledger.v1.");
         let is_stream = !ours || path.ends_with("/ImportEntries");
         let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
@@ -82,7 +85,7 @@ where
         let request =
             request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));
         let answer = tokio::time::timeout(deadline, budget::within(call, self.inner.call(request)));
-        Either::Right(Answering { answer, ours, during, bytes_max: options.bytes_max })
+        Either::Right(Answering { answer, ours, during, bytes_max: options.bytes_max, counted })
     }
 }
 
@@ -94,6 +97,7 @@ pin_project! {
         ours: bool,
         during: During,
         bytes_max: usize,
+        counted: Call,
     }
 }
 
@@ -105,12 +109,20 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        Poll::Ready(match ready!(this.answer.poll(context)) {
+        let answer = match ready!(this.answer.poll(context)) {
             Ok(Ok(response)) if *this.ours => Ok(explained(response, *this.bytes_max, *this.during)),
             Ok(answer) => answer,
             Err(_) => Ok(errors::status(&too_late(), *this.during).into_http()),
-        })
+        };
+        this.counted.end(answer.as_ref().map_or(Code::Unknown, |response| code(response.headers())));
+        Poll::Ready(answer)
     }
+}
+
+/// The status of an answer by its head. A status that comes behind the body is not known yet: only a stream of the
+/// server can fail by then.
+fn code(headers: &HeaderMap) -> Code {
+    headers.get(Status::GRPC_STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {

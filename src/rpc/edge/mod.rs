@@ -6,4 +6,5 @@ pub(super) mod auth;
 pub(super) mod budget;
 pub(super) mod health;
 pub(super) mod layer;
+pub(super) mod methods;
 pub(super) mod services;

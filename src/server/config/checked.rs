@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::checker::Checker;
 use super::database::{Database, database};
 use super::given::Given;
+use super::observe_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
@@ -23,6 +24,8 @@ const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where the plain HTTP port listens.
+    pub observe_listen: ObserveListen,
     /// Where the ledger lives.
     pub database: Database,
     /// How many Postgres connections carry claims and settlements.
@@ -50,6 +53,7 @@ pub(super) fn settings(given: &Settings, policies: Policies, checker: &mut Check
     let (secs, millis) = (Duration::from_secs, Duration::from_millis);
     let config = Config {
         listen: checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT),
+        observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: ledger_place(given.database_url.as_deref(), checker),
         sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),
         lock_wait: checker.time("lock_wait", given.lock_wait.as_ref(), millis(250), millis(10)..=secs(1)),

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::given::Given;
+use super::observe_listen::ObserveListen;
 use super::problem::{Places, Problem};
 use crate::duration_arg::DurationArg;
 
@@ -93,6 +94,23 @@ impl Checker {
             Some(Given::Unreadable(text)) => {
                 self.wrong(name, &format!("`{text}` is no address and port like {default}"));
                 default
+            }
+        };
+        self.shown(name, value.to_string());
+        value
+    }
+
+    pub(super) fn observe_listen(
+        &mut self,
+        name: &str,
+        given: Option<&Given<ObserveListen>>,
+    ) -> ObserveListen {
+        let value = match given {
+            None => ObserveListen::DEFAULT,
+            Some(Given::Value(value)) => *value,
+            Some(Given::Unreadable(text)) => {
+                self.wrong(name, &text.parse::<ObserveListen>().err().unwrap_or_default());
+                ObserveListen::DEFAULT
             }
         };
         self.shown(name, value.to_string());

@@ -7,6 +7,7 @@ mod database;
 mod file;
 mod given;
 mod in_force;
+mod observe_listen;
 mod policies;
 mod problem;
 mod settings;
@@ -22,6 +23,7 @@ pub use self::checked::Config;
 pub use self::database::Database;
 pub use self::given::Given;
 pub use self::in_force::InForce;
+pub use self::observe_listen::ObserveListen;
 pub use self::problem::{Problem, Typed};
 pub use self::settings::Settings;
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 
 use super::given::Given;
+use super::observe_listen::ObserveListen;
 use crate::duration_arg::DurationArg;
 
 /// Every setting of a server that flags, the environment and the top level of the file share.
@@ -16,6 +17,10 @@ pub struct Settings {
     /// Where to listen [default: 127.0.0.1:50051]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<Given<SocketAddr>>,
+    /// Where the plain HTTP port listens that serves /metrics, /livez and /readyz; off: nowhere
+    /// [default: 127.0.0.1:9464]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_OBSERVE_LISTEN", value_name = "ADDRESS")]
+    pub observe_listen: Option<Given<ObserveListen>>,
     /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE
     /// [default: sqlite://data/ledger.db]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
@@ -117,8 +122,9 @@ impl Settings {
     /// Each setting from here, or else from there.
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
-        first!(upper, lower; listen, database_url, sessions, lock_wait, prepared_statements, startup_wait, queue_max,
-            queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max, drain_wait, drain_max, require_registration, purge_every, purge_batch, audit_retention,
+        first!(upper, lower; listen, observe_listen, database_url, sessions, lock_wait, prepared_statements, startup_wait,
+            queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max,
+            drain_wait, drain_max, require_registration, purge_every, purge_batch, audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }

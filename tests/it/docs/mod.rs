@@ -3,6 +3,7 @@
 mod citations;
 mod configuration;
 mod contract;
+mod metrics;
 mod pages;
 mod reasons;
 
@@ -29,7 +30,7 @@ fn printed(page: &str, name: &str, text: &str) {
     assert!(
         std::env::var_os("LEDGER_PRINT_DOCS").is_some(),
         "{page} does not show what the program says of {name}; this prints it: LEDGER_PRINT_DOCS=1 cargo test --locked \
-         --features crash-points --test it docs::configuration -- --test-threads 1\n\n{text}\nbut it shows\n{stands}"
+         --features crash-points --test it docs:: -- --test-threads 1\n\n{text}\nbut it shows\n{stands}"
     );
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     fs::write(path, format!("{before}{begin}{text}<!-- end -->{after}")).unwrap();

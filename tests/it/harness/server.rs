@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::{Entry, Key, Policy, Reading, Span, StoreTime};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
+use idempotency_ledger::metrics::Metrics;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
@@ -241,7 +242,7 @@ impl Served {
                 ..PurgeOptions::default()
             },
         };
-        let ledger = Ledger::start(store, policies, in_force, options);
+        let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

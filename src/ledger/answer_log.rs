@@ -1,0 +1,244 @@
+//! What the log says of answers: a line for what a person may want to know of a message, bounded so that no flood of
+//! one consumer fills the log. No payload, and no text of a consumer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::Level;
+
+use crate::domain::{Answer, Key, Reason, Reply, State, Verdict};
+use crate::once_a_second::{HeldBack, Lines, SECOND};
+
+/// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
+const LINES_MAX: u32 = 50;
+/// How many consumers are told apart, for each kind. Beyond them only the bound for all lines holds.
+const CONSUMERS_MAX: usize = 1_000;
+/// For how long a silent consumer is remembered for the lines that were held back, where others need its place.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(1);
+
+/// What the lines are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Duplicate,
+    Reclaimed,
+    Parked,
+    FingerprintMismatch,
+    OutsideWindow,
+    Late,
+    LostHolder,
+}
+
+impl Kind {
+    /// As metrics and dashboards call it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Duplicate => "duplicate",
+            Kind::Reclaimed => "reclaimed",
+            Kind::Parked => "parked",
+            Kind::FingerprintMismatch => "fingerprint_mismatch",
+            Kind::OutsideWindow => "outside_window",
+            Kind::Late => "late",
+            Kind::LostHolder => "lost_holder",
+        }
+    }
+
+    fn is_logged(self) -> bool {
+        if self == Kind::Duplicate { tracing::enabled!(Level::INFO) } else { tracing::enabled!(Level::WARN) }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Kind::Duplicate => "a message came again, and is done",
+            Kind::Reclaimed => {
+                "a message is tried again, and nobody knows whether an earlier attempt has had its effect"
+            }
+            Kind::Parked => "a message waits for a person",
+            Kind::FingerprintMismatch => "an id came again with another payload: is it unique?",
+            Kind::OutsideWindow => "a message is older than what the ledger remembers",
+            Kind::Late => "a message was completed after its lease: is the lease too short?",
+            Kind::LostHolder => {
+                "a holder settled a claim that is no longer its own: was it paused, is the lease too short, or did an \
+                 operator change the entry?"
+            }
+        }
+    }
+
+    /// None: nobody need know of it.
+    fn of(answer: &Answer) -> Option<Kind> {
+        match answer {
+            Ok(Reply::Verdict(verdict)) => match verdict {
+                Verdict::Completed { by_this_claim: false, .. } => Some(Kind::Duplicate),
+                Verdict::Acquired { attempt: 2.., effect_unknown: true, replayed: false, .. } => {
+                    Some(Kind::Reclaimed)
+                }
+                Verdict::Parked { .. } => Some(Kind::Parked),
+                Verdict::FingerprintMismatch { .. } => Some(Kind::FingerprintMismatch),
+                Verdict::OutsideWindow { .. } => Some(Kind::OutsideWindow),
+                Verdict::Acquired { .. }
+                | Verdict::Completed { .. }
+                | Verdict::InProgress { .. }
+                | Verdict::Backoff { .. }
+                | Verdict::Failed { .. } => None,
+            },
+            Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),
+            Ok(Reply::Completed { late: true, replayed: false }) => Some(Kind::Late),
+            Ok(
+                Reply::Renewed { .. }
+                | Reply::Completed { .. }
+                | Reply::Failed { .. }
+                | Reply::Released { .. },
+            ) => None,
+            Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(Kind::LostHolder),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct AnswerLog(Mutex<Written>);
+
+impl AnswerLog {
+    /// A command for this key was answered.
+    pub(super) fn note(&self, key: &Key, answer: &Answer) {
+        let Some(kind) = Kind::of(answer).filter(|kind| kind.is_logged()) else { return };
+        let turn =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).turn(key.consumer(), kind, Instant::now());
+        let Some(held_back) = turn.map(HeldBack::logged) else { return };
+        let (event, text, attempt) = (kind.name(), kind.text(), attempt(answer));
+        let (consumer, key) = (key.consumer(), key.hash());
+        if kind == Kind::Duplicate {
+            tracing::info!(event, consumer, %key, attempt, held_back, "{text}");
+        } else {
+            tracing::warn!(event, consumer, %key, attempt, held_back, "{text}");
+        }
+    }
+}
+
+fn attempt(answer: &Answer) -> Option<i32> {
+    match answer {
+        Ok(Reply::Verdict(Verdict::Acquired { attempt, .. } | Verdict::Completed { attempt, .. })) => {
+            Some(*attempt)
+        }
+        Ok(
+            Reply::Verdict(_)
+            | Reply::Renewed { .. }
+            | Reply::Completed { .. }
+            | Reply::Failed { .. }
+            | Reply::Released { .. },
+        )
+        | Err(_) => None,
+    }
+}
+
+/// Which lines were written of late.
+#[derive(Debug, Default)]
+struct Written {
+    kinds: HashMap<Kind, HashMap<Box<str>, Told>>,
+    /// When the present second began, and how many lines it has.
+    began: Option<Instant>,
+    lines: u32,
+}
+
+/// What was told of one consumer, of one kind.
+#[derive(Debug)]
+struct Told {
+    lines: Lines,
+    noted: Instant,
+}
+
+impl Written {
+    /// Whether a line may be written now, and how many of its kind were held back since the one before. None: this
+    /// one is held back, too.
+    fn turn(&mut self, consumer: &str, kind: Kind, now: Instant) -> Option<HeldBack> {
+        let age = |since: Instant| now.saturating_duration_since(since);
+        if self.began.is_none_or(|began| age(began) >= SECOND) {
+            (self.began, self.lines) = (Some(now), 0);
+            for consumers in self.kinds.values_mut().filter(|consumers| consumers.len() >= CONSUMERS_MAX) {
+                let kept = |told: &Told| if told.lines.owes_nothing() { SECOND } else { FORGOTTEN_AFTER };
+                consumers.retain(|_, told| age(told.noted) < kept(told));
+            }
+        }
+        let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };
+        let allowed = self.lines < most;
+        let consumers = self.kinds.entry(kind).or_default();
+        if !consumers.contains_key(consumer) && consumers.len() < CONSUMERS_MAX {
+            consumers.insert(consumer.into(), Told { lines: Lines::default(), noted: now });
+        }
+        let turn = match consumers.get_mut(consumer) {
+            Some(told) => {
+                told.noted = now;
+                told.lines.turn(now, allowed)
+            }
+            None => allowed.then(HeldBack::default),
+        };
+        self.lines += u32::from(turn.is_some());
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many were held back before the line, if it is written.
+    fn turn(written: &mut Written, consumer: &str, kind: Kind, now: Instant) -> Option<u64> {
+        written.turn(consumer, kind, now).map(|held_back| held_back.logged().unwrap_or(0))
+    }
+
+    #[test]
+    fn a_consumer_has_a_line_of_each_kind_a_second() {
+        let (mut lines, start) = (Written::default(), Instant::now());
+        // When, whose, of which kind; and how many were held back before the line, if it is written.
+        for (millis, consumer, kind, written) in [
+            (0, "a", Kind::Duplicate, Some(0)),
+            (1, "a", Kind::Duplicate, None),
+            (2, "a", Kind::Late, Some(0)),
+            (3, "b", Kind::Duplicate, Some(0)),
+            (999, "a", Kind::Duplicate, None),
+            (1_000, "a", Kind::Duplicate, Some(2)),
+            (1_001, "a", Kind::Duplicate, None),
+            (1_003, "b", Kind::Duplicate, Some(0)),
+            (9_000, "a", Kind::Duplicate, Some(1)),
+            (9_001, "a", Kind::Late, Some(0)),
+        ] {
+            let now = start + Duration::from_millis(millis);
+            assert_eq!(
+                turn(&mut lines, consumer, kind, now),
+                written,
+                "{consumer} {kind:?} after {millis} ms"
+            );
+        }
+    }
+
+    #[test]
+    fn no_flood_writes_more_than_fifty_lines_a_second_or_fills_memory() {
+        let (mut lines, start) = (Written::default(), Instant::now());
+        for second in 0..3 {
+            let now = start + SECOND * second;
+            let written = (0..10_000).filter(|consumer| {
+                turn(&mut lines, &format!("{second}-{consumer}"), Kind::Duplicate, now).is_some()
+            });
+            assert_eq!(written.count(), 25, "in second {second}");
+            let written = (0..10_000).filter(|consumer| {
+                turn(&mut lines, &format!("{second}-{consumer}"), Kind::LostHolder, now).is_some()
+            });
+            assert_eq!(written.count(), 25, "in second {second}, of what is worse");
+            assert_eq!(lines.kinds[&Kind::Duplicate].len(), CONSUMERS_MAX);
+        }
+        let after = turn(&mut lines, "0-51", Kind::Duplicate, start + SECOND * 3);
+        assert_eq!(after, Some(1), "what the bound for all held back is told, too");
+        // Fewer than fifty a second, but of many consumers: they are forgotten.
+        for second in 4..200 {
+            for consumer in 0..40 {
+                let now = start + SECOND * second;
+                assert_eq!(turn(&mut lines, &format!("{second}-{consumer}"), Kind::Late, now), Some(0));
+            }
+        }
+        assert!(
+            lines.kinds[&Kind::Late].len() <= CONSUMERS_MAX,
+            "{} consumers",
+            lines.kinds[&Kind::Late].len()
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! The calls of a server, as dashboards for gRPC expect them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
+
+use super::catalogue::{CONNECTIONS, HANDLED, HANDLING, STARTED};
+
+/// The statuses by their numbers, named as in Go's library, whose names the dashboards know.
+const CODES: [&str; 17] = [
+    "OK",
+    "Canceled",
+    "Unknown",
+    "InvalidArgument",
+    "DeadlineExceeded",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "FailedPrecondition",
+    "Aborted",
+    "OutOfRange",
+    "Unimplemented",
+    "Internal",
+    "Unavailable",
+    "DataLoss",
+    "Unauthenticated",
+];
+const CANCELED: usize = 1;
+const UNKNOWN: usize = 2;
+
+/// A method that the server has.
+pub(crate) struct Method {
+    pub(crate) service: String,
+    pub(crate) name: String,
+    /// `unary`, `client_stream`, `server_stream` or `bidi_stream`.
+    pub(crate) kind: &'static str,
+}
+
+/// See the module: cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Calls(Arc<All>);
+
+struct All {
+    /// Where the counts of a path, `/SERVICE/METHOD`, are.
+    places: HashMap<String, usize>,
+    /// The last ones are those of paths that the server does not have.
+    counts: Vec<Counts>,
+    connections: IntGauge,
+}
+
+struct Counts {
+    labels: [String; 3],
+    started: IntCounter,
+    handling: Histogram,
+    /// By the number of the status; each from its first call on.
+    handled: [OnceLock<Option<IntCounter>>; CODES.len()],
+    all_handled: IntCounterVec,
+}
+
+impl Calls {
+    pub(super) fn new(
+        registry: &Registry,
+        methods: impl IntoIterator<Item = Method>,
+    ) -> Result<Calls, Error> {
+        let (started, handled) = (STARTED.counters(registry)?, HANDLED.counters(registry)?);
+        let handling = HANDLING.histograms(registry)?;
+        let made = |kind: &str, service: &str, method: &str| -> Result<Counts, Error> {
+            let counts = Counts {
+                labels: [kind.to_owned(), service.to_owned(), method.to_owned()],
+                started: started.get_metric_with_label_values(&[kind, service, method])?,
+                handling: handling.get_metric_with_label_values(&[kind, service, method])?,
+                handled: [const { OnceLock::new() }; CODES.len()],
+                all_handled: handled.clone(),
+            };
+            // A rate of failures needs the calls that did not fail.
+            counts.handled(0);
+            Ok(counts)
+        };
+        let (mut places, mut counts) = (HashMap::new(), Vec::new());
+        for Method { service, name, kind } in methods {
+            places.insert(format!("/{service}/{name}"), counts.len());
+            counts.push(made(kind, &service, &name)?);
+        }
+        counts.push(made("unary", "unknown", "unknown")?);
+        let connections = CONNECTIONS.gauges(registry)?.get_metric_with_label_values::<&str>(&[])?;
+        Ok(Calls(Arc::new(All { places, counts, connections })))
+    }
+
+    /// A connection is open until this is dropped.
+    pub(crate) fn connected(&self) -> Connected {
+        self.0.connections.inc();
+        Connected { calls: self.clone() }
+    }
+}
+
+/// An open connection. Its calls share it, so that no other core needs what they count references by.
+pub(crate) struct Connected {
+    calls: Calls,
+}
+
+impl Connected {
+    /// A call begins.
+    pub(crate) fn begin(self: &Arc<Connected>, path: &str) -> Call {
+        let all = &self.calls.0;
+        let place = all.places.get(path).copied().unwrap_or(all.counts.len() - 1);
+        let call = Call { connection: Arc::clone(self), place, began: Instant::now(), ended: false };
+        if let Some(counts) = call.counts() {
+            counts.started.inc();
+        }
+        call
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.calls.0.connections.dec();
+    }
+}
+
+impl Counts {
+    fn handled(&self, code: usize) -> Option<&IntCounter> {
+        let [kind, service, method] = &self.labels;
+        let made = || {
+            let labels = [kind, service, method, CODES.get(code).copied().unwrap_or("Unknown")];
+            self.all_handled.get_metric_with_label_values(&labels).ok()
+        };
+        self.handled.get(code)?.get_or_init(made).as_ref()
+    }
+}
+
+/// A call under way. One that is dropped before its answer was canceled by its client.
+pub(crate) struct Call {
+    connection: Arc<Connected>,
+    place: usize,
+    began: Instant,
+    ended: bool,
+}
+
+impl Call {
+    /// The head of its answer is there, with this status.
+    pub(crate) fn end(&mut self, status: tonic::Code) {
+        self.count(
+            usize::try_from(i32::from(status)).ok().filter(|code| *code < CODES.len()).unwrap_or(UNKNOWN),
+        );
+    }
+
+    fn counts(&self) -> Option<&Counts> {
+        self.connection.calls.0.counts.get(self.place)
+    }
+
+    fn count(&mut self, code: usize) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let Some(counts) = self.counts() else { return };
+        counts.handling.observe(self.began.elapsed().as_secs_f64());
+        if let Some(count) = counts.handled(code) {
+            count.inc();
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.count(CANCELED);
+    }
+}

@@ -1,0 +1,174 @@
+//! Every metric, once: its name, its labels, and what it tells. `docs/metrics.md` is printed from here.
+
+use prometheus::{
+    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
+};
+
+/// What a metric is to Prometheus.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// It only grows, from the start of the process on.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// How many fell below each of these bounds.
+    Histogram(&'static [f64]),
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) labels: &'static [&'static str],
+    pub(super) help: &'static str,
+}
+
+/// Seconds: from a look into memory to the longest deadline.
+const SECONDS: Kind = Kind::Histogram(&[
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+]);
+/// Items: from one to the largest batch.
+const ITEMS: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_000.0]);
+
+const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
+    Family { name, kind: Kind::Counter, labels, help }
+}
+
+const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
+    Family { name, kind: Kind::Gauge, labels, help }
+}
+
+pub(super) const CLAIMS: Family = counter(
+    "idempotency_ledger_claims_total",
+    &["consumer", "verdict"],
+    "Claims, by their verdict. rejected: an error, by its reason in idempotency_ledger_refusals_total. unanswered: the \
+     deadline passed or the client went away before the answer; the claim may have been carried out.",
+);
+pub(super) const SETTLEMENTS: Family = counter(
+    "idempotency_ledger_settlements_total",
+    &["consumer", "operation", "outcome"],
+    "Settlements. operation: complete, fail, release, renew. outcome: ok; replayed, where the same had been done \
+     before; late, where the lease was over; rejected; unanswered, as for claims.",
+);
+pub(super) const REFUSALS: Family = counter(
+    "idempotency_ledger_refusals_total",
+    &["reason"],
+    "Claims and settlements that the ledger refused, alone or in a batch, by the reason of the error. Calls that are \
+     refused as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
+);
+pub(super) const ALERTS: Family = counter(
+    "idempotency_ledger_alerts_total",
+    &["reason"],
+    "Answers that a person should look into: contradictory holders, tokens from the future, lost inserts. The log \
+     says which entry.",
+);
+pub(super) const QUEUE: Family = gauge(
+    "idempotency_ledger_queue_commands",
+    &["lane"],
+    "Commands that wait for a worker. The lanes, in the order in which they are served: close, renew, release, claim.",
+);
+pub(super) const QUEUE_BYTES: Family = gauge(
+    "idempotency_ledger_queue_bytes",
+    &[],
+    "Bytes of the commands that wait or are at work; queue_bytes_max is their bound.",
+);
+pub(super) const BATCHES: Family = Family {
+    name: "idempotency_ledger_batch_commands",
+    kind: ITEMS,
+    labels: &[],
+    help: "Commands that a worker carried out in one round at the store; one that has to come again counts again.",
+};
+pub(super) const STATEMENTS: Family = Family {
+    name: "idempotency_ledger_store_statement_seconds",
+    kind: SECONDS,
+    labels: &["statement"],
+    help: "How long the store took for a statement of claims and settlements, its failures included.",
+};
+pub(super) const FAILURES: Family = counter(
+    "idempotency_ledger_store_failures_total",
+    &["statement", "kind"],
+    "Statements of claims and settlements that failed. kind: unavailable, timed_out, schema, outdated, permanent, \
+     clock_behind; unknown, where nobody knows whether it was applied; conflict, locked and stale, which are tried again.",
+);
+pub(super) const STARTED: Family =
+    counter("grpc_server_started_total", &["grpc_type", "grpc_service", "grpc_method"], "Calls that began.");
+pub(super) const HANDLED: Family = counter(
+    "grpc_server_handled_total",
+    &["grpc_type", "grpc_service", "grpc_method", "grpc_code"],
+    "Calls that ended, by their status. Canceled: the client went away before the answer. A stream of the server has \
+     ended with its head here.",
+);
+pub(super) const HANDLING: Family = Family {
+    name: "grpc_server_handling_seconds",
+    kind: SECONDS,
+    labels: &["grpc_type", "grpc_service", "grpc_method"],
+    help: "How long calls took, from their headers to the head of their answer.",
+};
+pub(super) const CONNECTIONS: Family =
+    gauge("idempotency_ledger_connections", &[], "Connections of clients that are open.");
+pub(super) const READY: Family = gauge(
+    "idempotency_ledger_store_ready",
+    &[],
+    "1 while the store answers and the server can serve, otherwise 0.",
+);
+pub(super) const BUILD: Family =
+    gauge("idempotency_ledger_build_info", &["version"], "Always 1: which version runs.");
+
+/// All of them, in the order of the page.
+pub(super) const ALL: &[Family] = &[
+    CLAIMS,
+    SETTLEMENTS,
+    REFUSALS,
+    ALERTS,
+    QUEUE,
+    QUEUE_BYTES,
+    BATCHES,
+    STATEMENTS,
+    FAILURES,
+    READY,
+    STARTED,
+    HANDLED,
+    HANDLING,
+    CONNECTIONS,
+    BUILD,
+];
+
+impl Family {
+    pub(super) fn counters(&self, registry: &Registry) -> Result<IntCounterVec, Error> {
+        registered(registry, IntCounterVec::new(Opts::new(self.name, self.help), self.labels)?)
+    }
+
+    pub(super) fn gauges(&self, registry: &Registry) -> Result<IntGaugeVec, Error> {
+        registered(registry, IntGaugeVec::new(Opts::new(self.name, self.help), self.labels)?)
+    }
+
+    pub(super) fn histograms(&self, registry: &Registry) -> Result<HistogramVec, Error> {
+        let Kind::Histogram(bounds) = self.kind else {
+            return Err(Error::Msg(format!("{} is no histogram", self.name)));
+        };
+        let options = HistogramOpts::new(self.name, self.help).buckets(bounds.to_vec());
+        registered(registry, HistogramVec::new(options, self.labels)?)
+    }
+}
+
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, made: C) -> Result<C, Error> {
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// The catalogue as a table in Markdown.
+#[must_use]
+pub fn table() -> String {
+    let mut rows = vec!["| metric | kind | labels | what it tells |\n| --- | --- | --- | --- |\n".to_owned()];
+    for Family { name, kind, labels, help } in ALL {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram",
+        };
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        rows.push(format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", ")));
+    }
+    rows.concat()
+}

@@ -1,0 +1,76 @@
+//! What the ledger's workers do: the queue, the batches, the statements.
+
+use std::time::Duration;
+
+use prometheus::{Error, Histogram, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+
+use super::catalogue::{BATCHES, FAILURES, QUEUE, QUEUE_BYTES, READY, STATEMENTS};
+
+/// The lanes of the queue, in the order in which they are served.
+type Lane = &'static str;
+/// A statement of claims and settlements, by its name.
+type Statement = &'static str;
+
+/// See the module.
+pub(crate) struct Work {
+    queue: IntGaugeVec,
+    queue_bytes: IntGauge,
+    batches: Histogram,
+    statements: HistogramVec,
+    failures: IntCounterVec,
+    ready: IntGauge,
+}
+
+impl Work {
+    pub(super) fn new(registry: &Registry) -> Result<Work, Error> {
+        const ALONE: &[&str] = &[];
+        Ok(Work {
+            queue: QUEUE.gauges(registry)?,
+            queue_bytes: QUEUE_BYTES.gauges(registry)?.get_metric_with_label_values(ALONE)?,
+            batches: BATCHES.histograms(registry)?.get_metric_with_label_values(ALONE)?,
+            statements: STATEMENTS.histograms(registry)?,
+            failures: FAILURES.counters(registry)?,
+            ready: READY.gauges(registry)?.get_metric_with_label_values(ALONE)?,
+        })
+    }
+
+    /// What waits, as of now.
+    pub(crate) fn waits(&self, lanes: impl IntoIterator<Item = (Lane, usize)>, bytes: usize) {
+        for (lane, commands) in lanes {
+            if let Ok(gauge) = self.queue.get_metric_with_label_values(&[lane]) {
+                gauge.set(whole(commands));
+            }
+        }
+        self.queue_bytes.set(whole(bytes));
+    }
+
+    /// A worker took so many commands.
+    pub(crate) fn took(&self, commands: usize) {
+        // Fewer than 2^52.
+        #[allow(clippy::cast_precision_loss, reason = "batches are small")]
+        self.batches.observe(commands as f64);
+    }
+
+    /// A statement took so long.
+    pub(crate) fn sent(&self, statement: Statement, took: Duration) {
+        if let Ok(histogram) = self.statements.get_metric_with_label_values(&[statement]) {
+            histogram.observe(took.as_secs_f64());
+        }
+    }
+
+    /// A statement failed.
+    pub(crate) fn failed(&self, statement: Statement, kind: &'static str) {
+        if let Ok(count) = self.failures.get_metric_with_label_values(&[statement, kind]) {
+            count.inc();
+        }
+    }
+
+    /// Whether the store answers.
+    pub(crate) fn is_ready(&self, ready: bool) {
+        self.ready.set(i64::from(ready));
+    }
+}
+
+fn whole(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

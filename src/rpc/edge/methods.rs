@@ -1,0 +1,44 @@
+//! The methods that this server has, from the descriptors that it hands out.
+
+use prost::{DecodeError, Message as _};
+use prost_types::{FileDescriptorSet, MethodDescriptorProto};
+
+use crate::metrics::Method;
+use crate::rpc::proto;
+
+/// See the module.
+///
+/// # Errors
+/// A descriptor cannot be read.
+pub(crate) fn methods() -> Result<Vec<Method>, DecodeError> {
+    let sets = [
+        proto::FILE_DESCRIPTOR_SET,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ];
+    let mut methods = Vec::new();
+    for set in sets {
+        for file in FileDescriptorSet::decode(set)?.file {
+            for service in &file.service {
+                let service_name = format!("{}.{}", file.package(), service.name());
+                methods.extend(service.method.iter().map(|method| Method {
+                    service: service_name.clone(),
+                    name: method.name().to_owned(),
+                    kind: kind(method),
+                }));
+            }
+        }
+    }
+    Ok(methods)
+}
+
+/// As metrics call it.
+fn kind(method: &MethodDescriptorProto) -> &'static str {
+    match (method.client_streaming(), method.server_streaming()) {
+        (false, false) => "unary",
+        (true, false) => "client_stream",
+        (false, true) => "server_stream",
+        (true, true) => "bidi_stream",
+    }
+}

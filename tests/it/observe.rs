@@ -1,0 +1,297 @@
+//! The plain HTTP port of a running server: what it answers, and that its metrics tell what happened.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tonic_health::pb::health_check_response::ServingStatus;
+
+use crate::harness::details::{acquired, claim, key};
+use crate::harness::postgres::{Cluster, free_port};
+use crate::process::{BINARY, Server, sqlite};
+
+/// The status and the text of an answer.
+async fn asked(address: &str, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{request} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let (_, text) = answer.split_once("\r\n\r\n").unwrap();
+    (status, text.to_owned())
+}
+
+/// The series of a server, each with its value.
+async fn series(address: &str) -> BTreeMap<String, f64> {
+    let (status, text) = asked(address, "GET /metrics").await;
+    assert_eq!(status, 200, "{text}");
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let pair = |line: &str| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        (series.to_owned(), value.parse().unwrap())
+    };
+    samples.map(pair).collect()
+}
+
+async fn server_on(url: &str, more: &[&str]) -> (Server, String) {
+    let observed = format!("127.0.0.1:{}", free_port());
+    let settings = [&["--observe-listen", &observed], more].concat();
+    (Server::with(Command::new(BINARY), url, &settings, Stdio::null()).await, observed)
+}
+
+async fn server(folder: &tempfile::TempDir, more: &[&str]) -> (Server, String) {
+    server_on(&sqlite(folder.path()), more).await
+}
+
+/// A Postgres with a schema.
+fn postgres() -> (Cluster, String) {
+    let cluster = Cluster::start("");
+    let url = cluster.url("postgres");
+    assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
+    (cluster, url)
+}
+
+#[tokio::test]
+async fn the_port_answers_probes_and_refuses_all_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, at) = server(&folder, &[]).await;
+    for (request, status, says) in [
+        ("GET /livez", 200, "live\n"),
+        ("GET /readyz", 200, "ready\n"),
+        ("HEAD /readyz", 200, ""),
+        ("GET /readyz?verbose", 200, "ready\n"),
+        ("GET /", 404, "here are /metrics, /livez and /readyz\n"),
+        ("GET /metrics/", 404, "here are /metrics, /livez and /readyz\n"),
+        ("POST /metrics", 405, "only GET and HEAD\n"),
+        ("DELETE /livez", 405, "only GET and HEAD\n"),
+    ] {
+        assert_eq!(asked(&at, request).await, (status, says.to_owned()), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn a_draining_server_is_live_and_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, at) = server(&folder, &["--drain-wait", "5s"]).await;
+    let pid = server.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let until = Instant::now() + Duration::from_secs(4);
+    while asked(&at, "GET /readyz").await != (503, "draining\n".to_owned()) {
+        assert!(Instant::now() < until, "it drains, and is ready");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(asked(&at, "GET /livez").await, (200, "live\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_chosen_port_that_is_taken_is_refused_and_the_default_gives_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, at) = server(&folder, &[]).await;
+    let second = tempfile::tempdir().unwrap();
+    let url = sqlite(second.path());
+    let mut refused = Command::new(BINARY)
+        .args(["serve", "--listen", "127.0.0.1:0", "--database-url", &url, "--observe-listen", &at])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while refused.try_wait().unwrap().is_none() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let serves = refused.try_wait().unwrap().is_none();
+    refused.kill().unwrap();
+    let refused = refused.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!serves && !refused.status.success(), "it must not serve without its metrics: {said}");
+    assert!(said.contains("observe_listen") && said.contains(&at), "{said}");
+    let off = ["--observe-listen", "off"];
+    drop(Server::with(Command::new(BINARY), &url, &off, Stdio::null()).await);
+    // Two servers that nobody told of the port: at least one of them cannot have it.
+    let _first = Server::start(&url).await;
+    let third = tempfile::tempdir().unwrap();
+    let _second = Server::start(&sqlite(third.path())).await;
+}
+
+#[tokio::test]
+async fn metrics_tell_what_happened_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    metrics_tell_what_happened(&sqlite(folder.path())).await;
+}
+
+#[tokio::test]
+async fn metrics_tell_what_happened_on_postgres() {
+    let (_cluster, url) = postgres();
+    metrics_tell_what_happened(&url).await;
+}
+
+/// A store that stands still is seen, and neither a scrape nor a probe waits for it.
+#[tokio::test]
+async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
+    let (cluster, url) = postgres();
+    let (server, at) = server_on(&url, &[]).await;
+    let mut client = server.client().await;
+    client.claim(claim("billing", "1")).await.unwrap();
+    let signal = |name: &str| {
+        let pids = cluster.pids().into_iter().map(|pid| pid.to_string());
+        assert!(Command::new("kill").arg(name).args(pids).status().unwrap().success());
+    };
+    signal("-STOP");
+    let mut late = tonic::Request::new(claim("billing", "2"));
+    late.set_timeout(Duration::from_millis(500));
+    client.claim(late).await.unwrap_err();
+    server.becomes(ServingStatus::NotServing).await;
+    let soon = Duration::from_secs(2);
+    for (path, status, says) in [("/livez", 200, "live\n"), ("/readyz", 200, "ready\n")] {
+        let answer = tokio::time::timeout(soon, asked(&at, &format!("GET {path}"))).await;
+        assert_eq!(answer, Ok((status, says.to_owned())), "{path}");
+    }
+    let seen = tokio::time::timeout(soon, series(&at)).await.unwrap();
+    signal("-CONT");
+    for (series, least, most) in [
+        ("idempotency_ledger_store_ready", 0.0, 0.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="unanswered"}"#, 1.0, 1.0),
+        (
+            r#"grpc_server_handled_total{grpc_code="DeadlineExceeded",grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
+            1.0,
+            1.0,
+        ),
+        (r#"idempotency_ledger_store_failures_total{kind="unknown",statement="insert"}"#, 1.0, f64::MAX),
+    ] {
+        let value = seen.get(series).copied().unwrap_or(-1.0);
+        assert!((least..=most).contains(&value), "{series} is {value}");
+    }
+    server.becomes(ServingStatus::Serving).await;
+    assert_eq!(series(&at).await.get("idempotency_ledger_store_ready"), Some(&1.0));
+}
+
+async fn metrics_tell_what_happened(url: &str) {
+    let (server, at) = server_on(url, &[]).await;
+    let mut client = server.client().await;
+    let before = series(&at).await;
+    // A claim, a second one while it is held, its completion, that again, a duplicate; a claim that is wrong, and a
+    // settlement that comes too late.
+    let granted = acquired(client.claim(claim("billing", "1")).await.unwrap().get_ref());
+    client.claim(claim("billing", "1")).await.unwrap();
+    let complete = |id: &str, token| proto::CompleteRequest {
+        key: key("billing", id),
+        token,
+        ..proto::CompleteRequest::default()
+    };
+    for _ in 0..2 {
+        client.complete(complete("1", granted.token)).await.unwrap();
+    }
+    client.claim(claim("billing", "1")).await.unwrap();
+    client.claim(proto::ClaimRequest::default()).await.unwrap_err();
+    client.complete(complete("2", 7)).await.unwrap_err();
+    let batch = vec![claim("shipping", "1"), claim("shipping", "2"), proto::ClaimRequest::default()];
+    client.batch_claim(proto::BatchClaimRequest { requests: batch }).await.unwrap();
+    let after = series(&at).await;
+    let grew = |series: &str| after.get(series).copied().unwrap_or(-1.0) - before.get(series).unwrap_or(&0.0);
+    for (series, by) in [
+        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="acquired"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="in_progress"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="completed"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="parked"}"#, 0.0),
+        (r#"idempotency_ledger_claims_total{consumer="shipping",verdict="acquired"}"#, 2.0),
+        (
+            r#"idempotency_ledger_settlements_total{consumer="billing",operation="complete",outcome="ok"}"#,
+            1.0,
+        ),
+        (
+            r#"idempotency_ledger_settlements_total{consumer="billing",operation="complete",outcome="replayed"}"#,
+            1.0,
+        ),
+        (
+            r#"idempotency_ledger_settlements_total{consumer="billing",operation="complete",outcome="rejected"}"#,
+            1.0,
+        ),
+        (r#"idempotency_ledger_refusals_total{reason="INVALID_FIELD"}"#, 2.0),
+        (r#"idempotency_ledger_refusals_total{reason="ENTRY_NOT_FOUND"}"#, 1.0),
+        (r#"idempotency_ledger_queue_commands{lane="claim"}"#, 0.0),
+        ("idempotency_ledger_queue_bytes", 0.0),
+        ("idempotency_ledger_batch_commands_sum", 8.0),
+        (r#"idempotency_ledger_store_statement_seconds_count{statement="complete"}"#, 3.0),
+        (
+            r#"grpc_server_handled_total{grpc_code="OK",grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
+            3.0,
+        ),
+        (
+            r#"grpc_server_handled_total{grpc_code="InvalidArgument",grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
+            1.0,
+        ),
+        (
+            r#"grpc_server_started_total{grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
+            4.0,
+        ),
+        (
+            r#"grpc_server_handling_seconds_count{grpc_method="BatchClaim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
+            1.0,
+        ),
+    ] {
+        assert!((grew(series) - by).abs() < f64::EPSILON, "{series} grew by {}, not {by}", grew(series));
+    }
+    for (series, is) in [
+        ("idempotency_ledger_store_ready", 1.0),
+        (concat!(r#"idempotency_ledger_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""}"#), 1.0),
+    ] {
+        assert_eq!(after.get(series), Some(&is), "{series}");
+    }
+    assert!(after["idempotency_ledger_connections"] >= 1.0, "the client of this test is connected");
+}
+
+/// The lines of a JSON log that are about messages: event, level, consumer.
+fn events(log: &Path) -> Vec<(String, String, String)> {
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let told = lines.filter(|line| line.get("event").is_some());
+    let word = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    told.map(|line| (word(&line, "event"), word(&line, "level"), word(&line, "consumer"))).collect()
+}
+
+#[tokio::test]
+async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let file = std::fs::File::create(&log).unwrap();
+    let settings = ["--log-format", "json", "--observe-listen", "off"];
+    let server =
+        Server::with(Command::new(BINARY), &sqlite(folder.path()), &settings, Stdio::from(file)).await;
+    let mut client = server.client().await;
+    let granted = acquired(client.claim(claim("billing", "1")).await.unwrap().get_ref());
+    let complete =
+        proto::CompleteRequest { key: key("billing", "1"), token: granted.token, result: "secret".into() };
+    client.complete(complete).await.unwrap();
+    for _ in 0..3 {
+        client.claim(claim("billing", "1")).await.unwrap();
+    }
+    let other = proto::ClaimRequest { fingerprint: vec![2; 32].into(), ..claim("shipping", "1") };
+    let first = proto::ClaimRequest { fingerprint: vec![1; 32].into(), ..claim("shipping", "1") };
+    let held = acquired(client.claim(first).await.unwrap().get_ref());
+    client.claim(other).await.unwrap();
+    let fail = proto::FailRequest {
+        key: key("shipping", "1"),
+        token: held.token,
+        kind: proto::FailureKind::Park.into(),
+        error: "secret".into(),
+        ..proto::FailRequest::default()
+    };
+    client.fail(fail).await.unwrap();
+    let expected = [
+        ("duplicate", "INFO", "billing"),
+        ("fingerprint_mismatch", "WARN", "shipping"),
+        ("parked", "WARN", "shipping"),
+    ];
+    let expected = expected.map(|(event, level, who)| (event.to_owned(), level.to_owned(), who.to_owned()));
+    // On a machine that is busy a second may pass between two duplicates.
+    let mut events = events(&log);
+    events.dedup();
+    assert_eq!(events, expected);
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(!text.contains("secret"), "no payload and no text of a consumer: {text}");
+}
