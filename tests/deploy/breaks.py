@@ -21,6 +21,8 @@ BREAKS = [
     ("container", "Containerfile", 'CMD ["serve"]', 'CMD ["server"]', "no command"),
     ("container", "Containerfile", '"--service", "accepting"', '"--name", "accepting"', "no flag"),
     ("container", "Containerfile", "EXPOSE 50051", "EXPOSE 50052", "EXPOSE"),
+    ("container", "Containerfile", "50051 9464", "50051", "EXPOSE"),
+    ("container", "Containerfile", "OBSERVE_LISTEN=0.0.0.0:9464", "OBSERVE_LISTEN=0.0.0.0:9465", "OBSERVE_LISTEN"),
     ("container", "Containerfile", "STOPSIGNAL SIGTERM", "STOPSIGNAL SIGKILL", "STOPSIGNAL"),
     ("container", "../.dockerignore", "!proto\n", "", "leaves out what cargo reads"),
     ("container", "../.dockerignore", "!proto\n", "!proto\n!tests\n", "does not read"),
@@ -42,6 +44,14 @@ BREAKS = [
     ("kubernetes", "kubernetes/deployment.yaml", "service: accepting", 'service: ""', "readinessProbe"),
     ("kubernetes", "kubernetes/deployment.yaml", "containerPort: 50051", "containerPort: 50052", "ports"),
     ("kubernetes", "kubernetes/deployment.yaml", "0.0.0.0:50051", "127.0.0.1:50051", "address"),
+    ("kubernetes", "kubernetes/deployment.yaml", "0.0.0.0:9464", "127.0.0.1:9464", "metrics' address"),
+    ("kubernetes", "kubernetes/deployment.yaml", "containerPort: 9464", "containerPort: 9465", "ports"),
+    ("kubernetes", "kubernetes/networkpolicy.yaml", "          port: metrics\n", "          port: grpc\n", "NetworkPolicy: ports"),
+    ("kubernetes", "kubernetes/networkpolicy.yaml", """\
+        - namespaceSelector:
+            matchLabels:
+              idempotency-ledger-monitoring: "true"
+""", "        - podSelector: {}\n", "must name"),
     ("kubernetes", "kubernetes/deployment.yaml", "IDEMPOTENCY_LEDGER_DATABASE_URL", "IDEMPOTENCY_LEDGER_DATABASE", "reads no variable"),
     ("kubernetes", "kubernetes/deployment.yaml", "GracePeriodSeconds: 30", "GracePeriodSeconds: 20", "terminationGracePeriodSeconds"),
     ("kubernetes", "kubernetes/ledger.toml", "startup_wait = \"60s\"", "startup_wait = \"60s\"\ndrain_max = \"25s\"", "terminationGracePeriodSeconds"),

@@ -69,14 +69,18 @@ def check(deploy, program):
     problems.equal("cargo's command line", re.findall(r"cargo [^&]+?(?= &&|$)", build), ["cargo build --profile dist --features jemalloc --locked"])
     problems.expect(re.fullmatch(r"[1-9]\d*:[1-9]\d*", image.user), f"USER is {image.user!r}, must be numbers and not root")
     problems.equal("STOPSIGNAL", image.stop_signal, "SIGTERM")
-    problems.equal("EXPOSE", image.exposed, str(program.port()))
-    problems.equal("the port of IDEMPOTENCY_LEDGER_LISTEN", image.environment["IDEMPOTENCY_LEDGER_LISTEN"],
-                   f"0.0.0.0:{program.port()}")
+    ports = {setting: program.port(setting) for setting in ("listen", "observe_listen")}
+    problems.equal("EXPOSE", image.exposed, " ".join(map(str, ports.values())))
+    for setting, port in ports.items():
+        name = f"IDEMPOTENCY_LEDGER_{setting.upper()}"
+        problems.equal(f"the port of {name}", image.environment.get(name), f"0.0.0.0:{port}")
     for name in ("entrypoint", "command", "health"):
         problems.expect(getattr(image, name), f"{name} is missing, or not in the exec form: the image has no shell")
     if image.health and image.entrypoint and image.command:
         problems.equal("the health check's program", image.health[:1], image.entrypoint)
-        problems.call(program, image.health[1:], image.environment)
+        # It asks the server at its address, and needs none of the others.
+        asks = {name: value for name, value in image.environment.items() if not name.endswith("OBSERVE_LISTEN")}
+        problems.call(program, image.health[1:], asks)
         problems.call(program, image.command, image.environment)
     return problems + context(deploy, program)
 

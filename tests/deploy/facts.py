@@ -56,15 +56,16 @@ class Program:
             return environment.get(PREFIX + name.upper()) or (file or {}).get(name) or self.default(name)
 
         times = {name: seconds(in_force(name)) for name in ("drain_wait", "drain_max", "startup_wait")}
-        return {**times, "connections_max": int(in_force("connections_max")), "listen": in_force("listen")}
+        return {**times, "connections_max": int(in_force("connections_max")), "listen": in_force("listen"),
+                "observe_listen": in_force("observe_listen")}
 
     def drain(self, environment, file=None):
         """The longest time from SIGTERM to the end, in seconds."""
         settings = self.settings(environment, file)
         return settings["drain_wait"] + settings["drain_max"]
 
-    def port(self):
-        return int(self.default("listen").rsplit(":", 1)[1])
+    def port(self, setting="listen"):
+        return int(self.default(setting).rsplit(":", 1)[1])
 
 
 class Problems(list):

@@ -123,9 +123,11 @@ def server(problems, deployment, program, file):
     spec, container = deployment["spec"]["template"]["spec"], container_of(deployment)
     environment = environment_of(container)
     settings = program.settings(environment, file)
-    port = program.port()
+    port, metrics = program.port(), program.port("observe_listen")
     problems.equal("Deployment: the address", settings["listen"], f"0.0.0.0:{port}")
-    problems.equal("Deployment: ports", container["ports"], [{"name": "grpc", "containerPort": port}])
+    problems.equal("Deployment: the metrics' address", settings["observe_listen"], f"0.0.0.0:{metrics}")
+    problems.equal("Deployment: ports", container["ports"],
+                   [{"name": "grpc", "containerPort": port}, {"name": "metrics", "containerPort": metrics}])
     for probe, service in PROBES.items():
         problems.equal(f"Deployment: {probe}", container.get(probe, {}).get("grpc"), {"port": port, "service": service})
     startup = container["startupProbe"]
@@ -159,7 +161,9 @@ def around(problems, servers, deployment, program):
     problems.equal("Services: which have no address", [service["spec"].get("clusterIP") for service in servers.of("Service")], [None, "None"])
     for name, selector in selectors.items():
         problems.equal(f"{name}: its selector", selector, {"matchLabels": labels})
-    problems.equal("NetworkPolicy: ports", [rule["ports"] for rule in policy["ingress"]], [[{"protocol": "TCP", "port": "grpc"}]])
-    for rule in policy["ingress"]:
-        problems.expect(rule.get("from") and all("podSelector" in peer and "namespaceSelector" in peer for peer in rule["from"]),
-                        "NetworkPolicy: every rule must name pods and their namespaces: there is no authentication")
+    problems.equal("NetworkPolicy: ports", [rule["ports"] for rule in policy["ingress"]],
+                   [[{"protocol": "TCP", "port": name}] for name in ("grpc", "metrics")])
+    for rule, needed in zip(policy["ingress"], ({"podSelector", "namespaceSelector"}, {"namespaceSelector"})):
+        problems.expect(rule.get("from") and all(needed <= set(peer) for peer in rule["from"]),
+                        f"NetworkPolicy: the rule of {rule['ports'][0]['port']} must name {' and '.join(sorted(needed))}: "
+                        "there is no authentication")

@@ -15,7 +15,7 @@ from container import Image
 from facts import PREFIX, Problems, seconds
 from running import Running, free_port, wait_for
 
-LISTEN, CONFIG, URL = f"{PREFIX}LISTEN", f"{PREFIX}CONFIG", f"{PREFIX}DATABASE_URL"
+LISTEN, OBSERVE, CONFIG, URL = f"{PREFIX}LISTEN", f"{PREFIX}OBSERVE_LISTEN", f"{PREFIX}CONFIG", f"{PREFIX}DATABASE_URL"
 LIVENESS = "liveness"
 
 
@@ -25,9 +25,9 @@ class Recipe:
     def __init__(self, name, serve, environment, grace, ready, alive, migrate=None):
         self.name, self.serve, self.grace = name, serve, grace
         self.ready, self.alive, self.migrate = ready, alive, migrate
-        # The recipe's address, at a port that is free here.
-        host = environment.get(LISTEN, "127.0.0.1:50051").rsplit(":", 1)[0]
-        self.environment = {**environment, LISTEN: f"{host}:{free_port()}"}
+        # The recipe's addresses, at ports that are free here.
+        addresses = {name: environment.get(name, "127.0.0.1:0").rsplit(":", 1)[0] for name in (LISTEN, OBSERVE)}
+        self.environment = {**environment, **{name: f"{host}:{free_port()}" for name, host in addresses.items()}}
 
     def ask(self, program, words):
         return call(program, words, self.environment)
