@@ -339,7 +339,8 @@ async fn a_person_at_a_terminal_is_asked(kind: Kind) {
     let list =
         format!("stty rows 24 cols 80; {} entries list --consumer c --endpoint {address}", super::BINARY);
     // How much of the name is left depends on how long the age is in words.
-    let narrow = super::on_a_terminal(list.clone(), "").await.says(0, &["order-…0", "0-end  ", "  '1 '  "]);
+    let narrow =
+        super::on_a_terminal(list.clone(), "").await.says(0, &["  order-", "…", "0-end  ", "  '1 '  "]);
     assert!(!narrow.out.contains(&long), "{narrow:?}");
     super::on_a_terminal(format!("{list} --wide"), "").await.says(0, &[&long]);
     let asked = format!("at http://{address}: Do it? [y/N] ");
