@@ -104,6 +104,10 @@ pub(crate) async fn order_amid_deaths(
     let first = audit_judged::versions(world).await;
     let (mut told, mut given) = (Told::default(), Vec::new());
     let mut tuner = Tuner::new(world, 0);
+    // What each began with is known before anything changes.
+    for (consumer, _) in CHANGING {
+        tuner.look_until_seen(consumer, 0).await;
+    }
     for number in 0..run.size {
         if number % OLDER_EVERY == 0 {
             let statement = "UPDATE ledger.meta SET token_offset = token_offset + 120000000";

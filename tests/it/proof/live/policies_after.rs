@@ -51,7 +51,11 @@ impl Tuner {
     }
 
     /// The policy that a replica goes by, as soon as it is told.
-    async fn look_until_seen(&self, consumer: &'static str, replica: usize) -> proto::ConsumerPolicy {
+    pub(super) async fn look_until_seen(
+        &self,
+        consumer: &'static str,
+        replica: usize,
+    ) -> proto::ConsumerPolicy {
         let until = Instant::now() + SILENT;
         loop {
             if let Some(shown) = self.look(consumer, replica).await {
