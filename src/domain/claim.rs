@@ -90,7 +90,7 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
             return closed(entry);
         }
         if !entry.lease_over(now) {
-            return Decision::read(Ok(Reply::Verdict(acquired(entry, true, context))));
+            return Decision::read(Ok(Reply::Verdict(acquired(entry, Grant::Replayed, context))));
         }
         if entry.hold_left(now) && !entry.rearmed {
             return rearm(entry, claim, context);
@@ -127,7 +127,7 @@ fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let mut next = entry.clone();
     next.rearmed = true;
     next.lease_until = (context.now + context.policy.granted_lease(claim.lease)).min(entry.hold_until);
-    let answer = acquired(&next, true, context);
+    let answer = acquired(&next, Grant::Replayed, context);
     Decision::write(Ok(Reply::Verdict(answer)), next)
 }
 
@@ -168,7 +168,8 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     if policy.fingerprint != FingerprintMode::Ignore && next.fingerprint.is_empty() {
         next.fingerprint = claim.fingerprint.clone();
     }
-    let answer = acquired(&next, false, context);
+    let expired = entry.state == State::InProgress;
+    let answer = acquired(&next, if expired { Grant::Reclaimed } else { Grant::New }, context);
     Decision::grant(Ok(Reply::Verdict(answer)), next)
 }
 
@@ -227,14 +228,25 @@ fn not_granted(entry: &Entry, reason: Reason) -> Decision {
     Decision::read(Err(Rejection { state, ..Rejection::new(reason, why) }))
 }
 
-fn acquired(entry: &Entry, replayed: bool, context: &Context<'_>) -> Verdict {
+/// What an `acquired` stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grant {
+    New,
+    /// In place of a claim that expired.
+    Reclaimed,
+    /// It was granted before, to the same claim.
+    Replayed,
+}
+
+fn acquired(entry: &Entry, grant: Grant, context: &Context<'_>) -> Verdict {
     Verdict::Acquired {
         token: entry.token,
         attempt: entry.attempts,
         lease: entry.lease_until.remaining(context.now),
         hold: entry.hold_until.remaining(context.now),
         on_expiry: entry.on_expiry,
-        replayed,
+        replayed: grant == Grant::Replayed,
+        reclaimed: grant == Grant::Reclaimed,
         effect_unknown: entry.effect_unknown,
         prior_effect_started: entry.prior_effect_started,
         idempotency_key: entry.key.idempotency_key(),

@@ -259,6 +259,14 @@ impl Entry {
         self.history.drain(..excess);
     }
 
+    /// How many claims in a row were given back, up to the last one.
+    #[must_use]
+    pub(super) fn releases_in_a_row(&self) -> usize {
+        let is = |outcome| outcome == ClosedBy::Release;
+        let before = || self.history.iter().rev().take_while(|attempt| is(attempt.outcome)).count();
+        if is(self.closed_by) { 1 + before() } else { 0 }
+    }
+
     /// The lease has passed.
     #[must_use]
     pub fn lease_over(&self, now: StoreTime) -> bool {

@@ -30,6 +30,8 @@ pub enum Reply {
         replayed: bool,
         /// The lease was over, or the claim closed by other bookkeeping.
         late: bool,
+        /// How many attempts it took.
+        attempt: i32,
     },
     /// To Fail.
     Failed {
@@ -48,6 +50,9 @@ pub enum Reply {
         state: State,
         /// It had been released before.
         replayed: bool,
+        /// How many claims of the entry in a row ended so, this one included; more than the entry remembers count
+        /// as many as it does.
+        in_a_row: usize,
     },
 }
 
@@ -63,6 +68,8 @@ pub enum Verdict {
         hold: Span,
         on_expiry: OnExpiry,
         replayed: bool,
+        /// Granted in place of a claim whose lease and grace had run out.
+        reclaimed: bool,
         effect_unknown: bool,
         prior_effect_started: bool,
         idempotency_key: Uuid,

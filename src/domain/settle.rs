@@ -85,7 +85,10 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
         | ClosedBy::FailPark
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark => true,
-        ClosedBy::Complete => return Decision::read(Ok(Reply::Completed { replayed: true, late: false })),
+        ClosedBy::Complete => {
+            let attempt = entry.attempts;
+            return Decision::read(Ok(Reply::Completed { replayed: true, late: false, attempt }));
+        }
         ClosedBy::FailTerminal => {
             let alert = Some("a holder completes what it had failed for good");
             return Decision::read(Err(closed(entry).alerting(alert)));
@@ -100,7 +103,7 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
     next.parked_at = None;
     next.effect_unknown = false;
     next.result = result.clone();
-    Decision::write(Ok(Reply::Completed { replayed: false, late }), next)
+    Decision::write(Ok(Reply::Completed { replayed: false, late, attempt: next.attempts }), next)
 }
 
 fn fail(
@@ -170,7 +173,8 @@ fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
         }
         ClosedBy::Open => {}
         ClosedBy::Release => {
-            return Decision::read(Ok(Reply::Released { state: entry.state, replayed: true }));
+            let in_a_row = entry.releases_in_a_row();
+            return Decision::read(Ok(Reply::Released { state: entry.state, replayed: true, in_a_row }));
         }
         ClosedBy::Complete
         | ClosedBy::FailRetryable
@@ -184,7 +188,8 @@ fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
     close(&mut next, State::Received, ClosedBy::Release, context);
     next.attempts = entry.attempts.saturating_sub(1);
     next.not_before = context.now + delay;
-    Decision::write(Ok(Reply::Released { state: next.state, replayed: false }), next)
+    let (state, in_a_row) = (next.state, next.releases_in_a_row());
+    Decision::write(Ok(Reply::Released { state, replayed: false, in_a_row }), next)
 }
 
 fn renew(
@@ -273,4 +278,97 @@ fn as_f64(span: Span) -> f64 {
 #[allow(clippy::cast_possible_truncation, reason = "bounded by 30 days of microseconds")]
 fn from_f64(micros: f64) -> Span {
     Span(micros as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::super::command::{Claim, Command};
+    use super::super::entry::Claimant;
+    use super::super::reply::Verdict;
+    use super::super::{Key, StoreTime, decide};
+    use super::*;
+
+    /// What an answer tells for counts and logs alone: (reclaimed, attempt of a completion, releases in a row).
+    fn told(reply: &Reply) -> (bool, Option<i32>, Option<usize>) {
+        match reply {
+            Reply::Verdict(Verdict::Acquired { reclaimed, .. }) => (*reclaimed, None, None),
+            Reply::Completed { attempt, .. } => (false, Some(*attempt), None),
+            Reply::Released { in_a_row, .. } => (false, None, Some(*in_a_row)),
+            Reply::Verdict(_) | Reply::Failed { .. } | Reply::Renewed { .. } => (false, None, None),
+        }
+    }
+
+    #[test]
+    fn answers_tell_how_often_a_message_was_tried_and_given_back() {
+        #[derive(Debug)]
+        enum Step {
+            Claim,
+            Release,
+            Fail,
+            Complete,
+        }
+        let minute = 60;
+        // After so many seconds: what is asked, and what the answer tells.
+        let mut steps = vec![
+            (1, Step::Claim, (false, None, None)),
+            (1, Step::Release, (false, None, Some(1))),
+            (1, Step::Release, (false, None, Some(1))),
+            (1, Step::Claim, (false, None, None)),
+            (1, Step::Release, (false, None, Some(2))),
+            (1, Step::Claim, (false, None, None)),
+            (1, Step::Fail, (false, None, None)),
+            (1, Step::Claim, (false, None, None)),
+            (1, Step::Release, (false, None, Some(1))),
+            (1, Step::Claim, (false, None, None)),
+            // It expires.
+            (minute, Step::Claim, (true, None, None)),
+            (1, Step::Fail, (false, None, None)),
+            (1, Step::Claim, (false, None, None)),
+        ];
+        for row in 1..=13 {
+            steps.push((1, Step::Release, (false, None, Some(usize::min(row, 11)))));
+            steps.push((1, Step::Claim, (false, None, None)));
+        }
+        steps.extend([
+            (1, Step::Complete, (false, Some(4), None)),
+            (1, Step::Complete, (false, Some(4), None)),
+        ]);
+
+        let (key, policy) = (Key::new("c", "s", "1"), Policy { max_attempts: 0, ..Policy::default() });
+        let (mut now, mut entry, mut token) = (StoreTime(1_780_000_000_000_000), None::<Entry>, 0);
+        for (number, (after, step, expected)) in steps.into_iter().enumerate() {
+            now = now + Span::from_secs(after);
+            let context = Context { policy: &policy, now, token_offset: 0, position: 0, clock_behind: false };
+            let settle = |settle| Command::Settle(token, settle);
+            let command = match step {
+                Step::Claim => Command::Claim(Claim {
+                    claimant: Claimant {
+                        claim_id: Uuid::from_u128(number as u128),
+                        principal: String::new(),
+                        owner: String::new(),
+                    },
+                    lease: None,
+                    fingerprint: Bytes::new(),
+                    occurred_at: None,
+                    traceparent: String::new(),
+                }),
+                Step::Release => settle(Settle::Release { delay: Span::ZERO }),
+                Step::Complete => settle(Settle::Complete { result: Bytes::new() }),
+                Step::Fail => settle(Settle::Fail {
+                    kind: FailureKind::Retryable,
+                    error: String::new(),
+                    retry_after: Some(Span::ZERO),
+                }),
+            };
+            let Decision { answer, write, .. } = decide(&key, entry.as_ref(), &command, &context);
+            let reply = answer.unwrap();
+            assert_eq!(told(&reply), expected, "step {number}, {step:?}: {reply:?}");
+            if let Some(next) = write {
+                token = next.token;
+                entry = Some(next);
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::domain::{Answer, Key, Reason, Reply, State, Verdict};
+use crate::domain::{Answer, Key, Reason, Reply, State, TraceId, Verdict};
 use crate::once_a_second::{HeldBack, Lines, SECOND};
 
 /// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
@@ -16,6 +16,14 @@ const LINES_MAX: u32 = 50;
 const CONSUMERS_MAX: usize = 1_000;
 /// For how long a silent consumer is remembered for the lines that were held back, where others need its place.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(1);
+
+/// Whom an answer is about.
+pub(super) struct Subject {
+    pub(super) key: Key,
+    /// Empty: untold.
+    pub(super) event_type: String,
+    pub(super) trace_id: Option<TraceId>,
+}
 
 /// What the lines are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +59,7 @@ impl Kind {
         match self {
             Kind::Duplicate => "a message came again, and is done",
             Kind::Reclaimed => {
-                "a message is tried again, and nobody knows whether an earlier attempt has had its effect"
+                "a claim expired, and another one has its message: was its holder lost, or is the lease too short?"
             }
             Kind::Parked => "a message waits for a person",
             Kind::FingerprintMismatch => "an id came again with another payload: is it unique?",
@@ -69,9 +77,7 @@ impl Kind {
         match answer {
             Ok(Reply::Verdict(verdict)) => match verdict {
                 Verdict::Completed { by_this_claim: false, .. } => Some(Kind::Duplicate),
-                Verdict::Acquired { attempt: 2.., effect_unknown: true, replayed: false, .. } => {
-                    Some(Kind::Reclaimed)
-                }
+                Verdict::Acquired { reclaimed: true, .. } => Some(Kind::Reclaimed),
                 Verdict::Parked { .. } => Some(Kind::Parked),
                 Verdict::FingerprintMismatch { .. } => Some(Kind::FingerprintMismatch),
                 Verdict::OutsideWindow { .. } => Some(Kind::OutsideWindow),
@@ -82,7 +88,7 @@ impl Kind {
                 | Verdict::Failed { .. } => None,
             },
             Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),
-            Ok(Reply::Completed { late: true, replayed: false }) => Some(Kind::Late),
+            Ok(Reply::Completed { late: true, replayed: false, .. }) => Some(Kind::Late),
             Ok(
                 Reply::Renewed { .. }
                 | Reply::Completed { .. }
@@ -100,17 +106,19 @@ pub(super) struct AnswerLog(Mutex<Written>);
 
 impl AnswerLog {
     /// A command for this key was answered.
-    pub(super) fn note(&self, key: &Key, answer: &Answer) {
+    pub(super) fn note(&self, Subject { key, event_type, trace_id }: &Subject, answer: &Answer) {
         let Some(kind) = Kind::of(answer).filter(|kind| kind.is_logged()) else { return };
         let turn =
             self.0.lock().unwrap_or_else(PoisonError::into_inner).turn(key.consumer(), kind, Instant::now());
         let Some(held_back) = turn.map(HeldBack::logged) else { return };
         let (event, text, attempt) = (kind.name(), kind.text(), attempt(answer));
         let (consumer, key) = (key.consumer(), key.hash());
+        let event_type = Some(event_type.as_str()).filter(|name| !name.is_empty());
+        let trace_id = trace_id.map(tracing::field::display);
         if kind == Kind::Duplicate {
-            tracing::info!(event, consumer, %key, attempt, held_back, "{text}");
+            tracing::info!(event, consumer, event_type, %key, attempt, trace_id, held_back, "{text}");
         } else {
-            tracing::warn!(event, consumer, %key, attempt, held_back, "{text}");
+            tracing::warn!(event, consumer, event_type, %key, attempt, trace_id, held_back, "{text}");
         }
     }
 }

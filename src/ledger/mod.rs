@@ -36,16 +36,17 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::answer_log::AnswerLog;
+use self::answer_log::{AnswerLog, Subject};
 use self::claims::admission::Quotas;
 use self::claims::chain::{Chain, Request};
 use self::claims::queue::Queue;
+use self::claims::recent::RecentClock;
 use self::claims::shared::Shared;
 use self::outdated::Outdated;
 use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
-use crate::domain::{Answer, Command, Key, KeyHash, Reason, Rejection};
+use crate::domain::{Answer, Command, KeyHash, Reason, Rejection, Submission};
 use crate::metrics::{self, Metrics};
 use crate::random;
 use crate::store::{LEVEL, Replica, Store};
@@ -81,14 +82,8 @@ pub struct LedgerOptions {
 
 /// A command that is not answered yet, as far as counting and logging are concerned.
 struct Asked {
-    key: Key,
+    subject: Subject,
     counted: metrics::Asked,
-}
-
-impl Asked {
-    fn new(metrics: &Metrics, key: &Key, command: &Command) -> Asked {
-        Asked { key: key.clone(), counted: metrics.asked(key.consumer(), command) }
-    }
 }
 
 /// The handle: cheap to clone, shared by all requests.
@@ -104,6 +99,7 @@ struct Inner {
     registered_only: bool,
     operators: Operators,
     healthy: watch::Receiver<bool>,
+    clock: Arc<RecentClock>,
     metrics: Metrics,
     answer_log: AnswerLog,
     outdated: Outdated,
@@ -171,6 +167,7 @@ impl Ledger {
             registered_only: options.registered_only,
             operators,
             healthy,
+            clock: shared.clock,
             metrics,
             answer_log: AnswerLog::default(),
             outdated: shared.outdated,
@@ -184,24 +181,40 @@ impl Ledger {
     ///
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
-    pub async fn submit(&self, key: Key, command: Command) -> Answer {
-        let asked = Asked::new(&self.inner.metrics, &key, &command);
-        let answer = self.carried_out(key, command).await;
+    pub async fn submit(&self, mut submission: Submission) -> Answer {
+        let asked = self.asked(&mut submission);
+        let answer = self.carried_out(submission).await;
         self.note(asked, &answer);
         answer
     }
 
-    async fn carried_out(&self, key: Key, command: Command) -> Answer {
-        self.admit(&key, &command)?;
+    async fn carried_out(&self, submission: Submission) -> Answer {
+        self.admit(&submission)?;
+        let Submission { key, command, .. } = submission;
         let (reply, answer) = oneshot::channel();
         self.inner.queue.push(Chain::alone(key, Request::new(command, reply)))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
+    fn asked(&self, submission: &mut Submission) -> Asked {
+        let Submission { key, command, event_type, trace_id } = submission;
+        let counted = self.inner.metrics.asked(key.consumer(), event_type, command);
+        let event_type = std::mem::take(event_type);
+        Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id }, counted }
+    }
+
     /// Counts an answer, and logs it where a person may want to know of it.
-    fn note(&self, Asked { key, counted }: Asked, answer: &Answer) {
-        self.inner.metrics.answered(counted, key.consumer(), answer);
-        self.inner.answer_log.note(&key, answer);
+    fn note(&self, Asked { subject, counted }: Asked, answer: &Answer) {
+        let consumer = subject.key.consumer();
+        let answered = metrics::Answered {
+            consumer,
+            event_type: &subject.event_type,
+            answer,
+            token_clock: counted.settles().then(|| self.inner.clock.token_clock()).flatten(),
+            has_policy: &|| self.inner.policies.registered(consumer),
+        };
+        self.inner.metrics.answered(counted, &answered);
+        self.inner.answer_log.note(&subject, answer);
     }
 
     /// Carries out commands, and answers each in the same order. Commands for the same key are
@@ -209,10 +222,9 @@ impl Ledger {
     ///
     /// # Errors
     /// The queue is full or closed; then none was carried out.
-    pub async fn submit_all(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
-        let asked: Vec<Asked> =
-            commands.iter().map(|(key, command)| Asked::new(&self.inner.metrics, key, command)).collect();
-        let answers = self.all_carried_out(commands).await;
+    pub async fn submit_all(&self, mut submissions: Vec<Submission>) -> Result<Vec<Answer>, Rejection> {
+        let asked: Vec<Asked> = submissions.iter_mut().map(|submission| self.asked(submission)).collect();
+        let answers = self.all_carried_out(submissions).await;
         match &answers {
             Ok(answers) => {
                 asked.into_iter().zip(answers).for_each(|(asked, answer)| self.note(asked, answer));
@@ -227,15 +239,16 @@ impl Ledger {
         answers
     }
 
-    async fn all_carried_out(&self, commands: Vec<(Key, Command)>) -> Result<Vec<Answer>, Rejection> {
-        let mut chains: Vec<Chain> = Vec::with_capacity(commands.len());
-        let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(commands.len());
-        let mut waiting = Vec::with_capacity(commands.len());
-        for (key, command) in commands {
-            if let Err(rejection) = self.admit(&key, &command) {
+    async fn all_carried_out(&self, submissions: Vec<Submission>) -> Result<Vec<Answer>, Rejection> {
+        let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
+        let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
+        let mut waiting = Vec::with_capacity(submissions.len());
+        for submission in submissions {
+            if let Err(rejection) = self.admit(&submission) {
                 waiting.push(Err(rejection));
                 continue;
             }
+            let Submission { key, command, .. } = submission;
             let (reply, answer) = oneshot::channel();
             waiting.push(Ok(answer));
             let request = Request::new(command, reply);
@@ -260,7 +273,7 @@ impl Ledger {
     }
 
     /// Settlements need neither registration nor quota: who was granted a claim may end it.
-    fn admit(&self, key: &Key, command: &Command) -> Result<(), Rejection> {
+    fn admit(&self, Submission { key, command, .. }: &Submission) -> Result<(), Rejection> {
         if !matches!(command, Command::Claim(_)) {
             return Ok(());
         }

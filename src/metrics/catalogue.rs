@@ -31,6 +31,12 @@ const SECONDS: Kind = Kind::Histogram(&[
 /// Items: from one to the largest batch.
 const ITEMS: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_000.0]);
 
+/// Seconds for which claims are held: from a write to the longest lease.
+const HELD_SECONDS: Kind =
+    Kind::Histogram(&[0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3_600.0]);
+/// How often something happens to one message.
+const TIMES: Kind = Kind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0]);
+
 const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
     Family { name, kind: Kind::Counter, labels, help }
 }
@@ -41,7 +47,7 @@ const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'stat
 
 pub(super) const CLAIMS: Family = counter(
     "idempotency_ledger_claims_total",
-    &["consumer", "verdict"],
+    &["consumer", "event_type", "verdict"],
     "Claims, by their verdict. rejected: an error, by its reason in idempotency_ledger_refusals_total. unanswered: the \
      deadline passed or the client went away before the answer; the claim may have been carried out.",
 );
@@ -51,6 +57,30 @@ pub(super) const SETTLEMENTS: Family = counter(
     "Settlements. operation: complete, fail, release, renew. outcome: ok; replayed, where the same had been done \
      before; late, where the lease was over; rejected; unanswered, as for claims.",
 );
+pub(super) const FAILED: Family = counter(
+    "idempotency_ledger_attempts_failed_total",
+    &["consumer", "event_type", "kind"],
+    "Attempts that their holders failed, by what they said of another one. kind: retryable, terminal, park.",
+);
+pub(super) const HELD: Family = Family {
+    name: "idempotency_ledger_claim_held_seconds",
+    kind: HELD_SECONDS,
+    labels: &["consumer", "operation"],
+    help: "How long claims were held, from their grant to the settlement that ended them: complete, fail or release.",
+};
+pub(super) const ATTEMPTS: Family = Family {
+    name: "idempotency_ledger_completion_attempts",
+    kind: TIMES,
+    labels: &["consumer"],
+    help: "How many attempts messages took until they were completed.",
+};
+pub(super) const RELEASES: Family = Family {
+    name: "idempotency_ledger_releases_in_a_row",
+    kind: TIMES,
+    labels: &["consumer"],
+    help: "At each Release: how many claims of the message in a row were given back by now, at most 11. A release uses \
+           up no attempt, so that nothing else ends a message that is always given back.",
+};
 pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
@@ -118,7 +148,11 @@ pub(super) const BUILD: Family =
 /// All of them, in the order of the page.
 pub(super) const ALL: &[Family] = &[
     CLAIMS,
+    FAILED,
     SETTLEMENTS,
+    HELD,
+    ATTEMPTS,
+    RELEASES,
     REFUSALS,
     ALERTS,
     QUEUE,
@@ -135,6 +169,14 @@ pub(super) const ALL: &[Family] = &[
 ];
 
 impl Family {
+    /// How many series it has for each value of its labels: of a histogram the buckets, that of all, sum and count.
+    pub(super) fn series(&self) -> usize {
+        match self.kind {
+            Kind::Counter | Kind::Gauge => 1,
+            Kind::Histogram(bounds) => bounds.len() + 3,
+        }
+    }
+
     pub(super) fn counters(&self, registry: &Registry) -> Result<IntCounterVec, Error> {
         registered(registry, IntCounterVec::new(Opts::new(self.name, self.help), self.labels)?)
     }

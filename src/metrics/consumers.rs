@@ -2,154 +2,240 @@
 //! scrapes it, only so many consumers have series of their own, and all others share one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use prometheus::{Error, IntCounter, IntCounterVec, Registry};
+use prometheus::{Error, Registry};
 
-use super::catalogue::{CLAIMS, SETTLEMENTS};
-use crate::domain::{Answer, Command, Reply, Settle, Verdict};
+use super::consumer::{Consumer, EventType, Families, OTHER, OUTCOMES, VERDICTS};
+use super::room::Room;
+use crate::domain::{Answer, Command, FailureKind, Reply, Settle, Verdict};
 
-/// How many consumers have series of their own: the first ones that are answered, and not refused.
+/// So many consumers without a policy of their own have series of their own: the first ones that are answered, and not
+/// refused. Those with a policy are always named while there is room.
 const NAMED_MAX: usize = 100;
-/// What the others are called together.
-const OTHER: &str = "other";
-
-/// What a claim was answered.
-const VERDICTS: [&str; 10] = [
-    "acquired",
-    "completed",
-    "in_progress",
-    "backoff",
-    "failed",
-    "parked",
-    "fingerprint_mismatch",
-    "outside_window",
-    "rejected",
-    "unanswered",
-];
-const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
-const OUTCOMES: [&str; 5] = ["ok", "replayed", "late", "rejected", "unanswered"];
+/// Whoever was not seen for so many minutes gives its place to others.
+const IDLE_MINUTES: u32 = 60;
 /// The last places.
 const UNANSWERED: (usize, usize) = (VERDICTS.len() - 1, OUTCOMES.len() - 1);
+/// Places of operations.
+const COMPLETE: usize = 0;
+const FAIL: usize = 1;
+const RELEASE: usize = 2;
+const RENEW: usize = 3;
 
 /// See the module.
 pub(super) struct Consumers {
-    claims: IntCounterVec,
-    settlements: IntCounterVec,
-    named: RwLock<HashMap<Box<str>, Arc<Counts>>>,
-    others: Arc<Counts>,
+    families: Families,
+    known: RwLock<Known>,
+    others: Arc<Consumer>,
+    room: Room,
+    /// How many minutes have passed in which somebody looked.
+    minute: AtomicU32,
 }
 
-/// The counters of one consumer, looked up once.
-struct Counts {
-    claims: Vec<IntCounter>,
-    settlements: Vec<Vec<IntCounter>>,
+/// The consumers that have series of their own.
+#[derive(Default)]
+struct Known {
+    by_name: HashMap<Box<str>, Arc<Consumer>>,
+    without_policy: usize,
+}
+
+impl Known {
+    fn has_room(&self, by_policy: bool) -> bool {
+        by_policy || self.without_policy < NAMED_MAX
+    }
 }
 
 /// What a command asks for, without what it carries.
 #[derive(Clone, Copy)]
 enum Kind {
     Claim,
-    /// Its place in `OPERATIONS`.
-    Settle(usize),
+    Settle {
+        operation: usize,
+        token: i64,
+        /// The place of a failure's kind.
+        failed: Option<usize>,
+    },
 }
 
 /// A command that is not answered yet. One that is dropped as such counts as unanswered.
 pub(crate) struct Asked {
-    /// Of its consumer, where that has series of its own, else those of the others.
-    counts: Arc<Counts>,
+    consumer: Arc<Consumer>,
+    event_type: Arc<EventType>,
+    /// Both have series of their own.
     named: bool,
     kind: Kind,
+    minute: u32,
     answered: bool,
+}
+
+impl Asked {
+    /// Whether it is a settlement.
+    pub(crate) fn settles(&self) -> bool {
+        matches!(self.kind, Kind::Settle { .. })
+    }
+}
+
+/// What was answered, and to whom.
+pub(crate) struct Answered<'a> {
+    pub(crate) consumer: &'a str,
+    /// Empty: untold.
+    pub(crate) event_type: &'a str,
+    pub(crate) answer: &'a Answer,
+    /// Of a settlement, what the store's clock made a token of by now: a token tells when it was granted.
+    pub(crate) token_clock: Option<i64>,
+    /// Whether the consumer has a policy of its own.
+    pub(crate) has_policy: &'a dyn Fn() -> bool,
 }
 
 impl Consumers {
     pub(super) fn new(registry: &Registry) -> Result<Consumers, Error> {
-        let (claims, settlements) = (CLAIMS.counters(registry)?, SETTLEMENTS.counters(registry)?);
-        let others = Arc::new(Counts::new(&claims, &settlements, OTHER)?);
-        Ok(Consumers { claims, settlements, named: RwLock::default(), others })
+        let families = Families::new(registry)?;
+        let others = Arc::new(Consumer::new(&families, OTHER, false)?);
+        Ok(Consumers {
+            families,
+            known: RwLock::default(),
+            others,
+            room: Room::default(),
+            minute: AtomicU32::new(0),
+        })
     }
 
-    pub(super) fn asked(&self, consumer: &str, command: &Command) -> Asked {
+    pub(super) fn asked(&self, consumer: &str, event_type: &str, command: &Command) -> Asked {
+        let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
         let kind = match command {
             Command::Claim(_) => Kind::Claim,
-            Command::Settle(_, Settle::Complete { .. }) => Kind::Settle(0),
-            Command::Settle(_, Settle::Fail { .. }) => Kind::Settle(1),
-            Command::Settle(_, Settle::Release { .. }) => Kind::Settle(2),
-            Command::Settle(_, Settle::Renew { .. }) => Kind::Settle(3),
+            Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
+            Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
+            Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
+            Command::Settle(token, Settle::Renew { .. }) => settle(RENEW, *token, None),
         };
-        let known = self.named.read().unwrap_or_else(PoisonError::into_inner).get(consumer).cloned();
-        let named = known.is_some();
-        Asked { counts: known.unwrap_or_else(|| Arc::clone(&self.others)), named, kind, answered: false }
+        let known = self.known().by_name.get(consumer).cloned();
+        let found = known.as_ref().and_then(|known| known.of_event_type(event_type));
+        let named = found.is_some();
+        let consumer = known.unwrap_or_else(|| Arc::clone(&self.others));
+        let event_type = found.unwrap_or_else(|| consumer.untold());
+        let minute = self.minute.load(Ordering::Relaxed);
+        Asked { consumer, event_type, named, kind, minute, answered: false }
     }
 
     /// A consumer gets a name with its first answer that is no refusal: what is refused must not take the places.
-    pub(super) fn answered(&self, mut asked: Asked, consumer: &str, answer: &Answer) {
+    pub(super) fn answered(&self, mut asked: Asked, answered: &Answered<'_>) {
+        let answer = answered.answer;
         if !asked.named && answer.is_ok() {
-            asked.counts = self.named(consumer);
+            (asked.consumer, asked.event_type) = self.named(answered);
         }
         asked.answered = true;
-        asked.counts.count(asked.kind, verdict(answer), outcome(answer));
+        asked.count(verdict(answer), outcome(answer));
+        if let (Ok(reply), Kind::Settle { operation, token, failed }) = (answer, asked.kind) {
+            asked.settled(reply, operation, failed, answered.token_clock.map(|clock| clock - token));
+        }
     }
 
-    fn named(&self, consumer: &str) -> Arc<Counts> {
-        let is_full = |named: &HashMap<_, _>| named.len() >= NAMED_MAX;
-        if is_full(&self.named.read().unwrap_or_else(PoisonError::into_inner)) {
+    /// The series of a consumer and an event type, made where there is room.
+    fn named(&self, answered: &Answered<'_>) -> (Arc<Consumer>, Arc<EventType>) {
+        let consumer = self.consumer(answered.consumer, answered.has_policy);
+        if Arc::ptr_eq(&consumer, &self.others) {
+            let untold = consumer.untold();
+            return (consumer, untold);
+        }
+        let event_type = consumer.own_event_type(&self.families, answered.event_type, &self.room);
+        (consumer, event_type)
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn consumer(&self, name: &str, has_policy: &dyn Fn() -> bool) -> Arc<Consumer> {
+        if let Some(consumer) = self.known().by_name.get(name) {
+            return Arc::clone(consumer);
+        }
+        let (by_policy, needs) = (has_policy(), Consumer::needs(name));
+        // Where many consumers have no name, each of their answers comes here: nobody else waits then.
+        if !self.known().has_room(by_policy) || !self.room.has(needs) {
             return Arc::clone(&self.others);
         }
-        // Made before the lock is taken: all calls wait for that.
-        let Ok(counts) = Counts::new(&self.claims, &self.settlements, consumer) else {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(consumer) = known.by_name.get(name) {
+            return Arc::clone(consumer);
+        }
+        if !known.has_room(by_policy) || !self.room.take(needs) {
+            return Arc::clone(&self.others);
+        }
+        let Ok(made) = Consumer::new(&self.families, name, by_policy) else {
             return Arc::clone(&self.others);
         };
-        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
-        if is_full(&named) && !named.contains_key(consumer) {
-            Counts::forget(&self.claims, &self.settlements, consumer);
-            return Arc::clone(&self.others);
+        let made = Arc::new(made);
+        known.by_name.insert(name.into(), Arc::clone(&made));
+        known.without_policy += usize::from(!by_policy);
+        made
+    }
+
+    /// A minute has passed: takes away what was not seen for long.
+    pub(super) fn minute_passed(&self) {
+        let minute = self.minute.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(since) = minute.checked_sub(IDLE_MINUTES) else { return };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.by_name.retain(|_, consumer| {
+            let stays = !consumer.seen_before(since);
+            if stays {
+                consumer.forget_event_types(&self.families, since, &self.room);
+            } else {
+                self.room.give_back(consumer.forget(&self.families));
+            }
+            stays
+        });
+        known.without_policy = known.by_name.values().filter(|consumer| !consumer.by_policy).count();
+    }
+}
+
+impl Asked {
+    fn count(&self, verdict: usize, outcome: usize) {
+        self.consumer.see(self.minute);
+        match self.kind {
+            Kind::Claim => {
+                self.event_type.see(self.minute);
+                self.event_type.claimed(verdict);
+            }
+            Kind::Settle { operation, .. } => self.consumer.settled(operation, outcome),
         }
-        Arc::clone(named.entry(consumer.into()).or_insert_with(|| Arc::new(counts)))
+    }
+
+    /// What a settlement tells besides, the first time.
+    fn settled(&self, reply: &Reply, operation: usize, failed: Option<usize>, held: Option<i64>) {
+        match reply {
+            Reply::Completed { replayed: false, attempt, .. } => self.consumer.took(*attempt),
+            Reply::Failed { replayed: false, .. } => {
+                self.event_type.see(self.minute);
+                failed.into_iter().for_each(|kind| self.event_type.failed(kind));
+            }
+            Reply::Released { replayed: false, in_a_row, .. } => self.consumer.released(*in_a_row),
+            Reply::Completed { .. }
+            | Reply::Failed { .. }
+            | Reply::Released { .. }
+            | Reply::Renewed { .. }
+            | Reply::Verdict(_) => return,
+        }
+        held.into_iter().for_each(|micros| self.consumer.held(operation, micros));
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
         if !self.answered {
-            self.counts.count(self.kind, UNANSWERED.0, UNANSWERED.1);
+            self.count(UNANSWERED.0, UNANSWERED.1);
         }
     }
 }
 
-impl Counts {
-    /// All series of a consumer are there from its first answer on: a rate then sees the next of each.
-    fn new(claims: &IntCounterVec, settlements: &IntCounterVec, consumer: &str) -> Result<Counts, Error> {
-        let claim = |verdict: &&str| claims.get_metric_with_label_values(&[consumer, verdict]);
-        let settle = |operation: &&str| {
-            let count = |outcome| settlements.get_metric_with_label_values(&[consumer, operation, outcome]);
-            OUTCOMES.into_iter().map(count).collect()
-        };
-        Ok(Counts {
-            claims: VERDICTS.iter().map(claim).collect::<Result<_, _>>()?,
-            settlements: OPERATIONS.iter().map(settle).collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// Takes the series away again.
-    fn forget(claims: &IntCounterVec, settlements: &IntCounterVec, consumer: &str) {
-        for verdict in VERDICTS {
-            drop(claims.remove_label_values(&[consumer, verdict]));
-        }
-        for (operation, outcome) in OPERATIONS.iter().flat_map(|one| OUTCOMES.map(|outcome| (one, outcome))) {
-            drop(settlements.remove_label_values(&[consumer, operation, outcome]));
-        }
-    }
-
-    fn count(&self, kind: Kind, verdict: usize, outcome: usize) {
-        let count = match kind {
-            Kind::Claim => self.claims.get(verdict),
-            Kind::Settle(operation) => self.settlements.get(operation).and_then(|counts| counts.get(outcome)),
-        };
-        if let Some(count) = count {
-            count.inc();
-        }
+/// Its place in `KINDS`.
+fn place(kind: FailureKind) -> usize {
+    match kind {
+        FailureKind::Retryable => 0,
+        FailureKind::Terminal => 1,
+        FailureKind::Park => 2,
     }
 }
 

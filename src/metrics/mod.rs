@@ -6,21 +6,26 @@
 
 mod calls;
 mod catalogue;
+mod consumer;
 mod consumers;
 mod refusals;
+mod room;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus::{Error, Registry, TextEncoder};
 
 pub(crate) use self::calls::{Call, Calls, Connected, Method};
 pub use self::catalogue::table;
-pub(crate) use self::consumers::Asked;
 use self::consumers::Consumers;
+pub(crate) use self::consumers::{Answered, Asked};
 use self::refusals::Refusals;
 pub(crate) use self::work::Work;
-use crate::domain::{Answer, Command, Rejection};
+use crate::domain::{Command, Rejection};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The metrics of one server: cheap to clone.
 #[derive(Clone)]
@@ -33,6 +38,8 @@ struct Inner {
     consumers: Consumers,
     refusals: Refusals,
     work: Work,
+    /// When what was not seen for long was taken away last.
+    tidied: Mutex<Instant>,
 }
 
 impl Metrics {
@@ -50,6 +57,7 @@ impl Metrics {
             consumers: Consumers::new(&registry)?,
             refusals: Refusals::new(&registry)?,
             work: Work::new(&registry)?,
+            tidied: Mutex::new(Instant::now()),
             registry,
         };
         Ok(Metrics { inner: Arc::new(inner) })
@@ -60,7 +68,17 @@ impl Metrics {
     /// # Errors
     /// A metric cannot be written as text.
     pub fn text(&self) -> Result<String, Error> {
+        self.tidy(Instant::now());
         TextEncoder::new().encode_to_string(&self.inner.registry.gather())
+    }
+
+    /// Takes away what was not seen for long: once a minute, while somebody looks.
+    fn tidy(&self, now: Instant) {
+        let mut last = self.inner.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_duration_since(*last) >= MINUTE {
+            *last = now;
+            self.inner.consumers.minute_passed();
+        }
     }
 
     /// The calls of a server with these methods.
@@ -72,14 +90,14 @@ impl Metrics {
     }
 
     /// A command comes in.
-    pub(crate) fn asked(&self, consumer: &str, command: &Command) -> Asked {
-        self.inner.consumers.asked(consumer, command)
+    pub(crate) fn asked(&self, consumer: &str, event_type: &str, command: &Command) -> Asked {
+        self.inner.consumers.asked(consumer, event_type, command)
     }
 
     /// It was answered. One that is dropped without an answer counts as that.
-    pub(crate) fn answered(&self, asked: Asked, consumer: &str, answer: &Answer) {
-        self.inner.consumers.answered(asked, consumer, answer);
-        if let Err(rejection) = answer {
+    pub(crate) fn answered(&self, asked: Asked, answered: &Answered<'_>) {
+        self.inner.consumers.answered(asked, answered);
+        if let Err(rejection) = answered.answer {
             self.refused(rejection);
         }
     }
@@ -98,7 +116,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Reason, Settle};
+    use crate::domain::{Answer, Claim, Claimant, FailureKind, Reason, Reply, Settle, Span, State, Verdict};
 
     fn metrics() -> Metrics {
         let metrics = Metrics::new().unwrap();
@@ -126,46 +144,243 @@ mod tests {
         }
     }
 
+    fn release() -> Command {
+        Command::Settle(1, Settle::Release { delay: Span::ZERO })
+    }
+
+    fn released() -> Answer {
+        Ok(Reply::Released { state: State::Received, replayed: false, in_a_row: 1 })
+    }
+
+    fn claim() -> Command {
+        let claimant =
+            Claimant { claim_id: uuid::Uuid::nil(), principal: String::new(), owner: String::new() };
+        let fingerprint = bytes::Bytes::new();
+        let traceparent = String::new();
+        Command::Claim(Claim { claimant, lease: None, fingerprint, occurred_at: None, traceparent })
+    }
+
+    fn backoff() -> Answer {
+        let (last_error, retry_after) = (String::new(), Span::ZERO);
+        Ok(Reply::Verdict(Verdict::Backoff { attempts_left: None, last_error, retry_after }))
+    }
+
+    /// A command is answered; whether its consumer has a policy is said.
+    fn counted(
+        metrics: &Metrics,
+        (consumer, event_type): (&str, &str),
+        command: &Command,
+        answer: &Answer,
+        has_policy: bool,
+    ) {
+        let asked = metrics.asked(consumer, event_type, command);
+        let has_policy = &|| has_policy;
+        let token_clock = Some(2_000_001);
+        metrics.answered(asked, &Answered { consumer, event_type, answer, token_clock, has_policy });
+    }
+
+    fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
+        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+    }
+
+    fn releases(consumer: &str) -> String {
+        format!(
+            "idempotency_ledger_settlements_total{{consumer=\"{consumer}\",operation=\"release\",outcome=\"ok\"}}"
+        )
+    }
+
+    fn backoffs(consumer: &str, event_type: &str) -> String {
+        format!(
+            "idempotency_ledger_claims_total{{consumer=\"{consumer}\",event_type=\"{event_type}\",verdict=\"backoff\"}}"
+        )
+    }
+
     #[test]
-    fn names_of_clients_take_a_bounded_number_of_series() {
+    fn names_of_consumers_take_a_bounded_number_of_series() {
         let metrics = metrics();
-        let release = Command::Settle(1, Settle::Release { delay: crate::domain::Span::ZERO });
-        let answer =
-            Ok(crate::domain::Reply::Released { state: crate::domain::State::Received, replayed: false });
-        let count = |consumer: &str| metrics.answered(metrics.asked(consumer, &release), consumer, &answer);
         // Who is refused takes no place.
         let refused = Err(Rejection::new(Reason::UnknownConsumer, "no"));
-        (0..1_000).for_each(|number| {
-            let junk = format!("junk{number}");
-            metrics.answered(metrics.asked(&junk, &release), &junk, &refused);
-        });
-        (0..1_000).for_each(|number| count(&format!("c{number}")));
+        for number in 0..1_000 {
+            counted(&metrics, (&format!("junk{number}"), ""), &release(), &refused, false);
+        }
+        for number in 0..1_000 {
+            counted(&metrics, (&format!("c{number}"), ""), &release(), &released(), false);
+        }
+        counted(&metrics, ("registered", ""), &release(), &released(), true);
         let text = metrics.text().unwrap();
         let lines = text.lines().filter(|line| line.starts_with("idempotency_ledger_claims_total{")).count();
-        assert_eq!(lines, 101 * 10, "a hundred consumers and the others, each with ten verdicts");
-        let series = |consumer: &str| {
-            format!(
-                "idempotency_ledger_settlements_total{{consumer=\"{consumer}\",operation=\"release\",outcome=\"ok\"}} "
-            )
-        };
-        for (consumer, value) in
-            [("c0", Some("1")), ("c99", Some("1")), ("c100", None), ("other", Some("900"))]
-        {
-            let found = text.lines().find_map(|line| line.strip_prefix(&series(consumer)));
-            assert_eq!(found, value, "{consumer}");
+        assert_eq!(
+            lines,
+            102 * 10,
+            "a hundred consumers, one with a policy and the others, each with ten verdicts"
+        );
+        for (consumer, is) in [
+            ("c0", Some("1")),
+            ("c99", Some("1")),
+            ("c100", None),
+            ("registered", Some("1")),
+            ("other", Some("900")),
+        ] {
+            assert_eq!(value(&text, &releases(consumer)), is, "{consumer}");
         }
         // Whoever has a name keeps it.
-        count("c0");
-        assert!(metrics.text().unwrap().contains(&format!("{}2\n", series("c0"))));
+        counted(&metrics, ("c0", ""), &release(), &released(), false);
+        assert_eq!(value(&metrics.text().unwrap(), &releases("c0")), Some("2"));
+    }
+
+    #[test]
+    fn event_types_take_a_bounded_number_of_series() {
+        let metrics = metrics();
+        for number in 0..100 {
+            counted(&metrics, ("c", &format!("t{number}")), &claim(), &backoff(), false);
+        }
+        counted(&metrics, ("c", ""), &claim(), &backoff(), false);
+        let text = metrics.text().unwrap();
+        for (event_type, is) in
+            [("t0", Some("1")), ("t19", Some("1")), ("t20", None), ("other", Some("80")), ("", Some("1"))]
+        {
+            assert_eq!(value(&text, &backoffs("c", event_type)), is, "{event_type}");
+        }
+    }
+
+    /// The worst that clients can do: each name as long as it may be, and each character written as two.
+    #[test]
+    fn no_client_makes_the_text_longer_than_two_megabytes() {
+        for (name, event_type, has_policy) in
+            [("c", "t", true), (&*"\"".repeat(123), &*"\"".repeat(123), false)]
+        {
+            let metrics = metrics();
+            for number in 0..10_000 {
+                let consumer = format!("{name}{:05}", number / 20);
+                let event_type = format!("{event_type}{number:05}");
+                counted(&metrics, (&consumer, &event_type), &claim(), &backoff(), has_policy);
+            }
+            let text = metrics.text().unwrap();
+            let series = text.lines().filter(|line| !line.starts_with('#')).count();
+            assert!(series < 20_000 && text.len() < 2_000_000, "{series} series, {} bytes", text.len());
+            assert!(text.len() > 1_000_000, "there was room: {series} series, {} bytes", text.len());
+            assert_ne!(value(&text, &backoffs("other", "")), Some("0"));
+        }
+    }
+
+    #[test]
+    fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
+        let metrics = metrics();
+        let hour = || (0..60).for_each(|_| metrics.inner.consumers.minute_passed());
+        let fill = |from: usize| {
+            (from..from + 100).for_each(|number| {
+                counted(&metrics, (&format!("c{number}"), "t"), &claim(), &backoff(), false);
+            });
+        };
+        fill(0);
+        hour();
+        counted(&metrics, ("c7", ""), &claim(), &backoff(), false);
+        metrics.inner.consumers.minute_passed();
+        fill(100);
+        let text = metrics.text().unwrap();
+        for (consumer, event_type, is) in [
+            ("c0", "", None),
+            ("c0", "t", None),
+            ("c7", "", Some("1")),
+            ("c7", "t", None),
+            ("c100", "t", Some("1")),
+            ("c198", "t", Some("1")),
+            ("c199", "t", None),
+            ("other", "", Some("1")),
+        ] {
+            assert_eq!(value(&text, &backoffs(consumer, event_type)), is, "{consumer} {event_type}");
+        }
+        hour();
+        metrics.inner.consumers.minute_passed();
+        let left = metrics.text().unwrap();
+        assert!(left.lines().all(|line| line.starts_with('#') || !line.contains("consumer=\"c")), "{left}");
     }
 
     #[test]
     fn what_is_never_answered_is_counted_too() {
         let metrics = metrics();
-        let release = Command::Settle(1, Settle::Release { delay: crate::domain::Span::ZERO });
-        drop(metrics.asked("c", &release));
-        let line = "idempotency_ledger_settlements_total{consumer=\"other\",operation=\"release\",outcome=\"unanswered\"} 1\n";
-        assert!(metrics.text().unwrap().contains(line));
+        drop(metrics.asked("c", "", &release()));
+        let series = releases("other").replace("\"ok\"", "\"unanswered\"");
+        assert_eq!(value(&metrics.text().unwrap(), &series), Some("1"));
+    }
+
+    /// Of each settlement what it tells: how long the claim was held, and what of its own. A repeat tells nothing.
+    #[test]
+    fn settlements_tell_of_their_claims() {
+        let fail = |kind| Settle::Fail { kind, error: String::new(), retry_after: None };
+        let failed = |replayed| {
+            Ok(Reply::Failed {
+                state: State::FailedRetryable,
+                retry_after: None,
+                attempts_left: None,
+                replayed,
+            })
+        };
+        let complete = || Settle::Complete { result: bytes::Bytes::new() };
+        let completed = |replayed| Ok(Reply::Completed { replayed, late: false, attempt: 3 });
+        let give_back = || Settle::Release { delay: Span::ZERO };
+        let given_back = |replayed| Ok(Reply::Released { state: State::Received, replayed, in_a_row: 4 });
+        let held = |operation: &str, part: &str| {
+            format!("idempotency_ledger_claim_held_seconds_{part}{{consumer=\"c\",operation=\"{operation}\"")
+        };
+        for (settle, answer, operation, own, is) in [
+            (
+                complete(),
+                completed(false),
+                "complete",
+                "idempotency_ledger_completion_attempts_sum{consumer=\"c\"}",
+                "3",
+            ),
+            (
+                give_back(),
+                given_back(false),
+                "release",
+                "idempotency_ledger_releases_in_a_row_sum{consumer=\"c\"}",
+                "4",
+            ),
+            (
+                fail(FailureKind::Park),
+                failed(false),
+                "fail",
+                "idempotency_ledger_attempts_failed_total{consumer=\"c\",event_type=\"t\",kind=\"park\"}",
+                "1",
+            ),
+            (
+                complete(),
+                completed(true),
+                "",
+                "idempotency_ledger_completion_attempts_sum{consumer=\"c\"}",
+                "0",
+            ),
+            (
+                give_back(),
+                given_back(true),
+                "",
+                "idempotency_ledger_releases_in_a_row_sum{consumer=\"c\"}",
+                "0",
+            ),
+            (
+                fail(FailureKind::Terminal),
+                failed(true),
+                "",
+                "idempotency_ledger_attempts_failed_total{consumer=\"c\",event_type=\"t\",kind=\"terminal\"}",
+                "0",
+            ),
+        ] {
+            let metrics = metrics();
+            counted(&metrics, ("c", "t"), &Command::Settle(1, settle), &answer, false);
+            let text = metrics.text().unwrap();
+            assert_eq!(value(&text, own), Some(is), "{answer:?}");
+            for one in ["complete", "fail", "release"] {
+                let (sum, count) = if one == operation { ("2", "1") } else { ("0", "0") };
+                assert_eq!(value(&text, &format!("{}}}", held(one, "sum"))), Some(sum), "{answer:?} {one}");
+                assert_eq!(
+                    value(&text, &format!("{}}}", held(one, "count"))),
+                    Some(count),
+                    "{answer:?} {one}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -22,14 +22,24 @@ pub(super) struct LedgerRpc {
 
 impl LedgerRpc {
     async fn submit(&self, asked: Asked) -> Answer {
-        let (key, command) = asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;
-        let answer = self.ledger.submit(key, command).await;
+        let submission = asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;
+        let answer = self.ledger.submit(submission).await;
         crash::point("before_answer");
         answer
     }
 
-    /// Carries out one settlement; `own` takes the RPC's own kind of answer out.
-    async fn settle<T>(&self, asked: Asked, own: fn(Outcome) -> Option<T>) -> Result<Response<T>, Status> {
+    /// Carries out one settlement: `read` makes a command of the request, `own` takes the RPC's own kind of answer out.
+    async fn settle<M, T>(
+        &self,
+        request: Request<M>,
+        read: fn(M, &Limits, Part) -> Asked,
+        own: fn(Outcome) -> Option<T>,
+    ) -> Result<Response<T>, Status> {
+        let asked = {
+            let (_, extensions, message) = request.into_parts();
+            let caller = auth::caller(&extensions)?;
+            read(message, &self.limits, Part::Whole).map(|asked| caller.submits(asked))
+        };
         let answer = self.submit(asked).await.and_then(|reply| {
             let answer = own(convert::outcome(&reply)?);
             answer.ok_or_else(|| errors::internal("a settlement was answered as another kind"))
@@ -39,12 +49,12 @@ impl LedgerRpc {
 
     /// Submits what is well-formed as one batch; answers everything in order.
     async fn submit_all(&self, asked: Vec<Asked>) -> Result<Vec<Answer>, Rejection> {
-        let mut commands = Vec::new();
+        let mut submissions = Vec::new();
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(asked.len());
         for one in asked {
             match one {
-                Ok(command) => {
-                    commands.push(command);
+                Ok(submission) => {
+                    submissions.push(submission);
                     answers.push(None);
                 }
                 Err(rejection) => {
@@ -53,7 +63,7 @@ impl LedgerRpc {
                 }
             }
         }
-        let mut submitted = self.ledger.submit_all(commands).await?.into_iter();
+        let mut submitted = self.ledger.submit_all(submissions).await?.into_iter();
         let mut take = || {
             submitted.next().unwrap_or_else(|| Err(errors::internal("a batch has fewer answers than items")))
         };
@@ -63,14 +73,17 @@ impl LedgerRpc {
     /// The command of a claim. Nothing else of the request stays in memory while the command waits.
     fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<Asked, Rejection> {
         let (_, extensions, request) = request.into_parts();
-        let Caller { principal, traceparent } = auth::caller(&extensions)?;
-        Ok(convert::claim(request, principal, traceparent, &self.limits, Part::Whole))
+        let caller = auth::caller(&extensions)?;
+        let Caller { principal, traceparent, .. } = caller;
+        let asked = convert::claim(request, principal, traceparent, &self.limits, Part::Whole);
+        Ok(asked.map(|asked| caller.submits(asked)))
     }
 
     /// The same of a batch.
     fn all_asked(&self, request: Request<proto::BatchClaimRequest>) -> Result<Vec<Asked>, Rejection> {
         let (_, extensions, proto::BatchClaimRequest { requests }) = request.into_parts();
-        let Caller { principal, traceparent } = auth::caller(&extensions)?;
+        let caller = auth::caller(&extensions)?;
+        let Caller { principal, traceparent, .. } = caller;
         self.count(requests.len(), "requests")?;
         let mut seen = HashSet::with_capacity(requests.len());
         let asked = requests.into_iter().enumerate().map(|(index, request)| {
@@ -79,7 +92,19 @@ impl LedgerRpc {
             if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
                 return Err(repeated_claim_id(part));
             }
-            convert::claim(request, principal, traceparent, &self.limits, part)
+            let asked = convert::claim(request, principal, traceparent, &self.limits, part);
+            asked.map(|asked| caller.submits(asked))
+        });
+        Ok(asked.collect())
+    }
+
+    /// The commands of a batch of settlements.
+    fn all_settlements(&self, request: Request<proto::BatchSettleRequest>) -> Result<Vec<Asked>, Rejection> {
+        let (_, extensions, proto::BatchSettleRequest { settlements }) = request.into_parts();
+        let caller = auth::caller(&extensions)?;
+        self.count(settlements.len(), "settlements")?;
+        let asked = settlements.into_iter().enumerate().map(|(index, settlement)| {
+            convert::settle(settlement, &self.limits, index).map(|asked| caller.submits(asked))
         });
         Ok(asked.collect())
     }
@@ -115,33 +140,32 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::RenewRequest>,
     ) -> Result<Response<proto::RenewResponse>, Status> {
-        let asked = convert::renew(request.into_inner(), &self.limits, Part::Whole);
-        self.settle(asked, |outcome| if let Outcome::Renew(own) = outcome { Some(own) } else { None }).await
+        let own = |outcome| if let Outcome::Renew(own) = outcome { Some(own) } else { None };
+        self.settle(request, convert::renew, own).await
     }
 
     async fn complete(
         &self,
         request: Request<proto::CompleteRequest>,
     ) -> Result<Response<proto::CompleteResponse>, Status> {
-        let asked = convert::complete(request.into_inner(), &self.limits, Part::Whole);
-        self.settle(asked, |outcome| if let Outcome::Complete(own) = outcome { Some(own) } else { None })
-            .await
+        let own = |outcome| if let Outcome::Complete(own) = outcome { Some(own) } else { None };
+        self.settle(request, convert::complete, own).await
     }
 
     async fn fail(
         &self,
         request: Request<proto::FailRequest>,
     ) -> Result<Response<proto::FailResponse>, Status> {
-        let asked = convert::fail(request.into_inner(), &self.limits, Part::Whole);
-        self.settle(asked, |outcome| if let Outcome::Fail(own) = outcome { Some(own) } else { None }).await
+        let own = |outcome| if let Outcome::Fail(own) = outcome { Some(own) } else { None };
+        self.settle(request, convert::fail, own).await
     }
 
     async fn release(
         &self,
         request: Request<proto::ReleaseRequest>,
     ) -> Result<Response<proto::ReleaseResponse>, Status> {
-        let asked = convert::release(request.into_inner(), &self.limits, Part::Whole);
-        self.settle(asked, |outcome| if let Outcome::Release(own) = outcome { Some(own) } else { None }).await
+        let own = |outcome| if let Outcome::Release(own) = outcome { Some(own) } else { None };
+        self.settle(request, convert::release, own).await
     }
 
     async fn batch_claim(
@@ -168,13 +192,8 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchSettleRequest>,
     ) -> Result<Response<proto::BatchSettleResponse>, Status> {
-        let proto::BatchSettleRequest { settlements } = request.into_inner();
-        self.count(settlements.len(), "settlements")?;
-        let asked = settlements
-            .into_iter()
-            .enumerate()
-            .map(|(index, settlement)| convert::settle(settlement, &self.limits, index));
-        let answers = self.submit_all(asked.collect()).await;
+        let asked = self.all_settlements(request)?;
+        let answers = self.submit_all(asked).await;
         let answers = answers.map_err(Status::from)?;
         let results = answers.into_iter().map(|answer| {
             let outcome = match answer.and_then(|reply| convert::outcome(&reply)) {

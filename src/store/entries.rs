@@ -18,9 +18,9 @@ pub trait Entries: Send {
     /// Refused with [`Fault::ClockBehind`](super::Fault::ClockBehind) while the clock is behind.
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError>;
 
-    /// Completes claims whose token is the latest and which are in progress. For each: whether the
-    /// lease was over, or none where it was not so.
-    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError>;
+    /// Completes claims whose token is the latest and which are in progress. For each what was done, or none where
+    /// it was not so.
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError>;
 
     /// Replaces entries whose version is still the one before. For each: whether it was.
     async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
@@ -171,4 +171,13 @@ pub struct Completion {
     pub result: bytes::Bytes,
     /// The terms by which the policy would grant now.
     pub terms: Terms,
+}
+
+/// A completion that found its claim open, and closed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The lease was over.
+    pub late: bool,
+    /// How many attempts it took.
+    pub attempt: i32,
 }

@@ -35,7 +35,7 @@ use async_trait::async_trait;
 use crate::domain::{Reading, State};
 
 pub use clock::{Clock, SystemClock};
-pub use entries::{Completion, Entries, Found, InsertOutcome, Inserted, Loaded};
+pub use entries::{Completion, Done, Entries, Found, InsertOutcome, Inserted, Loaded};
 pub use error::{Fault, StoreError};
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};

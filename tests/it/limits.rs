@@ -51,6 +51,7 @@ async fn claims_at_the_edge_are_accepted(kind: Kind) {
         ("id of 512 bytes in 256 letters", |r| edit(r).id = "\u{e9}".repeat(256)),
         ("owner of 128 bytes", |r| r.owner = "o".repeat(128)),
         ("no owner", |r| r.owner = String::new()),
+        ("event_type of 128 bytes", |r| r.event_type = "t".repeat(128)),
         ("fingerprint of 64 bytes", |r| r.fingerprint = Bytes::from(vec![0; 64])),
         ("claim_id of version 4", |r| r.claim_id = UUID_V4.into()),
         ("claim_id of version 7, in capitals", |r| r.claim_id = UUID_V7.to_uppercase()),
@@ -86,6 +87,8 @@ async fn malformed_claims_are_refused_by_field(kind: Kind) {
         (|r| edit(r).consumer = "a\u{7f}b".into(), &["key.consumer"]),
         (|r| r.owner = "o".repeat(129), &["owner"]),
         (|r| r.owner = "o\tp".into(), &["owner"]),
+        (|r| r.event_type = "t".repeat(129), &["event_type"]),
+        (|r| r.event_type = "a\nb".into(), &["event_type"]),
         (|r| r.fingerprint = Bytes::from(vec![0; 65]), &["fingerprint"]),
         (|r| r.claim_id = "7".into(), &["claim_id"]),
         (|r| r.claim_id = UUID_V1.into(), &["claim_id"]),
@@ -147,6 +150,7 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
             kind,
             error: String::new(),
             retry_after,
+            event_type: String::new(),
         })
     };
     let release = |seconds| {

@@ -14,6 +14,9 @@ use crate::harness::details::{acquired, claim, key};
 use crate::harness::postgres::{Cluster, free_port};
 use crate::process::{BINARY, Server, sqlite};
 
+const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /// The status and the text of an answer.
 async fn asked(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -155,7 +158,11 @@ async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
     signal("-CONT");
     for (series, least, most) in [
         ("idempotency_ledger_store_ready", 0.0, 0.0),
-        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="unanswered"}"#, 1.0, 1.0),
+        (
+            r#"idempotency_ledger_claims_total{consumer="billing",event_type="",verdict="unanswered"}"#,
+            1.0,
+            1.0,
+        ),
         (
             r#"grpc_server_handled_total{grpc_code="DeadlineExceeded",grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
             1.0,
@@ -189,16 +196,42 @@ async fn metrics_tell_what_happened(url: &str) {
     client.claim(claim("billing", "1")).await.unwrap();
     client.claim(proto::ClaimRequest::default()).await.unwrap_err();
     client.complete(complete("2", 7)).await.unwrap_err();
-    let batch = vec![claim("shipping", "1"), claim("shipping", "2"), proto::ClaimRequest::default()];
-    client.batch_claim(proto::BatchClaimRequest { requests: batch }).await.unwrap();
+    let sent = proto::ClaimRequest { event_type: "sent".into(), ..claim("shipping", "2") };
+    let batch = vec![claim("shipping", "1"), sent, proto::ClaimRequest::default()];
+    let granted =
+        client.batch_claim(proto::BatchClaimRequest { requests: batch }).await.unwrap().into_inner();
+    let tokens: Vec<i64> = granted.responses[..2].iter().map(|response| acquired(response).token).collect();
+    let release = proto::ReleaseRequest { key: key("shipping", "1"), token: tokens[0], delay: None };
+    client.release(release).await.unwrap();
+    let fail = proto::FailRequest {
+        key: key("shipping", "2"),
+        token: tokens[1],
+        kind: proto::FailureKind::Terminal.into(),
+        event_type: "sent".into(),
+        ..proto::FailRequest::default()
+    };
+    client.fail(fail).await.unwrap();
     let after = series(&at).await;
     let grew = |series: &str| after.get(series).copied().unwrap_or(-1.0) - before.get(series).unwrap_or(&0.0);
     for (series, by) in [
-        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="acquired"}"#, 1.0),
-        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="in_progress"}"#, 1.0),
-        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="completed"}"#, 1.0),
-        (r#"idempotency_ledger_claims_total{consumer="billing",verdict="parked"}"#, 0.0),
-        (r#"idempotency_ledger_claims_total{consumer="shipping",verdict="acquired"}"#, 2.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",event_type="",verdict="acquired"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",event_type="",verdict="in_progress"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",event_type="",verdict="completed"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="billing",event_type="",verdict="parked"}"#, 0.0),
+        (r#"idempotency_ledger_claims_total{consumer="shipping",event_type="",verdict="acquired"}"#, 1.0),
+        (r#"idempotency_ledger_claims_total{consumer="shipping",event_type="sent",verdict="acquired"}"#, 1.0),
+        (
+            r#"idempotency_ledger_attempts_failed_total{consumer="shipping",event_type="sent",kind="terminal"}"#,
+            1.0,
+        ),
+        (r#"idempotency_ledger_claim_held_seconds_count{consumer="billing",operation="complete"}"#, 1.0),
+        (r#"idempotency_ledger_claim_held_seconds_count{consumer="shipping",operation="fail"}"#, 1.0),
+        (
+            r#"idempotency_ledger_claim_held_seconds_bucket{consumer="shipping",operation="fail",le="60"}"#,
+            1.0,
+        ),
+        (r#"idempotency_ledger_completion_attempts_sum{consumer="billing"}"#, 1.0),
+        (r#"idempotency_ledger_releases_in_a_row_sum{consumer="shipping"}"#, 1.0),
         (
             r#"idempotency_ledger_settlements_total{consumer="billing",operation="complete",outcome="ok"}"#,
             1.0,
@@ -215,7 +248,7 @@ async fn metrics_tell_what_happened(url: &str) {
         (r#"idempotency_ledger_refusals_total{reason="ENTRY_NOT_FOUND"}"#, 1.0),
         (r#"idempotency_ledger_queue_commands{lane="claim"}"#, 0.0),
         ("idempotency_ledger_queue_bytes", 0.0),
-        ("idempotency_ledger_batch_commands_sum", 8.0),
+        ("idempotency_ledger_batch_commands_sum", 10.0),
         (r#"idempotency_ledger_store_statement_seconds_count{statement="complete"}"#, 3.0),
         (
             r#"grpc_server_handled_total{grpc_code="OK",grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
@@ -245,13 +278,14 @@ async fn metrics_tell_what_happened(url: &str) {
     assert!(after["idempotency_ledger_connections"] >= 1.0, "the client of this test is connected");
 }
 
-/// The lines of a JSON log that are about messages: event, level, consumer.
-fn events(log: &Path) -> Vec<(String, String, String)> {
+/// The lines of a JSON log that are about messages: event, level, consumer, event type, trace.
+fn events(log: &Path) -> Vec<[String; 5]> {
     let text = std::fs::read_to_string(log).unwrap();
     let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let told = lines.filter(|line| line.get("event").is_some());
     let word = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
-    told.map(|line| (word(&line, "event"), word(&line, "level"), word(&line, "consumer"))).collect()
+    let names = ["event", "level", "consumer", "event_type", "trace_id"];
+    told.map(|line| names.map(|name| word(&line, name))).collect()
 }
 
 #[tokio::test]
@@ -268,7 +302,10 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
         proto::CompleteRequest { key: key("billing", "1"), token: granted.token, result: "secret".into() };
     client.complete(complete).await.unwrap();
     for _ in 0..3 {
-        client.claim(claim("billing", "1")).await.unwrap();
+        let paid = proto::ClaimRequest { event_type: "paid".into(), ..claim("billing", "1") };
+        let mut paid = tonic::Request::new(paid);
+        paid.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
+        client.claim(paid).await.unwrap();
     }
     let other = proto::ClaimRequest { fingerprint: vec![2; 32].into(), ..claim("shipping", "1") };
     let first = proto::ClaimRequest { fingerprint: vec![1; 32].into(), ..claim("shipping", "1") };
@@ -279,15 +316,18 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
         token: held.token,
         kind: proto::FailureKind::Park.into(),
         error: "secret".into(),
+        event_type: "sent".into(),
         ..proto::FailRequest::default()
     };
+    let mut fail = tonic::Request::new(fail);
+    fail.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
     client.fail(fail).await.unwrap();
     let expected = [
-        ("duplicate", "INFO", "billing"),
-        ("fingerprint_mismatch", "WARN", "shipping"),
-        ("parked", "WARN", "shipping"),
+        ["duplicate", "INFO", "billing", "paid", TRACE_ID],
+        ["fingerprint_mismatch", "WARN", "shipping", "", ""],
+        ["parked", "WARN", "shipping", "sent", TRACE_ID],
     ];
-    let expected = expected.map(|(event, level, who)| (event.to_owned(), level.to_owned(), who.to_owned()));
+    let expected = expected.map(|line| line.map(str::to_owned));
     // On a machine that is busy a second may pass between two duplicates.
     let mut events = events(&log);
     events.dedup();

@@ -347,9 +347,9 @@ fn the_core_answers_every_row() {
             Err(rejection) => {
                 Want::Refused(Box::leak(snake(&format!("{:?}", rejection.reason)).into_boxed_str()))
             }
-            Ok(Reply::Completed { replayed, late }) => Want::Completed { replayed, late },
+            Ok(Reply::Completed { replayed, late, .. }) => Want::Completed { replayed, late },
             Ok(Reply::Failed { state, replayed, .. }) => Want::Failed { replayed, state },
-            Ok(Reply::Released { state, replayed }) => Want::Released { replayed, state },
+            Ok(Reply::Released { state, replayed, .. }) => Want::Released { replayed, state },
             Ok(Reply::Renewed { revived, .. }) => Want::Renewed { revived },
             Ok(Reply::Verdict(verdict)) => panic!("{verdict:?}"),
         };

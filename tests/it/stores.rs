@@ -10,7 +10,7 @@ use bytes::Bytes;
 use idempotency_ledger::domain::{
     Claim, Claimant, Command, Context, Entry, Key, Policy, Settle, Span, StoreTime, Terms, decide,
 };
-use idempotency_ledger::store::{Completion, Fault, Found, Purpose, Session, StoreError};
+use idempotency_ledger::store::{Completion, Done, Fault, Found, Purpose, Session, StoreError};
 
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
@@ -239,12 +239,17 @@ async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
         ("the latest token", with("1", entry.token), Some(false)),
         ("completed already", with("1", entry.token), None),
     ] {
-        assert_eq!(session.entries().complete(&[completion]).await.unwrap(), [done], "{case}");
+        assert_eq!(
+            session.entries().complete(&[completion]).await.unwrap(),
+            [done.map(|late| Done { late, attempt: 1 })],
+            "{case}"
+        );
     }
     let late = granted("late", START);
     insert(&mut *session, &late).await;
     at.set_clock(START + Span::from_secs(30)).await;
-    assert_eq!(session.entries().complete(&[with("late", late.token)]).await.unwrap(), [Some(true)]);
+    let done = [Some(Done { late: true, attempt: 1 })];
+    assert_eq!(session.entries().complete(&[with("late", late.token)]).await.unwrap(), done);
 }
 
 async fn a_guessed_completion_writes_what_the_core_would_decide(kind: Kind) {

@@ -75,7 +75,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, '            match within(self.shared, "complete", self.session.entries().complete(&part.rows)).await {\n', """\
             let rows = std::mem::take(&mut part.rows);
             for pending in part.pending.drain(..) {
-                self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late: false }));
+                self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late: false, attempt: 1 }));
             }
             match within(self.shared, "complete", self.session.entries().complete(&rows)).await {
 """),
@@ -592,7 +592,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/metrics/consumers.rs", "Verdict::Completed { .. } => 1,", "Verdict::Completed { .. } => 0,"),
     ]),
     Mutant("M3", "every consumer gets series of its own, however many there are", "metrics", [
-        ("src/metrics/consumers.rs", "named.len() >= NAMED_MAX;", "named.len() >= usize::MAX;"),
+        ("src/metrics/consumers.rs", "self.without_policy < NAMED_MAX", "self.without_policy < usize::MAX"),
     ]),
     Mutant("M4", "a call whose client went away is not counted", "metrics", [
         ("src/metrics/calls.rs", "        self.count(CANCELED);\n", ""),
@@ -633,5 +633,30 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M16", "metrics do not tell that the store is gone", "observe::", [
         ("src/ledger/upkeep/probe.rs", "            shared.metrics.work().is_ready(is);\n", "            shared.metrics.work().is_ready(true);\n"),
+    ]),
+    Mutant("M17", "every event type gets series of its own, however many there are", "metrics", [
+        ("src/metrics/consumer.rs", ">= EVENT_TYPES_MAX", ">= usize::MAX"),
+    ]),
+    Mutant("M18", "what clients name is bounded by series alone, not by its length", "metrics", [
+        ("src/metrics/room.rs", "&& self.bytes <= BYTES_MAX", "&& self.bytes > 0"),
+    ]),
+    Mutant("M19", "the series of who is silent stay for ever", "metrics", [
+        ("src/metrics/consumers.rs", "let stays = !consumer.seen_before(since);", "let stays = !consumer.seen_before(since / 1_000);"),
+    ]),
+    Mutant("M20", "a repeated settlement tells once more how long its claim was held", "metrics", [
+        ("src/metrics/consumers.rs", "Reply::Completed { replayed: false, attempt, .. } =>", "Reply::Completed { attempt, .. } =>"),
+    ]),
+    Mutant("M21", "the log does not tell which trace a message belongs to", "observe::", [
+        ("src/rpc/edge/auth.rs", "Submission { trace_id: self.trace_id, ..submission }", "Submission { trace_id: None, ..submission }"),
+    ]),
+    Mutant("M22", "a reclaimed message is not told from a new one", "domain::settle", [
+        ("src/domain/claim.rs", "if expired { Grant::Reclaimed }", "if expired && policy.disabled { Grant::Reclaimed }"),
+    ]),
+    Mutant("M23", "what was released before a failure counts as released in a row", "domain::settle", [
+        ("src/domain/entry.rs", "self.history.iter().rev().take_while(", "self.history.iter().rev().filter("),
+    ]),
+    Mutant("M24", "how many attempts a completion took is not what the store has", "stores::", [
+        (PG_ENTRIES, "AS late, e.attempts\"", "AS late, 1 AS attempts\""),
+        (LITE_ENTRIES, "AS late, attempts\"", "AS late, 1 AS attempts\""),
     ]),
 ]

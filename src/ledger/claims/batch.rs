@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
 use crate::ledger::runtime::timeout;
-use crate::store::{Completion, Fault, Found, InsertOutcome, Inserted, Loaded, Session, StoreError};
+use crate::store::{Completion, Done, Fault, Found, InsertOutcome, Inserted, Loaded, Session, StoreError};
 
 /// How long a statement may take before its connection is given up. Longer than the server's own
 /// statement timeout, which is certain.
@@ -170,10 +170,10 @@ impl<'a> Round<'a> {
             }
             match within(self.shared, "complete", self.session.entries().complete(&part.rows)).await {
                 Ok(done) => {
-                    for (chain, late) in part.chains().zip(done) {
-                        match late {
-                            Some(late) => {
-                                let reply = Reply::Completed { replayed: false, late };
+                    for (chain, done) in part.chains().zip(done) {
+                        match done {
+                            Some(Done { late, attempt }) => {
+                                let reply = Reply::Completed { replayed: false, late, attempt };
                                 loads.extend(answered(chain, Some(Ok(reply))));
                             }
                             None => loads.push(must_load(chain)),

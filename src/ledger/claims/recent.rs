@@ -3,23 +3,33 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::domain::{Reading, StoreTime};
+use crate::domain::{Reading, Span, StoreTime};
 use crate::ledger::runtime::{Instant, Mutex};
 
 /// A recent reading of the store's clock: good enough to choose a guess, never to decide.
 #[derive(Debug, Default)]
-pub(crate) struct RecentClock(Mutex<Option<(StoreTime, Instant)>>);
+pub(crate) struct RecentClock(Mutex<Option<(Reading, Instant)>>);
 
 /// An older reading is none.
 const RECENT: Duration = Duration::from_mins(1);
 
 impl RecentClock {
     pub(crate) fn note(&self, reading: &Reading) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((reading.now, Instant::now()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((*reading, Instant::now()));
     }
 
     pub(crate) fn now(&self) -> Option<StoreTime> {
+        self.noted().map(|(reading, _)| reading.now)
+    }
+
+    /// About what the clock would make a token of by now.
+    pub(crate) fn token_clock(&self) -> Option<i64> {
+        let since = |at: Instant| Span::from_std(at.elapsed()).micros();
+        self.noted().map(|(reading, at)| reading.token_clock().saturating_add(since(at)))
+    }
+
+    fn noted(&self) -> Option<(Reading, Instant)> {
         let noted = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.filter(|(_, at)| at.elapsed() < RECENT).map(|(now, _)| now)
+        noted.filter(|(_, at)| at.elapsed() < RECENT)
     }
 }

@@ -13,7 +13,7 @@ use crate::domain::{
     AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, Span, State, StoreTime,
 };
 use crate::store::{
-    Completion, Created, EffectiveRetention, Entries, Fault, Found, InsertOutcome, Inserted, Loaded,
+    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, InsertOutcome, Inserted, Loaded,
     Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, WriteResult,
 };
 
@@ -209,20 +209,20 @@ impl Entries for DiskSession {
         self.statement(keys, sent, work).await
     }
 
-    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
         let work = |inner: &mut Inner, tally: &Tally| {
             let now = inner.reading(tally).now;
             let mut complete = |one: &Completion| {
                 let open = |row: &&Entry| row.token == one.token && row.state == State::InProgress;
                 let mut row = inner.rows.get(&one.key.hash()).filter(open)?.clone();
-                let late = row.lease_over(now);
+                let done = Done { late: row.lease_over(now), attempt: row.attempts };
                 row.version += 1;
                 row.state = State::Completed;
                 row.closed_by = ClosedBy::Complete;
                 row.closed_at = Some(now);
                 row.result = one.result.clone();
                 inner.commit(row, tally);
-                Some(late)
+                Some(done)
             };
             completions.iter().map(|one| won(tally, complete(one))).collect()
         };

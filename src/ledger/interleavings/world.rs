@@ -18,7 +18,7 @@ use super::session::DiskStore;
 use super::tally::Tally;
 use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
-    Settle, Span, State, Verdict,
+    Settle, Span, State, Submission, Verdict,
 };
 use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions};
 use crate::metrics::Metrics;
@@ -40,6 +40,12 @@ pub(super) struct Call {
     pub(super) number: u64,
     pub(super) key: Key,
     pub(super) command: Command,
+}
+
+impl Call {
+    fn submission(&self) -> Submission {
+        Submission::new(self.key.clone(), self.command.clone())
+    }
 }
 
 pub(super) fn key(id: impl std::fmt::Display) -> Key {
@@ -119,11 +125,11 @@ impl World {
     pub(super) async fn submit(&self, calls: &[Call]) -> Vec<Answer> {
         let since = self.disk.inner().commits.len();
         let answers = match calls {
-            [one] => vec![self.ledger.submit(one.key.clone(), one.command.clone()).await],
+            [one] => vec![self.ledger.submit(one.submission()).await],
             many => {
-                let commands = many.iter().map(|call| (call.key.clone(), call.command.clone())).collect();
+                let submissions = many.iter().map(Call::submission).collect();
                 let refused = |rejection: Rejection| vec![Err(rejection); many.len()];
-                self.ledger.submit_all(commands).await.unwrap_or_else(refused)
+                self.ledger.submit_all(submissions).await.unwrap_or_else(refused)
             }
         };
         assert_eq!(answers.len(), calls.len(), "each call is answered once");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::{Extensions, HeaderMap};
 
-use crate::domain::Rejection;
+use crate::domain::{Rejection, Submission, TraceId};
 use crate::rpc::wire::errors;
 
 const ANONYMOUS: &str = "anonymous";
@@ -18,6 +18,7 @@ pub(crate) struct Caller {
     pub(crate) principal: Cow<'static, str>,
     /// The trace context that came with the call; empty: none.
     pub(crate) traceparent: String,
+    trace_id: Option<TraceId>,
 }
 
 impl Caller {
@@ -25,7 +26,16 @@ impl Caller {
     pub(super) fn of(headers: &HeaderMap) -> Caller {
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).unwrap_or_default();
-        Caller { principal: Cow::Borrowed(ANONYMOUS), traceparent: traceparent.to_owned() }
+        Caller {
+            principal: Cow::Borrowed(ANONYMOUS),
+            traceparent: traceparent.to_owned(),
+            trace_id: TraceId::of(traceparent),
+        }
+    }
+
+    /// The same, by this caller.
+    pub(crate) fn submits(&self, submission: Submission) -> Submission {
+        Submission { trace_id: self.trace_id, ..submission }
     }
 }
 

@@ -7,13 +7,13 @@ use super::errors;
 use super::fields::{Fields, Limits, Part};
 use super::words::{advice, duration, on_expiry, park_cause, state, timestamp, uuid};
 use crate::domain::{
-    Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Verdict,
+    Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Submission, Verdict,
 };
 use crate::random;
 use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
 
-/// A command, with its key.
-pub(crate) type Asked = Result<(Key, Command), Rejection>;
+/// What a message asks for.
+pub(crate) type Asked = Result<Submission, Rejection>;
 
 /// A claim by `principal`, whose trace context is `traceparent`.
 pub(crate) fn claim(
@@ -30,6 +30,7 @@ pub(crate) fn claim(
     let lease = fields.lease(request.lease.as_ref());
     fields.bytes("fingerprint", &request.fingerprint, limits.fingerprint);
     let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
+    fields.event_type(&request.event_type);
     let claim = Claim {
         claimant: Claimant {
             claim_id: claim_id.unwrap_or_else(random::id),
@@ -42,6 +43,7 @@ pub(crate) fn claim(
         traceparent: traceparent.to_owned(),
     };
     finish(fields, key, Command::Claim(claim))
+        .map(|asked| Submission { event_type: request.event_type, ..asked })
 }
 
 /// Bytes without the request around them: what waits in the queue must not keep all of it in memory.
@@ -88,8 +90,10 @@ pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> 
         }
     };
     let retry_after = fields.delay("retry_after", request.retry_after.as_ref());
+    fields.event_type(&request.event_type);
     let settle = Settle::Fail { kind, error: fields.error(&request.error), retry_after };
-    finish(fields, key, Command::Settle(request.token, settle))
+    let asked = finish(fields, key, Command::Settle(request.token, settle));
+    asked.map(|asked| Submission { event_type: request.event_type, ..asked })
 }
 
 pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Part) -> Asked {
@@ -119,7 +123,7 @@ pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usiz
 
 fn finish(fields: Fields<'_>, key: Option<Key>, command: Command) -> Asked {
     // Without a key there is a violation, so that the placeholder is never used.
-    fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), command))
+    fields.finish(|| Submission::new(key.unwrap_or_else(|| Key::new("", "", "")), command))
 }
 
 pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
@@ -133,6 +137,7 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             hold,
             on_expiry: expiry,
             replayed,
+            reclaimed: _,
             effect_unknown,
             prior_effect_started,
             idempotency_key,
@@ -222,7 +227,7 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
                 on_expiry: on_expiry(expiry).into(),
             })
         }
-        Reply::Completed { replayed, late } => {
+        Reply::Completed { replayed, late, .. } => {
             settlement_result::Outcome::Complete(proto::CompleteResponse {
                 advice: proto::Advice::Ack.into(),
                 replayed,
@@ -238,7 +243,7 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
                 replayed,
             })
         }
-        Reply::Released { state: now, replayed } => {
+        Reply::Released { state: now, replayed, .. } => {
             settlement_result::Outcome::Release(proto::ReleaseResponse {
                 advice: advice(Advice::of_state(now)).into(),
                 replayed,

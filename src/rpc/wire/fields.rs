@@ -42,6 +42,8 @@ impl Default for Limits {
     }
 }
 
+/// The longest `event_type`, in bytes: it is a label.
+const EVENT_TYPE_MAX: usize = 128;
 /// The longest delay that a caller may ask for.
 const DELAY_MAX_SECS: i64 = 30 * 86_400;
 /// The bounds of `google.protobuf.Duration` and `Timestamp`, in seconds.
@@ -153,6 +155,10 @@ impl<'a> Fields<'a> {
         if !is_plain(value) && value.chars().any(char::is_control) {
             self.wrong(field, "contains a control character; none is allowed");
         }
+    }
+
+    pub(super) fn event_type(&mut self, value: &str) {
+        self.text("event_type", value, EVENT_TYPE_MAX);
     }
 
     pub(crate) fn bytes(&mut self, field: &str, value: &[u8], max: usize) {

@@ -12,13 +12,13 @@ use super::entry_statements::{
     REPLACE,
 };
 use super::errors::of_sqlx;
-use super::{PgSession, column, no_meta, pairs};
+use super::{PgSession, column, no_meta};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::row::Raw;
 use crate::store::schema::knows;
 use crate::store::{
-    Completion, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
+    Completion, Done, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
 };
 
 macro_rules! bind_replaced {
@@ -107,7 +107,7 @@ impl Entries for PgSession {
         Ok(Inserted { reading, outcomes: outcomes.collect() })
     }
 
-    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
         if let [completion] = completions {
             return Ok(vec![self.complete_one(completion).await?]);
         }
@@ -119,7 +119,10 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.terms.retention.micros()))
             .bind(column(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let done = pairs(&rows, "late")?;
+        let done: Vec<(KeyHash, Done)> = rows
+            .iter()
+            .map(|row| Ok((row.try_get("key").map_err(of_sqlx)?, done(row)?)))
+            .collect::<Result<_, StoreError>>()?;
         Ok(in_order(completions.iter().map(|one| one.key.hash()), done).collect())
     }
 
@@ -234,7 +237,7 @@ impl PgSession {
         Ok(Inserted { reading, outcomes: outcomes.collect() })
     }
 
-    async fn complete_one(&mut self, completion: &Completion) -> Result<Option<bool>, StoreError> {
+    async fn complete_one(&mut self, completion: &Completion) -> Result<Option<Done>, StoreError> {
         let query = self
             .query(COMPLETE_ONE)
             .bind(completion.key.hash())
@@ -243,7 +246,7 @@ impl PgSession {
             .bind(completion.terms.retention.micros())
             .bind(Some(&*completion.result).filter(|result| !result.is_empty()));
         let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
-        row.map(|row| row.try_get("late").map_err(of_sqlx)).transpose()
+        row.as_ref().map(done).transpose()
     }
 
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {
@@ -251,6 +254,12 @@ impl PgSession {
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(done.rows_affected() == 1)
     }
+}
+
+/// What a completion tells of the entry.
+fn done(row: &PgRow) -> Result<Done, StoreError> {
+    let late = row.try_get("late").map_err(of_sqlx)?;
+    Ok(Done { late, attempt: row.try_get("attempts").map_err(of_sqlx)? })
 }
 
 /// Whether an insert has failed, and written nothing, since there is an entry of one of its keys.

@@ -162,7 +162,7 @@ WHERE e.key = ANY (ARRAY[r.key])
             " AND c.level <= ",
             level!(),
             "
-RETURNING e.key, e.lease_until <= c.now AS late"
+RETURNING e.key, e.lease_until <= c.now AS late, e.attempts"
         )
     };
 }

@@ -209,15 +209,6 @@ fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 
-fn pairs<'r, T>(rows: &'r [PgRow], name: &str) -> Result<Vec<(Uuid, T)>, StoreError>
-where
-    T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
-{
-    rows.iter()
-        .map(|row| Ok((row.try_get("key").map_err(of_sqlx)?, row.try_get(name).map_err(of_sqlx)?)))
-        .collect()
-}
-
 /// Where a row stands in the order of a list; none where the statement found none.
 fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
     let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;

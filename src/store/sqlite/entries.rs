@@ -18,7 +18,7 @@ use crate::store::columns::{REPLACED, Row, columns, entry_columns, select_list};
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::number;
 use crate::store::row::{Raw, Stored};
-use crate::store::{Completion, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
+use crate::store::{Completion, Done, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
 
 /// How the rows of a batch find theirs: one by one, by key, whatever statistics say. Left to itself the planner reads
 /// the whole table, and looks into the batch for each of its rows: with 256 rows in a batch, or two in the table when
@@ -91,7 +91,7 @@ ON CONFLICT (key) DO UPDATE
 SET version = excluded.version, state = excluded.state, closed_by = excluded.closed_by,
     updated_at = excluded.updated_at, result = excluded.result, retain_until = excluded.retain_until,
     attention = NULL, effect_unknown = NULL, closed_at = NULL
-RETURNING key, lease_until <= updated_at AS late"
+RETURNING key, lease_until <= updated_at AS late, attempts"
     );
     ForRows::new(text, 6)
 });
@@ -180,9 +180,9 @@ impl Entries for SqliteSession {
         Ok(Inserted::of_tokens(reading, tokens))
     }
 
-    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
         let completions = completions.to_vec();
-        let work: Work<Vec<Option<bool>>> = Box::new(move |connection, dictionary, reading| {
+        let work: Work<Vec<Option<Done>>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 let keys: Vec<KeyHash> = completions.iter().map(|one| one.key.hash()).collect();
                 let done = complete(connection, dictionary, reading, completions).await?;
@@ -281,8 +281,8 @@ async fn complete(
     dictionary: &Dictionary,
     reading: Reading,
     completions: Vec<Completion>,
-) -> Result<Vec<(KeyHash, bool)>, StoreError> {
-    let mut late = Vec::with_capacity(completions.len());
+) -> Result<Vec<(KeyHash, Done)>, StoreError> {
+    let mut all = Vec::with_capacity(completions.len());
     for (statement, completions) in COMPLETE.parts(completions) {
         let mut query = sqlx::query(statement);
         for one in completions {
@@ -295,9 +295,9 @@ async fn complete(
                 .bind((!one.result.is_empty()).then(|| one.result.to_vec()));
         }
         let done = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
-        late.extend(done.iter().map(|row| (row.get(0), row.get(1))));
+        all.extend(done.iter().map(|row| (row.get(0), Done { late: row.get(1), attempt: row.get(2) })));
     }
-    Ok(late)
+    Ok(all)
 }
 
 macro_rules! bind_replaced {

@@ -11,9 +11,9 @@ use idempotency_ledger::domain::{
     PurgeStatus, PurgeWorker, Reading, Span, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, Created, EffectiveRetention, Entries, Fault, Found, Inserted, LeftAlone, Loaded, OffsetRaise,
-    Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, Write,
-    WriteResult,
+    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, Inserted, LeftAlone, Loaded,
+    OffsetRaise, Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep,
+    Write, WriteResult,
 };
 
 pub(crate) use self::plan::{Inject, Plan};
@@ -144,7 +144,7 @@ impl Entries for FaultySession {
         )
     }
 
-    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<bool>>, StoreError> {
+    async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
         carried_out!(
             self,
             poisoned(completions.iter().map(|one| &one.key)),

@@ -71,8 +71,14 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         checkpoint: Some(bytes.clone()),
     };
     let complete = proto::CompleteRequest { key: key.clone(), token, result: bytes.clone() };
-    let fail =
-        proto::FailRequest { key: key.clone(), token, kind: 3, error: "why".into(), retry_after: second };
+    let fail = proto::FailRequest {
+        key: key.clone(),
+        token,
+        kind: 3,
+        error: "why".into(),
+        retry_after: second,
+        event_type: "paid".into(),
+    };
     let release = proto::ReleaseRequest { key: key.clone(), token, delay: second };
     let actions = [
         Action::Renew(renew.clone()),

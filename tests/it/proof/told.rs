@@ -99,7 +99,7 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
         Ok(Reply::Renewed { lease, hold, on_expiry, revived }) => {
             Said::RenewOk { lease: lease.0, hold: hold.0, on_expiry, revived }
         }
-        Ok(Reply::Completed { replayed, late }) => Said::CompleteOk { replayed, late },
+        Ok(Reply::Completed { replayed, late, .. }) => Said::CompleteOk { replayed, late },
         Ok(Reply::Failed { state, retry_after, attempts_left, replayed }) => {
             Said::FailOk { state, retry_after: retry_after.map(|wait| wait.0), attempts_left, replayed }
         }

@@ -67,6 +67,7 @@ pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
             seconds: at.div_euclid(1_000_000),
             nanos: at.rem_euclid(1_000_000) as i32 * 1_000,
         }),
+        event_type: String::new(),
     }
 }
 
@@ -84,7 +85,8 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
                 FailureKind::Park => proto::FailureKind::Park,
             };
             let retry_after = retry_after.map(span);
-            Action::Fail(proto::FailRequest { key, token, kind: kind.into(), error, retry_after })
+            let event_type = String::new();
+            Action::Fail(proto::FailRequest { key, token, kind: kind.into(), error, retry_after, event_type })
         }
         Op::Release { token, delay } => {
             Action::Release(proto::ReleaseRequest { key, token, delay: Some(span(delay)) })

@@ -89,6 +89,7 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
             kind: kind.into(),
             error: "second".into(),
             retry_after: None,
+            event_type: "sent".into(),
         })
     };
     let action = match case.op {

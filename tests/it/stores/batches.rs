@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Entry, Key, Policy, Span, StoreTime, Terms};
-use idempotency_ledger::store::{Completion, Found, ROWS_MAX, SQLITE_STATEMENTS, Session};
+use idempotency_ledger::store::{Completion, Done, Found, ROWS_MAX, SQLITE_STATEMENTS, Session};
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
 use super::{claim, granted, next};
@@ -67,9 +67,10 @@ async fn each_row_of_a_batch_has_its_own_answer(kind: Kind) {
             terms: Terms::of(&Policy::default()),
         });
         let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
-        let late: Vec<Option<bool>> =
-            (0..count).map(|place| (place % 7 > 0).then_some(place % 5 == 0)).collect();
-        assert_eq!(done, late, "{count}");
+        let closed = |(place, row): (usize, &Entry)| {
+            (place % 7 > 0).then_some(Done { late: place % 5 == 0, attempt: row.attempts })
+        };
+        assert_eq!(done, expected.iter().enumerate().map(closed).collect::<Vec<_>>(), "{count}");
         for (place, (row, before)) in stored(&mut *session, &rows).await.into_iter().zip(expected).enumerate()
         {
             if place % 7 == 0 {

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Command, Entry, FailureKind, Key, Policy, Settle, Span, StoreTime, Terms};
-use idempotency_ledger::store::{Completion, Found, InsertOutcome, Session};
+use idempotency_ledger::store::{Completion, Done, Found, InsertOutcome, Session};
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection};
 
 use super::{claim, granted, insert, load, next};
@@ -67,7 +67,8 @@ async fn complete(session: &mut dyn Session, entry: &Entry) {
         result: Bytes::from_static(b"done"),
         terms: Terms::of(&Policy::default()),
     };
-    assert_eq!(session.entries().complete(&[completion]).await.unwrap(), [Some(false)]);
+    let done = Done { late: false, attempt: entry.attempts };
+    assert_eq!(session.entries().complete(&[completion]).await.unwrap(), [Some(done)]);
 }
 
 /// A transaction of somebody else, which does this and stays open.

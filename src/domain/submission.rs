@@ -1,0 +1,79 @@
+//! What comes to the ledger: a command for a key, and what counts and logs tell of it besides. Nothing is decided by
+//! that.
+
+use std::fmt;
+
+use super::{Command, Key};
+
+/// A command for a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission {
+    /// The key.
+    pub key: Key,
+    /// What is asked of it.
+    pub command: Command,
+    /// What its caller calls this kind of message; empty: nothing. For counts and logs alone, it is never stored.
+    pub event_type: String,
+    /// The trace of the call that brought it.
+    pub trace_id: Option<TraceId>,
+}
+
+impl Submission {
+    /// A command of which nothing more is told.
+    #[must_use]
+    pub fn new(key: Key, command: Command) -> Submission {
+        Submission { key, command, event_type: String::new(), trace_id: None }
+    }
+}
+
+/// The id of a trace, by which its spans are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceId(u128);
+
+impl TraceId {
+    /// That of a W3C `traceparent`: `VERSION-TRACE-PARENT-FLAGS`, in lowercase hexadecimal digits. None: it is none.
+    #[must_use]
+    pub fn of(traceparent: &str) -> Option<TraceId> {
+        let mut parts = traceparent.split('-');
+        let (version, trace) = (parts.next()?, parts.next()?);
+        let lowercase = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let well_formed = version.len() == 2
+            && version != "ff"
+            && trace.len() == 32
+            && lowercase(version)
+            && lowercase(trace)
+            && parts.next().is_some_and(|parent| parent.len() == 16);
+        let id = u128::from_str_radix(trace, 16).ok().filter(|&id| id > 0)?;
+        well_formed.then_some(TraceId(id))
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_id_is_taken_from_what_is_a_trace_context() {
+        let id = "0bf92f3577b34da6a3ce929d0e0e4736";
+        for (traceparent, has) in [
+            (format!("00-{id}-00f067aa0ba902b7-01"), true),
+            (format!("cc-{id}-00f067aa0ba902b7-01-what-comes-later"), true),
+            (format!("ff-{id}-00f067aa0ba902b7-01"), false),
+            (format!("00-{}-00f067aa0ba902b7-01", id.to_uppercase()), false),
+            (format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)), false),
+            (format!("00-{id}1-00f067aa0ba902b7-01"), false),
+            (format!("00-+{}-00f067aa0ba902b7-01", &id[1..]), false),
+            (format!("00-{id}"), false),
+            (String::new(), false),
+        ] {
+            let found = TraceId::of(&traceparent).map(|id| id.to_string());
+            assert_eq!(found, has.then(|| id.to_owned()), "{traceparent}");
+        }
+    }
+}
