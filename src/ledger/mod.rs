@@ -19,6 +19,7 @@ mod answer_log;
 mod claims;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
+mod opening;
 mod operators;
 mod outdated;
 mod policies;
@@ -39,9 +40,11 @@ use tokio_util::task::TaskTracker;
 use self::answer_log::{AnswerLog, Subject};
 use self::claims::admission::Quotas;
 use self::claims::chain::{Chain, Request};
+use self::claims::crew::Crew;
 use self::claims::queue::Queue;
 use self::claims::recent::RecentClock;
 use self::claims::shared::Shared;
+use self::opening::Opening;
 use self::outdated::Outdated;
 use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
@@ -76,6 +79,8 @@ pub struct LedgerOptions {
     /// Within this time a hold is in force everywhere: for how long at the most claims are granted by policies
     /// that could not be read again.
     pub policies_trusted_for: Duration,
+    /// How often the entries are counted for the metrics.
+    pub count_every: Duration,
     /// How the purge works.
     pub purge: PurgeOptions,
 }
@@ -100,6 +105,8 @@ struct Inner {
     operators: Operators,
     healthy: watch::Receiver<bool>,
     clock: Arc<RecentClock>,
+    crew: Arc<Crew>,
+    store: Arc<dyn Store>,
     metrics: Metrics,
     answer_log: AnswerLog,
     outdated: Outdated,
@@ -135,7 +142,7 @@ impl Ledger {
                 speaks: LEVEL,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
-            store,
+            store: Arc::new(Opening { store, metrics: metrics.clone() }),
         };
         for number in 0..shared.store.sessions() {
             runtime::spawn(&tasks, claims::worker::supervise(shared.clone(), number, options.batch_max));
@@ -159,6 +166,12 @@ impl Ledger {
         let policies = Arc::clone(&shared.policies);
         let operators =
             Operators::start(&shared.store, policies, options.purge.every, &tasks, &stop, outdated);
+        let (counting, counted, ended) = (operators.clone(), metrics.clone(), stop.clone());
+        let count = move || {
+            let (operators, metrics) = (counting.clone(), counted.clone());
+            operators::count_entries::run(operators, metrics, options.count_every, ended.clone())
+        };
+        runtime::spawn(&tasks, shared.outdated.clone().until(supervised("the counting of entries", count)));
         tasks.close();
         let inner = Inner {
             queue: shared.queue,
@@ -168,6 +181,8 @@ impl Ledger {
             operators,
             healthy,
             clock: shared.clock,
+            crew: shared.crew,
+            store: shared.store,
             metrics,
             answer_log: AnswerLog::default(),
             outdated: shared.outdated,
@@ -291,6 +306,13 @@ impl Ledger {
     pub fn metrics(&self) -> &Metrics {
         let (lanes, bytes) = self.inner.queue.depth();
         self.inner.metrics.work().waits(lanes, bytes);
+        let (policies_age, policies_unreadable) = self.inner.policies.freshness();
+        self.inner.metrics.upkeep().now(&metrics::Now {
+            sessions: self.inner.crew.at_work_now(),
+            left_behind: self.inner.store.left_behind(),
+            policies_age,
+            policies_unreadable,
+        });
         &self.inner.metrics
     }
 

@@ -85,7 +85,7 @@ impl Calls {
             counts.push(made(kind, &service, &name)?);
         }
         counts.push(made("unary", "unknown", "unknown")?);
-        let connections = CONNECTIONS.gauges(registry)?.get_metric_with_label_values::<&str>(&[])?;
+        let connections = CONNECTIONS.gauge(registry)?;
         Ok(Calls(Arc::new(All { places, counts, connections })))
     }
 

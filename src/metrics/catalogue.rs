@@ -1,7 +1,8 @@
 //! Every metric, once: its name, its labels, and what it tells. `docs/metrics.md` is printed from here.
 
 use prometheus::{
-    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
+    Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector,
 };
 
 /// What a metric is to Prometheus.
@@ -142,8 +143,97 @@ pub(super) const READY: Family = gauge(
     &[],
     "1 while the store answers and the server can serve, otherwise 0.",
 );
+pub(super) const OPENED: Family = counter(
+    "idempotency_ledger_store_sessions_opened_total",
+    &["purpose", "outcome"],
+    "Sessions that were to be opened at the store. purpose: claims, heartbeat, purge, open_claims, reads, changes. \
+     outcome: ok, failed. A session is opened anew where the one before broke.",
+);
+pub(super) const SESSIONS: Family = gauge(
+    "idempotency_ledger_store_sessions",
+    &[],
+    "Sessions that carry claims and settlements; the setting sessions says how many there should be.",
+);
+pub(super) const LEFT_BEHIND: Family = gauge(
+    "idempotency_ledger_store_backends_left_behind",
+    &[],
+    "Backends of Postgres that were still at work for sessions that were given up, when a session was opened last.",
+);
+pub(super) const CLOCK_BEHIND: Family = gauge(
+    "idempotency_ledger_store_clock_behind_seconds",
+    &[],
+    "How far the store's clock is behind what it has shown before, rounded up: nothing is granted or purged then.",
+);
+pub(super) const POLICIES_AGE: Family = gauge(
+    "idempotency_ledger_policies_age_seconds",
+    &[],
+    "How long ago the policies were read from the store. Beyond ten seconds nothing is granted by them.",
+);
+pub(super) const POLICIES_UNREADABLE: Family = gauge(
+    "idempotency_ledger_policies_unreadable",
+    &[],
+    "Stored policies that this version cannot read: it grants, parks and purges nothing for their consumers.",
+);
+pub(super) const PURGED: Family = counter(
+    "idempotency_ledger_purged_total",
+    &[],
+    "Entries that this server has purged after their retention.",
+);
+pub(super) const PURGE_FAILURES: Family = counter(
+    "idempotency_ledger_purge_failures_total",
+    &[],
+    "Rounds of the purge that failed, and batches of which it left something for a later one.",
+);
+pub(super) const PURGE_OLDEST: Family = gauge(
+    "idempotency_ledger_purge_oldest_due_seconds",
+    &[],
+    "For how long the oldest entry that this purge looked at last had been due; 0 where no consumer was due.",
+);
+pub(super) const ENTRIES: Family = gauge(
+    "idempotency_ledger_entries",
+    &["consumer", "state"],
+    "Entries by their state, as they were counted last; those in completed may be an estimate. Every server counts all \
+     of the ledger: take the max over servers, not the sum.",
+);
+pub(super) const ENTRIES_OLDEST: Family = gauge(
+    "idempotency_ledger_entries_oldest_seconds",
+    &["consumer", "kind"],
+    "The age of the oldest entry. kind: claimable (received or failed_retryable), in_progress and parked, from their \
+     creation on; expired, from the end of lease and grace on. 0 where there is none.",
+);
+pub(super) const ENTRIES_EXPIRED: Family = gauge(
+    "idempotency_ledger_entries_expired",
+    &["consumer"],
+    "Entries in progress whose lease and grace are over, and which nobody has claimed again.",
+);
+pub(super) const ENTRIES_NEAR_EXHAUSTION: Family = gauge(
+    "idempotency_ledger_entries_near_exhaustion",
+    &["consumer"],
+    "Entries that have one attempt left at the most before they are parked.",
+);
+pub(super) const ENTRIES_COUNTED_AT: Family = gauge(
+    "idempotency_ledger_entries_counted_timestamp_seconds",
+    &[],
+    "When the entries were counted last, by the store's clock; 0: not yet.",
+);
+pub(super) const REQUEST_BYTES: Family = gauge(
+    "idempotency_ledger_request_bytes",
+    &[],
+    "Bytes of the requests under way; server_bytes_max is their bound.",
+);
 pub(super) const BUILD: Family =
     gauge("idempotency_ledger_build_info", &["version"], "Always 1: which version runs.");
+
+/// Of the process, by the library, and on Linux alone.
+const PROCESS: [Family; 7] = [
+    counter("process_cpu_seconds_total", &[], "CPU time that the process has taken."),
+    gauge("process_open_fds", &[], "Open file descriptors."),
+    gauge("process_max_fds", &[], "How many file descriptors may be open."),
+    gauge("process_virtual_memory_bytes", &[], "Virtual memory."),
+    gauge("process_resident_memory_bytes", &[], "Resident memory."),
+    gauge("process_start_time_seconds", &[], "When the process started, in Unix time."),
+    gauge("process_threads", &[], "Threads."),
+];
 
 /// All of them, in the order of the page.
 pub(super) const ALL: &[Family] = &[
@@ -161,11 +251,33 @@ pub(super) const ALL: &[Family] = &[
     STATEMENTS,
     FAILURES,
     READY,
+    OPENED,
+    SESSIONS,
+    LEFT_BEHIND,
+    CLOCK_BEHIND,
+    POLICIES_AGE,
+    POLICIES_UNREADABLE,
+    PURGED,
+    PURGE_FAILURES,
+    PURGE_OLDEST,
+    ENTRIES,
+    ENTRIES_OLDEST,
+    ENTRIES_EXPIRED,
+    ENTRIES_NEAR_EXHAUSTION,
+    ENTRIES_COUNTED_AT,
     STARTED,
     HANDLED,
     HANDLING,
     CONNECTIONS,
+    REQUEST_BYTES,
     BUILD,
+    PROCESS[0],
+    PROCESS[1],
+    PROCESS[2],
+    PROCESS[3],
+    PROCESS[4],
+    PROCESS[5],
+    PROCESS[6],
 ];
 
 impl Family {
@@ -183,6 +295,16 @@ impl Family {
 
     pub(super) fn gauges(&self, registry: &Registry) -> Result<IntGaugeVec, Error> {
         registered(registry, IntGaugeVec::new(Opts::new(self.name, self.help), self.labels)?)
+    }
+
+    /// A counter without labels.
+    pub(super) fn counter(&self, registry: &Registry) -> Result<IntCounter, Error> {
+        self.counters(registry)?.get_metric_with_label_values::<&str>(&[])
+    }
+
+    /// A gauge without labels.
+    pub(super) fn gauge(&self, registry: &Registry) -> Result<IntGauge, Error> {
+        self.gauges(registry)?.get_metric_with_label_values::<&str>(&[])
     }
 
     pub(super) fn histograms(&self, registry: &Registry) -> Result<HistogramVec, Error> {

@@ -102,6 +102,11 @@ impl Consumers {
         })
     }
 
+    /// The room that all names of consumers share.
+    pub(super) fn room(&self) -> &Room {
+        &self.room
+    }
+
     pub(super) fn asked(&self, consumer: &str, event_type: &str, command: &Command) -> Asked {
         let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
         let kind = match command {
@@ -209,7 +214,9 @@ impl Asked {
             Reply::Completed { replayed: false, attempt, .. } => self.consumer.took(*attempt),
             Reply::Failed { replayed: false, .. } => {
                 self.event_type.see(self.minute);
-                failed.into_iter().for_each(|kind| self.event_type.failed(kind));
+                if let Some(kind) = failed {
+                    self.event_type.failed(kind);
+                }
             }
             Reply::Released { replayed: false, in_a_row, .. } => self.consumer.released(*in_a_row),
             Reply::Completed { .. }
@@ -218,7 +225,9 @@ impl Asked {
             | Reply::Renewed { .. }
             | Reply::Verdict(_) => return,
         }
-        held.into_iter().for_each(|micros| self.consumer.held(operation, micros));
+        if let Some(micros) = held {
+            self.consumer.held(operation, micros);
+        }
     }
 }
 

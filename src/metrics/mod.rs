@@ -8,24 +8,32 @@ mod calls;
 mod catalogue;
 mod consumer;
 mod consumers;
+mod entries;
 mod refusals;
 mod room;
+mod upkeep;
 mod work;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{Error, Registry, TextEncoder};
 
 pub(crate) use self::calls::{Call, Calls, Connected, Method};
 pub use self::catalogue::table;
 use self::consumers::Consumers;
 pub(crate) use self::consumers::{Answered, Asked};
+pub(crate) use self::entries::Counted;
+use self::entries::Entries;
 use self::refusals::Refusals;
+pub(crate) use self::upkeep::{Now, Upkeep};
 pub(crate) use self::work::Work;
 use crate::domain::{Command, Rejection};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// The metrics of one server: cheap to clone.
 #[derive(Clone)]
@@ -38,6 +46,8 @@ struct Inner {
     consumers: Consumers,
     refusals: Refusals,
     work: Work,
+    upkeep: Upkeep,
+    entries: Entries,
     /// When what was not seen for long was taken away last.
     tidied: Mutex<Instant>,
 }
@@ -49,6 +59,8 @@ impl Metrics {
     /// Two metrics have one name, or a name is none: a bug, which any test of this sees.
     pub fn new() -> Result<Metrics, Error> {
         let registry = Registry::new();
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(ProcessCollector::for_self()))?;
         catalogue::BUILD
             .gauges(&registry)?
             .get_metric_with_label_values(&[env!("CARGO_PKG_VERSION")])?
@@ -57,6 +69,8 @@ impl Metrics {
             consumers: Consumers::new(&registry)?,
             refusals: Refusals::new(&registry)?,
             work: Work::new(&registry)?,
+            upkeep: Upkeep::new(&registry)?,
+            entries: Entries::new(&registry)?,
             tidied: Mutex::new(Instant::now()),
             registry,
         };
@@ -111,320 +125,17 @@ impl Metrics {
     pub(crate) fn work(&self) -> &Work {
         &self.inner.work
     }
+
+    /// What goes on beside.
+    pub(crate) fn upkeep(&self) -> &Upkeep {
+        &self.inner.upkeep
+    }
+
+    /// The entries were counted, by consumer, at this second of the store's clock.
+    pub(crate) fn entries_counted(&self, counted: BTreeMap<String, Counted>, at: i64) {
+        self.inner.entries.show(counted, at, self.inner.consumers.room());
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{Answer, Claim, Claimant, FailureKind, Reason, Reply, Settle, Span, State, Verdict};
-
-    fn metrics() -> Metrics {
-        let metrics = Metrics::new().unwrap();
-        let method = Method { service: "s".into(), name: "M".into(), kind: "unary" };
-        drop(metrics.calls([method]).unwrap());
-        metrics
-    }
-
-    #[test]
-    fn every_metric_of_the_catalogue_is_there() {
-        let metrics = metrics();
-        for family in catalogue::ALL {
-            let again = match family.kind {
-                catalogue::Kind::Counter => family.counters(&metrics.inner.registry).err(),
-                catalogue::Kind::Gauge => family.gauges(&metrics.inner.registry).err(),
-                catalogue::Kind::Histogram(_) => family.histograms(&metrics.inner.registry).err(),
-            };
-            assert!(matches!(again, Some(Error::AlreadyReg)), "{} is not registered", family.name);
-        }
-        let known = |line: &str| {
-            catalogue::ALL.iter().any(|family| line.starts_with(&format!("# HELP {} ", family.name)))
-        };
-        for line in metrics.text().unwrap().lines().filter(|line| line.starts_with("# HELP")) {
-            assert!(known(line), "not in the catalogue: {line}");
-        }
-    }
-
-    fn release() -> Command {
-        Command::Settle(1, Settle::Release { delay: Span::ZERO })
-    }
-
-    fn released() -> Answer {
-        Ok(Reply::Released { state: State::Received, replayed: false, in_a_row: 1 })
-    }
-
-    fn claim() -> Command {
-        let claimant =
-            Claimant { claim_id: uuid::Uuid::nil(), principal: String::new(), owner: String::new() };
-        let fingerprint = bytes::Bytes::new();
-        let traceparent = String::new();
-        Command::Claim(Claim { claimant, lease: None, fingerprint, occurred_at: None, traceparent })
-    }
-
-    fn backoff() -> Answer {
-        let (last_error, retry_after) = (String::new(), Span::ZERO);
-        Ok(Reply::Verdict(Verdict::Backoff { attempts_left: None, last_error, retry_after }))
-    }
-
-    /// A command is answered; whether its consumer has a policy is said.
-    fn counted(
-        metrics: &Metrics,
-        (consumer, event_type): (&str, &str),
-        command: &Command,
-        answer: &Answer,
-        has_policy: bool,
-    ) {
-        let asked = metrics.asked(consumer, event_type, command);
-        let has_policy = &|| has_policy;
-        let token_clock = Some(2_000_001);
-        metrics.answered(asked, &Answered { consumer, event_type, answer, token_clock, has_policy });
-    }
-
-    fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
-    }
-
-    fn releases(consumer: &str) -> String {
-        format!(
-            "idempotency_ledger_settlements_total{{consumer=\"{consumer}\",operation=\"release\",outcome=\"ok\"}}"
-        )
-    }
-
-    fn backoffs(consumer: &str, event_type: &str) -> String {
-        format!(
-            "idempotency_ledger_claims_total{{consumer=\"{consumer}\",event_type=\"{event_type}\",verdict=\"backoff\"}}"
-        )
-    }
-
-    #[test]
-    fn names_of_consumers_take_a_bounded_number_of_series() {
-        let metrics = metrics();
-        // Who is refused takes no place.
-        let refused = Err(Rejection::new(Reason::UnknownConsumer, "no"));
-        for number in 0..1_000 {
-            counted(&metrics, (&format!("junk{number}"), ""), &release(), &refused, false);
-        }
-        for number in 0..1_000 {
-            counted(&metrics, (&format!("c{number}"), ""), &release(), &released(), false);
-        }
-        counted(&metrics, ("registered", ""), &release(), &released(), true);
-        let text = metrics.text().unwrap();
-        let lines = text.lines().filter(|line| line.starts_with("idempotency_ledger_claims_total{")).count();
-        assert_eq!(
-            lines,
-            102 * 10,
-            "a hundred consumers, one with a policy and the others, each with ten verdicts"
-        );
-        for (consumer, is) in [
-            ("c0", Some("1")),
-            ("c99", Some("1")),
-            ("c100", None),
-            ("registered", Some("1")),
-            ("other", Some("900")),
-        ] {
-            assert_eq!(value(&text, &releases(consumer)), is, "{consumer}");
-        }
-        // Whoever has a name keeps it.
-        counted(&metrics, ("c0", ""), &release(), &released(), false);
-        assert_eq!(value(&metrics.text().unwrap(), &releases("c0")), Some("2"));
-    }
-
-    #[test]
-    fn event_types_take_a_bounded_number_of_series() {
-        let metrics = metrics();
-        for number in 0..100 {
-            counted(&metrics, ("c", &format!("t{number}")), &claim(), &backoff(), false);
-        }
-        counted(&metrics, ("c", ""), &claim(), &backoff(), false);
-        let text = metrics.text().unwrap();
-        for (event_type, is) in
-            [("t0", Some("1")), ("t19", Some("1")), ("t20", None), ("other", Some("80")), ("", Some("1"))]
-        {
-            assert_eq!(value(&text, &backoffs("c", event_type)), is, "{event_type}");
-        }
-    }
-
-    /// The worst that clients can do: each name as long as it may be, and each character written as two.
-    #[test]
-    fn no_client_makes_the_text_longer_than_two_megabytes() {
-        for (name, event_type, has_policy) in
-            [("c", "t", true), (&*"\"".repeat(123), &*"\"".repeat(123), false)]
-        {
-            let metrics = metrics();
-            for number in 0..10_000 {
-                let consumer = format!("{name}{:05}", number / 20);
-                let event_type = format!("{event_type}{number:05}");
-                counted(&metrics, (&consumer, &event_type), &claim(), &backoff(), has_policy);
-            }
-            let text = metrics.text().unwrap();
-            let series = text.lines().filter(|line| !line.starts_with('#')).count();
-            assert!(series < 20_000 && text.len() < 2_000_000, "{series} series, {} bytes", text.len());
-            assert!(text.len() > 1_000_000, "there was room: {series} series, {} bytes", text.len());
-            assert_ne!(value(&text, &backoffs("other", "")), Some("0"));
-        }
-    }
-
-    #[test]
-    fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
-        let metrics = metrics();
-        let hour = || (0..60).for_each(|_| metrics.inner.consumers.minute_passed());
-        let fill = |from: usize| {
-            (from..from + 100).for_each(|number| {
-                counted(&metrics, (&format!("c{number}"), "t"), &claim(), &backoff(), false);
-            });
-        };
-        fill(0);
-        hour();
-        counted(&metrics, ("c7", ""), &claim(), &backoff(), false);
-        metrics.inner.consumers.minute_passed();
-        fill(100);
-        let text = metrics.text().unwrap();
-        for (consumer, event_type, is) in [
-            ("c0", "", None),
-            ("c0", "t", None),
-            ("c7", "", Some("1")),
-            ("c7", "t", None),
-            ("c100", "t", Some("1")),
-            ("c198", "t", Some("1")),
-            ("c199", "t", None),
-            ("other", "", Some("1")),
-        ] {
-            assert_eq!(value(&text, &backoffs(consumer, event_type)), is, "{consumer} {event_type}");
-        }
-        hour();
-        metrics.inner.consumers.minute_passed();
-        let left = metrics.text().unwrap();
-        assert!(left.lines().all(|line| line.starts_with('#') || !line.contains("consumer=\"c")), "{left}");
-    }
-
-    #[test]
-    fn what_is_never_answered_is_counted_too() {
-        let metrics = metrics();
-        drop(metrics.asked("c", "", &release()));
-        let series = releases("other").replace("\"ok\"", "\"unanswered\"");
-        assert_eq!(value(&metrics.text().unwrap(), &series), Some("1"));
-    }
-
-    /// Of each settlement what it tells: how long the claim was held, and what of its own. A repeat tells nothing.
-    #[test]
-    fn settlements_tell_of_their_claims() {
-        let fail = |kind| Settle::Fail { kind, error: String::new(), retry_after: None };
-        let failed = |replayed| {
-            Ok(Reply::Failed {
-                state: State::FailedRetryable,
-                retry_after: None,
-                attempts_left: None,
-                replayed,
-            })
-        };
-        let complete = || Settle::Complete { result: bytes::Bytes::new() };
-        let completed = |replayed| Ok(Reply::Completed { replayed, late: false, attempt: 3 });
-        let give_back = || Settle::Release { delay: Span::ZERO };
-        let given_back = |replayed| Ok(Reply::Released { state: State::Received, replayed, in_a_row: 4 });
-        let held = |operation: &str, part: &str| {
-            format!("idempotency_ledger_claim_held_seconds_{part}{{consumer=\"c\",operation=\"{operation}\"")
-        };
-        for (settle, answer, operation, own, is) in [
-            (
-                complete(),
-                completed(false),
-                "complete",
-                "idempotency_ledger_completion_attempts_sum{consumer=\"c\"}",
-                "3",
-            ),
-            (
-                give_back(),
-                given_back(false),
-                "release",
-                "idempotency_ledger_releases_in_a_row_sum{consumer=\"c\"}",
-                "4",
-            ),
-            (
-                fail(FailureKind::Park),
-                failed(false),
-                "fail",
-                "idempotency_ledger_attempts_failed_total{consumer=\"c\",event_type=\"t\",kind=\"park\"}",
-                "1",
-            ),
-            (
-                complete(),
-                completed(true),
-                "",
-                "idempotency_ledger_completion_attempts_sum{consumer=\"c\"}",
-                "0",
-            ),
-            (
-                give_back(),
-                given_back(true),
-                "",
-                "idempotency_ledger_releases_in_a_row_sum{consumer=\"c\"}",
-                "0",
-            ),
-            (
-                fail(FailureKind::Terminal),
-                failed(true),
-                "",
-                "idempotency_ledger_attempts_failed_total{consumer=\"c\",event_type=\"t\",kind=\"terminal\"}",
-                "0",
-            ),
-        ] {
-            let metrics = metrics();
-            counted(&metrics, ("c", "t"), &Command::Settle(1, settle), &answer, false);
-            let text = metrics.text().unwrap();
-            assert_eq!(value(&text, own), Some(is), "{answer:?}");
-            for one in ["complete", "fail", "release"] {
-                let (sum, count) = if one == operation { ("2", "1") } else { ("0", "0") };
-                assert_eq!(value(&text, &format!("{}}}", held(one, "sum"))), Some(sum), "{answer:?} {one}");
-                assert_eq!(
-                    value(&text, &format!("{}}}", held(one, "count"))),
-                    Some(count),
-                    "{answer:?} {one}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn refusals_and_alerts_begin_at_zero() {
-        let metrics = metrics();
-        let alarming = Rejection::new(Reason::TokenFromFuture, "no").alerting(Some("commits were lost"));
-        metrics.refused(&alarming);
-        metrics.refused(&Rejection::new(Reason::Overloaded, "no"));
-        let text = metrics.text().unwrap();
-        for (kind, reason, value) in [
-            ("refusals", "TOKEN_FROM_FUTURE", 1),
-            ("refusals", "OVERLOADED", 1),
-            ("refusals", "LEASE_LOST", 0),
-            ("alerts", "TOKEN_FROM_FUTURE", 1),
-            ("alerts", "OVERLOADED", 0),
-            ("alerts", "CLAIM_CLOSED", 0),
-        ] {
-            let line = format!("idempotency_ledger_{kind}_total{{reason=\"{reason}\"}} {value}\n");
-            assert!(text.contains(&line), "{line} is missing");
-        }
-    }
-
-    #[test]
-    fn a_call_is_counted_once_however_it_ends() {
-        let metrics = Metrics::new().unwrap();
-        let method = Method { service: "s".into(), name: "M".into(), kind: "unary" };
-        let calls = metrics.calls([method]).unwrap();
-        for (path, code) in
-            [("/s/M", Some(tonic::Code::Ok)), ("/s/M", None), ("/x/y", Some(tonic::Code::Unimplemented))]
-        {
-            let mut call = Arc::new(calls.connected()).begin(path);
-            if let Some(code) = code {
-                call.end(code);
-            }
-        }
-        let text = metrics.text().unwrap();
-        for (code, method, value) in
-            [("OK", "M", 1), ("Canceled", "M", 1), ("Unimplemented", "unknown", 1), ("OK", "unknown", 0)]
-        {
-            let service = if method == "M" { "s" } else { "unknown" };
-            let line = format!(
-                "grpc_server_handled_total{{grpc_code=\"{code}\",grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"unary\"}} {value}\n"
-            );
-            assert!(text.contains(&line), "{line} is missing in {text}");
-        }
-    }
-}
+mod tests;

@@ -54,6 +54,11 @@ impl Room {
         all.fits()
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        *self.0.lock().unwrap() == Needs::default()
+    }
+
     /// Gives it back.
     pub(super) fn give_back(&self, needs: Needs) {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);

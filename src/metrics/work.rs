@@ -23,14 +23,13 @@ pub(crate) struct Work {
 
 impl Work {
     pub(super) fn new(registry: &Registry) -> Result<Work, Error> {
-        const ALONE: &[&str] = &[];
         Ok(Work {
             queue: QUEUE.gauges(registry)?,
-            queue_bytes: QUEUE_BYTES.gauges(registry)?.get_metric_with_label_values(ALONE)?,
-            batches: BATCHES.histograms(registry)?.get_metric_with_label_values(ALONE)?,
+            queue_bytes: QUEUE_BYTES.gauge(registry)?,
+            batches: BATCHES.histograms(registry)?.get_metric_with_label_values::<&str>(&[])?,
             statements: STATEMENTS.histograms(registry)?,
             failures: FAILURES.counters(registry)?,
-            ready: READY.gauges(registry)?.get_metric_with_label_values(ALONE)?,
+            ready: READY.gauge(registry)?,
         })
     }
 

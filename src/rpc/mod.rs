@@ -71,6 +71,8 @@ pub async fn serve(
     let closing = CancellationToken::new();
     let others = others(&ledger, &health, options)?;
     let budget = ServerBudget::new(options.server_bytes_max, options.connection_bytes_max);
+    let taken = budget.clone();
+    ledger.metrics().upkeep().request_bytes_by(move || taken.taken());
     let edge = EdgeOptions { deadline_max: options.deadline_max, bytes_max: options.limits.batch_bytes };
     let calls = ledger.metrics().calls(methods()?)?;
     let called = ledger.clone();

@@ -85,6 +85,11 @@ pub trait Store: Send + Sync + 'static {
     /// out only after a write of its own was answered.
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError>;
 
+    /// How many backends were still at work for sessions that were given up, when this server looked last.
+    fn left_behind(&self) -> usize {
+        0
+    }
+
     /// Brings the schema up to this binary's version; says how many migrations were applied. Several at the same
     /// time do no harm.
     async fn migrate(&self) -> Result<usize, StoreError>;

@@ -368,6 +368,11 @@ async fn a_clock_that_runs_backwards_stops_grants_and_nothing_else(kind: Kind) {
         assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_CLOCK_BEHIND"));
         assert_eq!(refused.advice, "RETRY_LATER");
     }
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while server.metric("idempotency_ledger_store_clock_behind_seconds") < Some(1.0) {
+        assert!(std::time::Instant::now() < until, "no metric tells that the clock is behind");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     completed(&ask(&mut server, delivery("done", 2)).await);
     assert!(take(&mut server, delivery("held", 1)).await.replayed);
     server.client.complete(complete("held", held.token, "")).await.unwrap();

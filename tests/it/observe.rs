@@ -1,5 +1,7 @@
 //! The plain HTTP port of a running server: what it answers, and that its metrics tell what happened.
 
+mod entries;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -169,6 +171,7 @@ async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
             1.0,
         ),
         (r#"idempotency_ledger_store_failures_total{kind="unknown",statement="insert"}"#, 1.0, f64::MAX),
+        ("idempotency_ledger_policies_age_seconds", 1.0, 60.0),
     ] {
         let value = seen.get(series).copied().unwrap_or(-1.0);
         assert!((least..=most).contains(&value), "{series} is {value}");
@@ -272,8 +275,23 @@ async fn metrics_tell_what_happened(url: &str) {
     for (series, is) in [
         ("idempotency_ledger_store_ready", 1.0),
         (concat!(r#"idempotency_ledger_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""}"#), 1.0),
+        ("idempotency_ledger_policies_unreadable", 0.0),
+        ("idempotency_ledger_store_clock_behind_seconds", 0.0),
+        ("idempotency_ledger_store_backends_left_behind", 0.0),
+        ("idempotency_ledger_request_bytes", 0.0),
+        (r#"idempotency_ledger_store_sessions_opened_total{outcome="ok",purpose="heartbeat"}"#, 1.0),
+        (r#"idempotency_ledger_store_sessions_opened_total{outcome="failed",purpose="claims"}"#, 0.0),
     ] {
         assert_eq!(after.get(series), Some(&is), "{series}");
+    }
+    for (series, least, most) in [
+        ("idempotency_ledger_store_sessions", 1.0, 2.0),
+        ("idempotency_ledger_policies_age_seconds", 0.0, 5.0),
+        ("process_resident_memory_bytes", 1e6, 1e9),
+        ("process_open_fds", 5.0, 1e5),
+    ] {
+        let value = after.get(series).copied().unwrap_or(-1.0);
+        assert!((least..=most).contains(&value), "{series} is {value}");
     }
     assert!(after["idempotency_ledger_connections"] >= 1.0, "the client of this test is connected");
 }

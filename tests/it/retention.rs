@@ -106,6 +106,8 @@ async fn each_state_is_kept_for_its_retention(kind: Kind) {
     for (consumer, id) in [("c", "parked"), ("c", "started"), ("unsure", "abandoned")] {
         assert!(there(&server, consumer, id).await, "{consumer}/{id} waits for a person, for ever");
     }
+    assert_eq!(server.metric("idempotency_ledger_purged_total"), Some(5.0));
+    assert_eq!(server.metric("idempotency_ledger_purge_failures_total"), Some(0.0));
     server.stop().await;
 }
 

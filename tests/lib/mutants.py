@@ -659,4 +659,22 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRIES, "AS late, e.attempts\"", "AS late, 1 AS attempts\""),
         (LITE_ENTRIES, "AS late, attempts\"", "AS late, 1 AS attempts\""),
     ]),
+    Mutant("M25", "metrics do not tell for how long claims are expired", "observe::", [
+        ("src/ledger/operators/count_entries.rs", "one.oldest[2] = age(expired.since);", "one.oldest[2] = age(now);"),
+    ]),
+    Mutant("M26", "what is purged is not counted", "retention::", [
+        ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purged(count);\n", ""),
+    ]),
+    Mutant("M27", "metrics do not tell that the store's clock is behind", "claims::", [
+        ("src/metrics/upkeep.rs", "micros.max(0).saturating_add(999_999)", "micros.min(0).saturating_add(999_999)"),
+    ]),
+    Mutant("M28", "policies look fresh, however old they are", "observe::", [
+        ("src/ledger/policies/in_force.rs", "(now.asked_at.elapsed(), now.read", "(now.asked_at.elapsed() / 1_000, now.read"),
+    ]),
+    Mutant("M29", "the entries of a consumer that has none left are still shown", "metrics", [
+        ("src/metrics/entries.rs", "            self.forget(&name);\n", ""),
+    ]),
+    Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
+        ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
+    ]),
 ]

@@ -36,6 +36,11 @@ impl Crew {
         AtWork(self)
     }
 
+    /// How many workers have a session.
+    pub(crate) fn at_work_now(&self) -> usize {
+        *self.at_work.borrow()
+    }
+
     /// Resolves once some worker has a session.
     pub(super) async fn any(&self) {
         // It lives as long as its sender, which is here.

@@ -64,6 +64,7 @@ impl World {
             batch_max,
             registered_only: false,
             policies_trusted_for: Duration::MAX,
+            count_every: Duration::MAX,
             purge,
         };
         let ledger = Ledger::start(

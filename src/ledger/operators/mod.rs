@@ -1,6 +1,7 @@
 //! What operators read and change: each kind of work at a desk of its own.
 
 pub(super) mod change;
+pub(super) mod count_entries;
 mod desk;
 pub(super) mod handle;
 pub(super) mod import;

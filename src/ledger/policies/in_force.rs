@@ -292,6 +292,12 @@ impl PoliciesInForce {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// How long ago the policies were read, and how many of them cannot be.
+    pub(crate) fn freshness(&self) -> (Duration, usize) {
+        let now = self.snapshot();
+        (now.asked_at.elapsed(), now.read.policies.unreadable().count())
+    }
+
     pub(crate) fn current(&self) -> Arc<Policies> {
         self.snapshot().policies()
     }

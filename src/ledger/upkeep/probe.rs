@@ -121,6 +121,7 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
         };
         shared.clock.note(&reading);
         shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;
+        shared.metrics.upkeep().clock_behind(reading.mark - reading.token_clock());
         if reading.behind() {
             tracing::error!(
                 behind_micros = reading.mark - reading.token_clock(),

@@ -55,7 +55,7 @@ const IN_DOUBT: Span = Span::from_secs(600);
 const LATE: Span = Span::from_secs(60);
 
 pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
-    let log = PurgeReport::new(shared.replica.id, options.every);
+    let log = PurgeReport::new(shared.replica.id, options.every, shared.metrics.clone());
     let mut purger = Purger { shared, options, open: None, turn: None, log };
     let mut rest = Duration::ZERO;
     loop {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::{PurgeWorker, Span, StoreTime};
 use crate::ledger::runtime::Instant;
+use crate::metrics::Metrics;
 use crate::store::{Fault, StoreError};
 
 /// Over how long the rate is told.
@@ -27,6 +28,7 @@ pub(crate) fn too_long(purge_every: Duration) -> Span {
 
 pub(super) struct PurgeReport {
     replica: Uuid,
+    metrics: Metrics,
     too_long: Span,
     total: i64,
     /// What was forgotten within the last minute, about a second to an item.
@@ -42,9 +44,10 @@ pub(super) struct PurgeReport {
 }
 
 impl PurgeReport {
-    pub(super) fn new(replica: Uuid, purge_every: Duration) -> PurgeReport {
+    pub(super) fn new(replica: Uuid, purge_every: Duration, metrics: Metrics) -> PurgeReport {
         PurgeReport {
             replica,
+            metrics,
             too_long: too_long(purge_every),
             total: 0,
             lately: VecDeque::new(),
@@ -60,6 +63,7 @@ impl PurgeReport {
 
     /// An entry has waited for so long. Says once in the log that the purge begins to fall behind.
     pub(super) fn waited(&mut self, waits: Span) {
+        self.metrics.upkeep().purge_waits(waits.micros());
         if waits > self.too_long && !self.behind {
             tracing::warn!(oldest_due_seconds = waits.0 / 1_000_000, "the purge is falling behind");
             self.behind = true;
@@ -68,6 +72,7 @@ impl PurgeReport {
 
     /// No consumer waits.
     pub(super) fn idle(&mut self) {
+        self.metrics.upkeep().purge_waits(0);
         if self.behind {
             tracing::info!("the purge has caught up");
         }
@@ -79,6 +84,7 @@ impl PurgeReport {
             return;
         }
         self.news = true;
+        self.metrics.upkeep().purged(count);
         self.total = self.total.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
         self.unsaid += count;
         if self.said.is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY) {
@@ -95,6 +101,7 @@ impl PurgeReport {
 
     pub(super) fn failed(&mut self, problem: &'static str, now: Instant) {
         self.news = true;
+        self.metrics.upkeep().purge_failed();
         self.error = Some((problem, now));
         self.error_at = None;
     }
@@ -151,7 +158,8 @@ mod tests {
     const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
 
     fn log() -> (PurgeReport, Instant) {
-        (PurgeReport::new(Uuid::nil(), Duration::from_secs(10)), Instant::now())
+        let metrics = Metrics::new().expect("metrics");
+        (PurgeReport::new(Uuid::nil(), Duration::from_secs(10), metrics), Instant::now())
     }
 
     #[test]

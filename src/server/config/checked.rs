@@ -86,6 +86,8 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
     };
     let tenth = Duration::from_millis(100);
     let purge_every = time("purge_every", given.purge_every.as_ref(), Duration::from_secs(10), tenth..=DAY);
+    let count_every =
+        time("count_every", given.count_every.as_ref(), Duration::from_mins(1), Duration::from_secs(1)..=DAY);
     let audit_retention =
         time("audit_retention", given.audit_retention.as_ref(), DAY * 365, DAY..=DAY * 3_650);
     LedgerOptions {
@@ -94,6 +96,7 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
         batch_max,
         registered_only: checker.switch("require_registration", given.require_registration.as_ref(), false),
         policies_trusted_for: POLICIES_TRUSTED_FOR,
+        count_every,
         purge: PurgeOptions {
             every: purge_every,
             batch: purge_batch,

@@ -77,6 +77,9 @@ pub struct Settings {
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_BATCH", value_name = "N")]
     pub purge_batch: Option<Given<usize>>,
+    /// How often the entries are counted for /metrics, 1s to 1d [default: 1m]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_COUNT_EVERY", value_name = "DURATION")]
+    pub count_every: Option<Given<DurationArg>>,
     /// How long audit events of operators' changes are kept, 1d to 3650d [default: 365d]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_AUDIT_RETENTION", value_name = "DURATION")]
     pub audit_retention: Option<Given<DurationArg>>,
@@ -124,7 +127,8 @@ impl Settings {
         let upper = self;
         first!(upper, lower; listen, observe_listen, database_url, sessions, lock_wait, prepared_statements, startup_wait,
             queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max,
-            drain_wait, drain_max, require_registration, purge_every, purge_batch, audit_retention,
+            drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
+            audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
     }

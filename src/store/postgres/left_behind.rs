@@ -30,18 +30,32 @@ pub(super) struct Backend {
 
 /// What one server left behind.
 #[derive(Debug, Default)]
-pub(super) struct LeftBehind(Mutex<Vec<(Purpose, Backend)>>);
+pub(super) struct LeftBehind(Mutex<Vec<Left>>);
+
+/// A backend whose session is gone.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    purpose: Purpose,
+    backend: Backend,
+    /// It was still at work when somebody looked.
+    at_work: bool,
+}
 
 impl LeftBehind {
     /// A session is gone; its backend may be not.
     pub(super) fn add(&self, purpose: Purpose, backend: Backend) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.iter().filter(|(of, _)| *of == purpose).count() >= REMEMBERED_MAX
-            && let Some(oldest) = all.iter().position(|(of, _)| *of == purpose)
+        if all.iter().filter(|left| left.purpose == purpose).count() >= REMEMBERED_MAX
+            && let Some(oldest) = all.iter().position(|left| left.purpose == purpose)
         {
             all.remove(oldest);
         }
-        all.push((purpose, backend));
+        all.push(Left { purpose, backend, at_work: false });
+    }
+
+    /// How many were still at work when somebody looked: whoever opens the next session for the same purpose.
+    pub(super) fn at_work(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|left| left.at_work).count()
     }
 
     /// Looks which are still at work, and forgets the others. Refuses where there are `max` of them: then the
@@ -65,11 +79,13 @@ impl LeftBehind {
             at_work.push(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? });
         }
         let left = mine.iter().filter(|backend| at_work.contains(backend)).count();
-        let gone = |of: Purpose, backend: &Backend| of == purpose && mine.contains(backend);
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(of, backend)| !gone(*of, backend) || at_work.contains(backend));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|left| {
+            if left.purpose == purpose && mine.contains(&left.backend) {
+                left.at_work = at_work.contains(&left.backend);
+                return left.at_work;
+            }
+            true
+        });
         if left < max {
             return Ok(connection);
         }
@@ -82,7 +98,7 @@ impl LeftBehind {
 
     fn of(&self, purpose: Purpose) -> Vec<Backend> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(of, _)| *of == purpose).map(|(_, backend)| *backend).collect()
+        all.iter().filter(|left| left.purpose == purpose).map(|left| left.backend).collect()
     }
 }
 

@@ -139,6 +139,10 @@ impl Store for PostgresStore {
         Ok(Box::new(session))
     }
 
+    fn left_behind(&self) -> usize {
+        self.left_behind.at_work()
+    }
+
     async fn migrate(&self) -> Result<usize, StoreError> {
         self.migrate_by(&MIGRATIONS, Pace::default()).await
     }

@@ -166,6 +166,7 @@ pub(crate) struct Served {
     pub(crate) client: LedgerServiceClient<Channel>,
     pub(crate) admin: AdminServiceClient<Channel>,
     pub(crate) address: std::net::SocketAddr,
+    ledger: Ledger,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
 }
@@ -235,6 +236,7 @@ impl Served {
             batch_max: 1_000,
             registered_only: setup.registered_only,
             policies_trusted_for: setup.policies_trusted_for,
+            count_every: Duration::from_secs(60),
             purge: PurgeOptions {
                 every: setup.purge_every,
                 rest_factor: 1,
@@ -246,6 +248,7 @@ impl Served {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
+        let serving = ledger.clone();
         let edge = ServeOptions {
             limits: setup.limits,
             connections_max: setup.connections_max,
@@ -259,16 +262,23 @@ impl Served {
             let stopped = async {
                 let _stop = stopped.await;
             };
-            serve(listener, ledger, edge, stopped).await.unwrap();
+            serve(listener, serving, edge, stopped).await.unwrap();
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
         Served {
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
             admin: AdminServiceClient::new(channel),
             address,
+            ledger,
             stop,
             served,
         }
+    }
+
+    /// What a series of its metrics stands at.
+    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.ledger.metrics().text().unwrap();
+        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
     }
 
     /// Drains, and ends.
@@ -293,6 +303,11 @@ impl TestServer {
     pub(crate) async fn on(at: TestStore, setup: Setup) -> TestServer {
         let served = Served::start(Arc::clone(&at.store), setup).await;
         TestServer { at, client: served.client.clone(), admin: served.admin.clone(), served }
+    }
+
+    /// What a series of its metrics stands at.
+    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+        self.served.metric(series)
     }
 
     /// Stops the server, and gives its store back.

@@ -50,6 +50,11 @@ impl ServerBudget {
         ServerBudget { server: Arc::new(Purse::new(server_bytes_max)), connection_bytes_max }
     }
 
+    /// How many bytes are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.server.used.load(Ordering::Relaxed)
+    }
+
     /// The budget of one more connection.
     pub(crate) fn connection(&self) -> Budget {
         let connection = Purse::new(self.connection_bytes_max);

@@ -1,0 +1,117 @@
+//! The store of a ledger: it counts how its sessions are opened.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::metrics::Metrics;
+use crate::store::{Purpose, Session, Store, StoreError};
+
+/// See the module.
+pub(super) struct Opening {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) metrics: Metrics,
+}
+
+/// A session that is being opened. One that is given up has failed.
+struct Attempt<'a> {
+    metrics: &'a Metrics,
+    purpose: Purpose,
+    done: bool,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let purpose = match self.purpose {
+            Purpose::Claims => "claims",
+            Purpose::Heartbeat => "heartbeat",
+            Purpose::Purge => "purge",
+            Purpose::OpenClaims => "open_claims",
+            Purpose::Reads => "reads",
+            Purpose::Changes => "changes",
+        };
+        self.metrics.upkeep().opened(purpose, self.done);
+    }
+}
+
+#[async_trait]
+impl Store for Opening {
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+
+    fn sessions(&self) -> usize {
+        self.store.sessions()
+    }
+
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+        let mut attempt = Attempt { metrics: &self.metrics, purpose, done: false };
+        let opened = self.store.open(purpose).await;
+        attempt.done = opened.is_ok();
+        opened
+    }
+
+    async fn migrate(&self) -> Result<usize, StoreError> {
+        self.store.migrate().await
+    }
+
+    fn left_behind(&self) -> usize {
+        self.store.left_behind()
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::Fault;
+
+    /// It opens nothing: for some it refuses, and others wait.
+    struct Closed;
+
+    #[async_trait]
+    impl Store for Closed {
+        fn describe(&self) -> String {
+            "closed".into()
+        }
+
+        fn sessions(&self) -> usize {
+            1
+        }
+
+        async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+            if purpose == Purpose::Reads {
+                std::future::pending::<()>().await;
+            }
+            Err(StoreError::NotApplied(Fault::Unavailable("closed".into())))
+        }
+
+        async fn migrate(&self) -> Result<usize, StoreError> {
+            Ok(0)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_refused_or_given_up_has_failed() {
+        let metrics = Metrics::new().expect("metrics");
+        let store = Opening { store: Arc::new(Closed), metrics: metrics.clone() };
+        for purpose in [Purpose::Purge, Purpose::Purge, Purpose::Reads] {
+            let opened = tokio::time::timeout(Duration::from_millis(20), store.open(purpose)).await;
+            assert!(!matches!(opened, Ok(Ok(_))), "{purpose:?}");
+        }
+        let text = metrics.text().expect("a text");
+        for (outcome, purpose, count) in [
+            ("failed", "purge", 2),
+            ("failed", "reads", 1),
+            ("failed", "claims", 0),
+            ("ok", "purge", 0),
+            ("ok", "reads", 0),
+        ] {
+            let line = format!(
+                "idempotency_ledger_store_sessions_opened_total{{outcome=\"{outcome}\",purpose=\"{purpose}\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{line} is missing");
+        }
+    }
+}

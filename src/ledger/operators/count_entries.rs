@@ -1,0 +1,93 @@
+//! Counts the entries for the metrics, once a period: by the same summary that operators ask for, and in turn with
+//! their reads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::handle::Operators;
+use super::read::CountScope;
+use crate::domain::{Rejection, State, StoreTime, Summary};
+use crate::ledger::runtime::{Instant, sleep};
+use crate::metrics::{Counted, Metrics};
+
+/// How soon after the start it counts first: a server is asked for more than figures then.
+const FIRST: Duration = Duration::from_secs(2);
+/// It rests for at least so many times what it took.
+const REST_FACTOR: u32 = 10;
+/// How many consumers it counts at once.
+const PAGE: usize = 100;
+/// How many pages: those of more consumers are not counted.
+const PAGES_MAX: usize = 100;
+
+pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration, stop: CancellationToken) {
+    let mut rest = FIRST.min(every);
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep(rest) => {}
+        }
+        let began = Instant::now();
+        match count(&operators).await {
+            Ok((counted, at)) => metrics.entries_counted(counted, at.micros() / 1_000_000),
+            Err(rejection) => tracing::warn!(reason = %rejection.reason, "the entries could not be counted"),
+        }
+        let took = began.elapsed();
+        metrics.work().sent("count_entries", took);
+        rest = every.saturating_sub(took).max(took * REST_FACTOR);
+    }
+}
+
+async fn count(operators: &Operators) -> Result<(BTreeMap<String, Counted>, StoreTime), Rejection> {
+    let (mut counted, mut after) = (BTreeMap::new(), String::new());
+    let mut at = StoreTime(0);
+    for _ in 0..PAGES_MAX {
+        let page = CountScope::ConsumerPage(after.clone(), PAGE);
+        let (names, summary) = operators.count(page).await?;
+        at = summary.reading.now;
+        add(&mut counted, &names, &summary);
+        match names.last() {
+            Some(last) if names.len() == PAGE => after.clone_from(last),
+            Some(_) | None => break,
+        }
+    }
+    Ok((counted, at))
+}
+
+fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary) {
+    let now = summary.reading.now;
+    let age = |since: StoreTime| ((now - since).micros() / 1_000_000).max(0);
+    for name in names {
+        all.entry(name.clone()).or_default();
+    }
+    for count in &summary.counts {
+        let Some(one) = all.get_mut(&count.consumer) else { continue };
+        let (state, kind) = match count.state {
+            State::Received => (0, Some(0)),
+            State::InProgress => (1, Some(1)),
+            State::FailedRetryable => (2, Some(0)),
+            State::Completed => (3, None),
+            State::FailedTerminal => (4, None),
+            State::Parked(_) => (5, Some(3)),
+        };
+        // Parked entries come by their causes.
+        one.states[state] += count.count;
+        if let Some(kind) = kind {
+            one.oldest[kind] = one.oldest[kind].max(age(count.oldest));
+        }
+        one.near_exhaustion += count.near_exhaustion;
+    }
+    for (consumer, count) in &summary.completed {
+        if let Some(one) = all.get_mut(consumer) {
+            one.states[3] = *count;
+        }
+    }
+    for expired in &summary.expired {
+        if let Some(one) = all.get_mut(&expired.consumer) {
+            one.expired = expired.count;
+            one.oldest[2] = age(expired.since);
+        }
+    }
+}

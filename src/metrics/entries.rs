@@ -1,0 +1,187 @@
+//! How many entries there are and how old they get, as they were counted last. Counted they are once a period, never
+//! for a scrape.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use prometheus::{Error, IntGauge, IntGaugeVec, Registry};
+
+use super::catalogue::{
+    ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
+};
+use super::consumer::OTHER;
+use super::room::{Needs, Room};
+
+pub(super) const STATES: [&str; 6] =
+    ["received", "in_progress", "failed_retryable", "completed", "failed_terminal", "parked"];
+pub(super) const KINDS: [&str; 4] = ["claimable", "in_progress", "expired", "parked"];
+/// So many consumers are shown by name.
+const NAMED_MAX: usize = 200;
+
+/// The entries of one consumer; ages are in seconds, and 0 where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// In the order of `STATES`.
+    pub(crate) states: [i64; STATES.len()],
+    /// In the order of `KINDS`.
+    pub(crate) oldest: [i64; KINDS.len()],
+    pub(crate) expired: i64,
+    pub(crate) near_exhaustion: i64,
+}
+
+impl Counted {
+    fn add(&mut self, other: &Counted) {
+        self.states.iter_mut().zip(other.states).for_each(|(sum, more)| *sum += more);
+        self.oldest.iter_mut().zip(other.oldest).for_each(|(most, more)| *most = (*most).max(more));
+        self.expired += other.expired;
+        self.near_exhaustion += other.near_exhaustion;
+    }
+}
+
+/// See the module.
+pub(super) struct Entries {
+    states: IntGaugeVec,
+    oldest: IntGaugeVec,
+    expired: IntGaugeVec,
+    near_exhaustion: IntGaugeVec,
+    counted_at: IntGauge,
+    /// Who has series.
+    shown: Mutex<BTreeSet<String>>,
+}
+
+impl Entries {
+    pub(super) fn new(registry: &Registry) -> Result<Entries, Error> {
+        Ok(Entries {
+            states: ENTRIES.gauges(registry)?,
+            oldest: ENTRIES_OLDEST.gauges(registry)?,
+            expired: ENTRIES_EXPIRED.gauges(registry)?,
+            near_exhaustion: ENTRIES_NEAR_EXHAUSTION.gauges(registry)?,
+            counted_at: ENTRIES_COUNTED_AT.gauge(registry)?,
+            shown: Mutex::default(),
+        })
+    }
+
+    /// Shows what was counted at this second, and nothing of before. Those who cannot be named are counted together.
+    pub(super) fn show(&self, counted: BTreeMap<String, Counted>, at: i64, room: &Room) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<String> = shown.iter().filter(|name| !counted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.forget(&name);
+            shown.remove(&name);
+            room.give_back(needs(&name));
+        }
+        let mut others: Option<Counted> = None;
+        for (name, counted) in counted {
+            let named = name != OTHER
+                && (shown.contains(&name) || (shown.len() < NAMED_MAX && room.take(needs(&name))));
+            if named {
+                self.set(&name, &counted);
+                shown.insert(name);
+            } else {
+                others.get_or_insert_default().add(&counted);
+            }
+        }
+        match others {
+            Some(others) => self.set(OTHER, &others),
+            None => self.forget(OTHER),
+        }
+        self.counted_at.set(at);
+    }
+
+    fn set(&self, consumer: &str, counted: &Counted) {
+        let set = |gauges: &IntGaugeVec, labels: &[&str], value| {
+            if let Ok(gauge) = gauges.get_metric_with_label_values(labels) {
+                gauge.set(value);
+            }
+        };
+        STATES
+            .iter()
+            .zip(counted.states)
+            .for_each(|(state, count)| set(&self.states, &[consumer, state], count));
+        KINDS.iter().zip(counted.oldest).for_each(|(kind, age)| set(&self.oldest, &[consumer, kind], age));
+        set(&self.expired, &[consumer], counted.expired);
+        set(&self.near_exhaustion, &[consumer], counted.near_exhaustion);
+    }
+
+    fn forget(&self, consumer: &str) {
+        for state in STATES {
+            drop(self.states.remove_label_values(&[consumer, state]));
+        }
+        for kind in KINDS {
+            drop(self.oldest.remove_label_values(&[consumer, kind]));
+        }
+        drop(self.expired.remove_label_values(&[consumer]));
+        drop(self.near_exhaustion.remove_label_values(&[consumer]));
+    }
+}
+
+/// What a consumer needs here.
+fn needs(name: &str) -> Needs {
+    Needs::of(STATES.len() + KINDS.len() + 2, &[name])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(parked: i64, oldest: i64) -> Counted {
+        Counted { states: [0, 0, 0, 0, 0, parked], oldest: [0, 0, 0, oldest], ..Counted::default() }
+    }
+
+    fn shown(registry: &Registry) -> Vec<(String, i64)> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let parked = text.lines().filter(|line| line.contains("\"parked\""));
+        parked
+            .map(|line| {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let consumer = series.split('"').nth(1).unwrap();
+                let what = if series.contains("oldest") { "oldest " } else { "" };
+                (format!("{what}{consumer}"), value.parse().unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_was_counted_last_is_shown_and_nothing_of_before() {
+        let registry = Registry::new();
+        let (entries, room) = (Entries::new(&registry).unwrap(), Room::default());
+        for (counts, expected) in [
+            (
+                vec![("a", counted(1, 5)), ("b", counted(2, 6))],
+                vec![("a", 1), ("b", 2), ("oldest a", 5), ("oldest b", 6)],
+            ),
+            (
+                vec![("b", counted(0, 0)), ("c", counted(4, 7))],
+                vec![("b", 0), ("c", 4), ("oldest b", 0), ("oldest c", 7)],
+            ),
+            (vec![("other", counted(4, 7))], vec![("other", 4), ("oldest other", 7)]),
+            (vec![], vec![]),
+        ] {
+            let counts = counts.into_iter().map(|(name, counted)| (name.to_owned(), counted)).collect();
+            entries.show(counts, 1, &room);
+            let expected: Vec<_> =
+                expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            assert_eq!(shown(&registry), expected);
+        }
+        assert!(room.is_empty(), "{room:?}");
+    }
+
+    #[test]
+    fn beyond_two_hundred_consumers_the_others_are_counted_together() {
+        let registry = Registry::new();
+        let (entries, room) = (Entries::new(&registry).unwrap(), Room::default());
+        let counts = (0..1_000).map(|number| (format!("c{number:04}"), counted(1, number))).collect();
+        entries.show(counts, 1, &room);
+        let shown: BTreeMap<String, i64> = shown(&registry).into_iter().collect();
+        assert_eq!(shown.len(), 2 * 201);
+        for (name, value) in [
+            ("c0000", Some(1)),
+            ("c0199", Some(1)),
+            ("c0200", None),
+            ("other", Some(800)),
+            ("oldest other", Some(999)),
+        ] {
+            assert_eq!(shown.get(name).copied(), value, "{name}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What goes on beside claims: sessions at the store, the purge, the policies, the clock.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
+
+use super::catalogue::{
+    CLOCK_BEHIND, LEFT_BEHIND, OPENED, POLICIES_AGE, POLICIES_UNREADABLE, PURGE_FAILURES, PURGE_OLDEST,
+    PURGED, REQUEST_BYTES, SESSIONS,
+};
+
+/// See the module.
+pub(crate) struct Upkeep {
+    opened: IntCounterVec,
+    sessions: IntGauge,
+    left_behind: IntGauge,
+    purged: IntCounter,
+    purge_failures: IntCounter,
+    purge_oldest: IntGauge,
+    policies_age: IntGauge,
+    policies_unreadable: IntGauge,
+    clock_behind: IntGauge,
+    request_bytes: IntGauge,
+    /// Tells how many bytes the requests under way have.
+    request_bytes_now: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
+}
+
+/// What holds at the moment of a scrape.
+pub(crate) struct Now {
+    /// How many sessions carry claims and settlements.
+    pub(crate) sessions: usize,
+    /// How many backends were still at work for sessions that were given up.
+    pub(crate) left_behind: usize,
+    /// How long ago the policies were read.
+    pub(crate) policies_age: Duration,
+    /// How many stored policies cannot be read.
+    pub(crate) policies_unreadable: usize,
+}
+
+impl Upkeep {
+    pub(super) fn new(registry: &Registry) -> Result<Upkeep, Error> {
+        let opened = OPENED.counters(registry)?;
+        for purpose in ["claims", "heartbeat", "purge", "open_claims", "reads", "changes"] {
+            for outcome in ["ok", "failed"] {
+                opened.get_metric_with_label_values(&[purpose, outcome])?;
+            }
+        }
+        Ok(Upkeep {
+            opened,
+            sessions: SESSIONS.gauge(registry)?,
+            left_behind: LEFT_BEHIND.gauge(registry)?,
+            purged: PURGED.counter(registry)?,
+            purge_failures: PURGE_FAILURES.counter(registry)?,
+            purge_oldest: PURGE_OLDEST.gauge(registry)?,
+            policies_age: POLICIES_AGE.gauge(registry)?,
+            policies_unreadable: POLICIES_UNREADABLE.gauge(registry)?,
+            clock_behind: CLOCK_BEHIND.gauge(registry)?,
+            request_bytes: REQUEST_BYTES.gauge(registry)?,
+            request_bytes_now: OnceLock::new(),
+        })
+    }
+
+    /// A session was to be opened.
+    pub(crate) fn opened(&self, purpose: &str, done: bool) {
+        if let Ok(count) =
+            self.opened.get_metric_with_label_values(&[purpose, if done { "ok" } else { "failed" }])
+        {
+            count.inc();
+        }
+    }
+
+    pub(crate) fn purged(&self, entries: usize) {
+        self.purged.inc_by(u64::try_from(entries).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn purge_failed(&self) {
+        self.purge_failures.inc();
+    }
+
+    /// So long the oldest entry has waited that this purge has looked at.
+    pub(crate) fn purge_waits(&self, micros: i64) {
+        self.purge_oldest.set((micros / 1_000_000).max(0));
+    }
+
+    /// So far the store's clock is behind its mark.
+    pub(crate) fn clock_behind(&self, micros: i64) {
+        // Rounded up: a clock that is behind by less than a second is behind.
+        self.clock_behind.set(micros.max(0).saturating_add(999_999) / 1_000_000);
+    }
+
+    /// Who tells at a scrape how many bytes the requests under way have: the first one that is named.
+    pub(crate) fn request_bytes_by(&self, now: impl Fn() -> usize + Send + Sync + 'static) {
+        self.request_bytes_now.get_or_init(|| Box::new(now));
+    }
+
+    pub(crate) fn now(&self, now: &Now) {
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.request_bytes.set(self.request_bytes_now.get().map_or(0, |now| whole(now())));
+        self.sessions.set(whole(now.sessions));
+        self.left_behind.set(whole(now.left_behind));
+        self.policies_age.set(i64::try_from(now.policies_age.as_secs()).unwrap_or(i64::MAX));
+        self.policies_unreadable.set(whole(now.policies_unreadable));
+    }
+}
