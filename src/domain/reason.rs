@@ -58,6 +58,26 @@ reasons! {
     Unimplemented = "UNIMPLEMENTED",
 }
 
+impl Reason {
+    /// Whether the ledger could not do what it should: nothing is wrong with the call, nor with what was done before.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Reason::Overloaded
+                | Reason::StoreUnavailable
+                | Reason::StoreClockBehind
+                | Reason::Draining
+                | Reason::OutcomeUnknown
+                | Reason::DeadlineExceeded
+                | Reason::KeyCollision
+                | Reason::EntryUnreadable
+                | Reason::PolicyUnreadable
+                | Reason::Internal
+        )
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(self.word())

@@ -309,6 +309,7 @@ impl Ledger {
         let (policies_age, policies_unreadable) = self.inner.policies.freshness();
         self.inner.metrics.upkeep().now(&metrics::Now {
             sessions: self.inner.crew.at_work_now(),
+            sessions_wanted: self.inner.store.sessions(),
             left_behind: self.inner.store.left_behind(),
             policies_age,
             policies_unreadable,

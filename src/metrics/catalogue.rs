@@ -49,14 +49,15 @@ const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'stat
 pub(super) const CLAIMS: Family = counter(
     "idempotency_ledger_claims_total",
     &["consumer", "event_type", "verdict"],
-    "Claims, by their verdict. rejected: an error, by its reason in idempotency_ledger_refusals_total. unanswered: the \
-     deadline passed or the client went away before the answer; the claim may have been carried out.",
+    "Claims, by their verdict. rejected: an error, by its reason in idempotency_ledger_refusals_total. unavailable: an \
+     error that says nothing against the call: the ledger could not. unanswered: the deadline passed or the client went \
+     away before the answer; the claim may have been carried out.",
 );
 pub(super) const SETTLEMENTS: Family = counter(
     "idempotency_ledger_settlements_total",
     &["consumer", "operation", "outcome"],
     "Settlements. operation: complete, fail, release, renew. outcome: ok; replayed, where the same had been done \
-     before; late, where the lease was over; rejected; unanswered, as for claims.",
+     before; late, where the lease was over; rejected, unavailable and unanswered, as for claims.",
 );
 pub(super) const FAILED: Family = counter(
     "idempotency_ledger_attempts_failed_total",
@@ -149,10 +150,12 @@ pub(super) const OPENED: Family = counter(
     "Sessions that were to be opened at the store. purpose: claims, heartbeat, purge, open_claims, reads, changes. \
      outcome: ok, failed. A session is opened anew where the one before broke.",
 );
-pub(super) const SESSIONS: Family = gauge(
-    "idempotency_ledger_store_sessions",
+pub(super) const SESSIONS: Family =
+    gauge("idempotency_ledger_store_sessions", &[], "Sessions that carry claims and settlements.");
+pub(super) const SESSIONS_WANTED: Family = gauge(
+    "idempotency_ledger_store_sessions_wanted",
     &[],
-    "Sessions that carry claims and settlements; the setting sessions says how many there should be.",
+    "How many of them there should be: the setting sessions; 1 over SQLite.",
 );
 pub(super) const LEFT_BEHIND: Family = gauge(
     "idempotency_ledger_store_backends_left_behind",
@@ -253,6 +256,7 @@ pub(super) const ALL: &[Family] = &[
     READY,
     OPENED,
     SESSIONS,
+    SESSIONS_WANTED,
     LEFT_BEHIND,
     CLOCK_BEHIND,
     POLICIES_AGE,

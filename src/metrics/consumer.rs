@@ -16,7 +16,7 @@ pub(super) const OTHER: &str = "other";
 const EVENT_TYPES_MAX: usize = 20;
 
 /// What a claim was answered.
-pub(super) const VERDICTS: [&str; 10] = [
+pub(super) const VERDICTS: [&str; 11] = [
     "acquired",
     "completed",
     "in_progress",
@@ -26,10 +26,11 @@ pub(super) const VERDICTS: [&str; 10] = [
     "fingerprint_mismatch",
     "outside_window",
     "rejected",
+    "unavailable",
     "unanswered",
 ];
 pub(super) const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
-pub(super) const OUTCOMES: [&str; 5] = ["ok", "replayed", "late", "rejected", "unanswered"];
+pub(super) const OUTCOMES: [&str; 6] = ["ok", "replayed", "late", "rejected", "unavailable", "unanswered"];
 /// What another attempt would bring.
 pub(super) const KINDS: [&str; 3] = ["retryable", "terminal", "park"];
 /// Of the operations, those that end a claim.

@@ -261,6 +261,7 @@ fn verdict(answer: &Answer) -> usize {
             Verdict::FingerprintMismatch { .. } => 6,
             Verdict::OutsideWindow { .. } => 7,
         },
+        Err(rejection) if rejection.reason.is_failure() => 9,
         Ok(
             Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
         )
@@ -280,6 +281,7 @@ fn outcome(answer: &Answer) -> usize {
         Ok(
             Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. } | Reply::Renewed { .. },
         ) => 0,
+        Err(rejection) if rejection.reason.is_failure() => 4,
         Ok(Reply::Verdict(_)) | Err(_) => 3,
     }
 }

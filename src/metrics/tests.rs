@@ -95,8 +95,8 @@ fn names_of_consumers_take_a_bounded_number_of_series() {
     let lines = text.lines().filter(|line| line.starts_with("idempotency_ledger_claims_total{")).count();
     assert_eq!(
         lines,
-        102 * 10,
-        "a hundred consumers, one with a policy and the others, each with ten verdicts"
+        102 * 11,
+        "a hundred consumers, one with a policy and the others, each with eleven verdicts"
     );
     for (consumer, is) in [
         ("c0", Some("1")),
@@ -185,6 +185,33 @@ fn what_is_never_answered_is_counted_too() {
     drop(metrics.asked("c", "", &release()));
     let series = releases("other").replace("\"ok\"", "\"unanswered\"");
     assert_eq!(value(&metrics.text().unwrap(), &series), Some("1"));
+}
+
+/// Who is at fault: a caller, or the ledger.
+#[test]
+fn refusals_tell_whether_the_ledger_could_not() {
+    for (reason, verdict) in [
+        (Reason::StoreUnavailable, "unavailable"),
+        (Reason::Overloaded, "unavailable"),
+        (Reason::OutcomeUnknown, "unavailable"),
+        (Reason::Internal, "unavailable"),
+        (Reason::QuotaExceeded, "rejected"),
+        (Reason::ClaimClosed, "rejected"),
+        (Reason::ConsumerDisabled, "rejected"),
+        (Reason::LeaseLost, "rejected"),
+    ] {
+        let metrics = metrics();
+        let refused = Err(Rejection::new(reason, "no"));
+        counted(&metrics, ("c", ""), &claim(), &refused, false);
+        counted(&metrics, ("c", ""), &release(), &refused, false);
+        let text = metrics.text().unwrap();
+        for series in [
+            backoffs("other", "").replace("\"backoff\"", &format!("\"{verdict}\"")),
+            releases("other").replace("\"ok\"", &format!("\"{verdict}\"")),
+        ] {
+            assert_eq!(value(&text, &series), Some("1"), "{reason}: {series}");
+        }
+    }
 }
 
 /// Of each settlement what it tells: how long the claim was held, and what of its own. A repeat tells nothing.

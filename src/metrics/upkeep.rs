@@ -7,13 +7,14 @@ use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
     CLOCK_BEHIND, LEFT_BEHIND, OPENED, POLICIES_AGE, POLICIES_UNREADABLE, PURGE_FAILURES, PURGE_OLDEST,
-    PURGED, REQUEST_BYTES, SESSIONS,
+    PURGED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
 };
 
 /// See the module.
 pub(crate) struct Upkeep {
     opened: IntCounterVec,
     sessions: IntGauge,
+    sessions_wanted: IntGauge,
     left_behind: IntGauge,
     purged: IntCounter,
     purge_failures: IntCounter,
@@ -30,6 +31,8 @@ pub(crate) struct Upkeep {
 pub(crate) struct Now {
     /// How many sessions carry claims and settlements.
     pub(crate) sessions: usize,
+    /// How many there should be.
+    pub(crate) sessions_wanted: usize,
     /// How many backends were still at work for sessions that were given up.
     pub(crate) left_behind: usize,
     /// How long ago the policies were read.
@@ -49,6 +52,7 @@ impl Upkeep {
         Ok(Upkeep {
             opened,
             sessions: SESSIONS.gauge(registry)?,
+            sessions_wanted: SESSIONS_WANTED.gauge(registry)?,
             left_behind: LEFT_BEHIND.gauge(registry)?,
             purged: PURGED.counter(registry)?,
             purge_failures: PURGE_FAILURES.counter(registry)?,
@@ -98,6 +102,7 @@ impl Upkeep {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.request_bytes.set(self.request_bytes_now.get().map_or(0, |now| whole(now())));
         self.sessions.set(whole(now.sessions));
+        self.sessions_wanted.set(whole(now.sessions_wanted));
         self.left_behind.set(whole(now.left_behind));
         self.policies_age.set(i64::try_from(now.policies_age.as_secs()).unwrap_or(i64::MAX));
         self.policies_unreadable.set(whole(now.policies_unreadable));

@@ -286,6 +286,7 @@ async fn metrics_tell_what_happened(url: &str) {
     }
     for (series, least, most) in [
         ("idempotency_ledger_store_sessions", 1.0, 2.0),
+        ("idempotency_ledger_store_sessions_wanted", 1.0, 2.0),
         ("idempotency_ledger_policies_age_seconds", 0.0, 5.0),
         ("process_resident_memory_bytes", 1e6, 1e9),
         ("process_open_fds", 5.0, 1e5),

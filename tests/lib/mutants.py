@@ -494,7 +494,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "    shared.outdated.check()?;\n", ""),
         ("src/ledger/claims/queue.rs", "if waiting.outdated {", "if waiting.outdated && waiting.closed && waiting.commands > usize::MAX / 2 {"),
     ]),
-    Mutant("K2", "a start does not look at the level", "schema::level", [
+    Mutant("K2", "a start does not look at the level", "store::schema", [
         ("src/store/schema.rs", "        still(self.serves_from, self.level, known)\n", "        still(self.serves_from, 0, known)\n"),
     ]),
     Mutant("K3", "a migration waits for its lock as long as it takes", "schema::next", [

@@ -17,6 +17,7 @@ STEPS=(
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
+    "observe alerts fire when they should, and a person sees what happens: by metrics, log lines and the dashboard"
     "speed a claim costs the database no more CPU time, log and disk than it did"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
@@ -24,7 +25,7 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc make git python3 venv postgres nats-server jq systemd-analyze
+    need cc make git python3 venv postgres nats-server jq systemd-analyze prometheus promtool
     need_venv
     need_cargo_deny
     cargo --version
@@ -128,6 +129,13 @@ step_deploy() {
     need_venv
     build_as_tested
     on_postgres tests/deploy/check.py
+}
+
+step_observe() {
+    need postgres prometheus promtool
+    need_venv
+    build_as_tested
+    on_postgres tests/observe/check.py
 }
 
 # The program of the tests: what a claim costs the database depends little on how it was compiled.

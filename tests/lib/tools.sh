@@ -23,6 +23,7 @@ packages_of() {
         venv) say python3-venv ;;
         cc) say gcc libc6-dev ;;
         systemd-analyze) say systemd ;;
+        promtool) say prometheus ;;
         *) say "$1" ;;
     esac
 }

@@ -1,0 +1,167 @@
+"""Makes ledger.json, the Grafana dashboard of the idempotency ledger, by Grafana's own package:
+
+    pip install grafana-foundation-sdk
+    python deploy/dashboards/ledger.py > deploy/dashboards/ledger.json
+
+The first row tells in ten seconds whether the ledger is well; the others tell why not.
+"""
+
+from grafana_foundation_sdk.builders import dashboard, prometheus, stat, timeseries
+from grafana_foundation_sdk.builders.common import ReduceDataOptions, VizLegendOptions
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import BigValueColorMode, LegendDisplayMode, LegendPlacement
+from grafana_foundation_sdk.models.dashboard import DataSourceRef, Threshold, ThresholdsMode
+
+SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+HEIGHT, STAT_HEIGHT = 8, 4
+WIDTH = 24
+
+
+def quantile(metric, by, selector=""):
+    buckets = f"sum by (le, {by}) (rate({metric}_bucket{{{selector}}}[$__rate_interval]))"
+    return f"histogram_quantile(0.99, {buckets})"
+
+
+def rate(metric, by, selector=""):
+    return f"sum by ({by}) (rate({metric}{{{selector}}}[$__rate_interval]))"
+
+
+def mean(metric, by, selector=""):
+    return f"{rate(f'{metric}_sum', by, selector)} / {rate(f'{metric}_count', by, selector)}"
+
+
+MINE = 'consumer=~"$consumer"'
+
+# Title, query, unit, from where on it is yellow and red (from above; None: there is no bad value).
+WELL = [
+    ("Servers that serve", "sum(idempotency_ledger_store_ready)", "short", None),
+    ("Servers without a store", "sum(1 - idempotency_ledger_store_ready) or vector(0)", "short", (1, 1)),
+    ("Claims a second", "sum(rate(idempotency_ledger_claims_total[$__rate_interval]))", "ops", None),
+    ("Claims that the ledger could not answer",
+     'sum(rate(idempotency_ledger_claims_total{verdict=~"unavailable|unanswered"}[$__rate_interval]))'
+     " / sum(rate(idempotency_ledger_claims_total[$__rate_interval]))", "percentunit", (0.001, 0.0144)),
+    ("99 % of Claims take less than",
+     "histogram_quantile(0.99, sum by (le) (rate(grpc_server_handling_seconds_bucket"
+     '{grpc_method=~"Claim|BatchClaim"}[$__rate_interval])))', "s", (0.25, 1)),
+    ("Messages that wait for a person", 'sum(max by (consumer) (idempotency_ledger_entries{state="parked"}))', "short", (1, 100)),
+    ("Oldest message that may be claimed", 'max(idempotency_ledger_entries_oldest_seconds{kind="claimable"})', "s", (600, 3600)),
+    ("Contradictions and losses in an hour", "sum(increase(idempotency_ledger_alerts_total[1h]))", "short", (1, 1)),
+]
+
+# A row; each panel: title, what it tells, unit, and its queries with the names of their lines.
+ROWS = [
+    ("By consumer", [
+        ("Claims by verdict", "unavailable and unanswered: the ledger could not", "ops",
+         [(rate("idempotency_ledger_claims_total", "verdict", MINE), "{{verdict}}")]),
+        ("Duplicates", "The part of claims whose message was done already", "percentunit",
+         [(rate("idempotency_ledger_claims_total", "consumer", MINE + ', verdict="completed"') + " / "
+           + rate("idempotency_ledger_claims_total", "consumer", MINE), "{{consumer}}")]),
+        ("Claims by event type", "What their callers call them; without a name where they do not tell", "ops",
+         [(rate("idempotency_ledger_claims_total", "consumer, event_type", MINE), "{{consumer}} {{event_type}}")]),
+        ("Failed attempts", "By what their holders say of another attempt", "ops",
+         [(rate("idempotency_ledger_attempts_failed_total", "consumer, event_type, kind", MINE), "{{consumer}} {{event_type}} {{kind}}")]),
+        ("Settlements", "late: after the lease. rejected: the claim had gone to another holder, or was closed", "ops",
+         [(rate("idempotency_ledger_settlements_total", "operation, outcome", MINE), "{{operation}} {{outcome}}")]),
+        ("99 % of claims are held for less than", "From the grant to Complete; compare it with the lease", "s",
+         [(quantile("idempotency_ledger_claim_held_seconds", "consumer", MINE + ', operation="complete"'), "{{consumer}}")]),
+        ("Attempts that a completion takes", "On the average; 1 where nothing fails", "short",
+         [(mean("idempotency_ledger_completion_attempts", "consumer", MINE), "{{consumer}}")]),
+        ("Releases in a row", "On the average; a message that is always given back never ends", "short",
+         [(mean("idempotency_ledger_releases_in_a_row", "consumer", MINE), "{{consumer}}")]),
+    ]),
+    ("What waits", [
+        ("Entries", "Every server counts all of them", "short",
+         [(f"max by (consumer, state) (idempotency_ledger_entries{{{MINE}, state!='completed'}})", "{{consumer}} {{state}}")]),
+        ("Age of the oldest", "expired: since its lease and grace are over", "s",
+         [(f"max by (consumer, kind) (idempotency_ledger_entries_oldest_seconds{{{MINE}}})", "{{consumer}} {{kind}}")]),
+        ("Expired claims", "Nobody has claimed their messages again", "short",
+         [(f"max by (consumer) (idempotency_ledger_entries_expired{{{MINE}}})", "{{consumer}}")]),
+        ("One attempt left at the most", "Before they are parked", "short",
+         [(f"max by (consumer) (idempotency_ledger_entries_near_exhaustion{{{MINE}}})", "{{consumer}}")]),
+    ]),
+    ("Store", [
+        ("99 % of statements take less than", "", "s",
+         [(quantile("idempotency_ledger_store_statement_seconds", "statement"), "{{statement}}")]),
+        ("Failures", "conflict, locked and stale are tried again", "ops",
+         [(rate("idempotency_ledger_store_failures_total", "statement, kind"), "{{statement}} {{kind}}")]),
+        ("Commands in a batch", "On the average", "short",
+         [("sum(rate(idempotency_ledger_batch_commands_sum[$__rate_interval]))"
+           " / sum(rate(idempotency_ledger_batch_commands_count[$__rate_interval]))", "commands")]),
+        ("Commands that wait", "By lane, in the order in which they are served", "short",
+         [("sum by (lane) (idempotency_ledger_queue_commands)", "{{lane}}")]),
+        ("Sessions", "Those that carry claims and settlements, and how many there should be", "short",
+         [("sum(idempotency_ledger_store_sessions)", "there"), ("sum(idempotency_ledger_store_sessions_wanted)", "wanted"),
+          ("sum(idempotency_ledger_store_backends_left_behind)", "given up, still at work")]),
+        ("Sessions opened", "", "ops",
+         [(rate("idempotency_ledger_store_sessions_opened_total", "purpose, outcome"), "{{purpose}} {{outcome}}")]),
+        ("Clock and policies", "Behind: nothing is granted. An age beyond 10 s: nothing is granted by them", "s",
+         [("max(idempotency_ledger_store_clock_behind_seconds)", "clock behind"),
+          ("max(idempotency_ledger_policies_age_seconds)", "age of the policies")]),
+        ("Stored policies that cannot be read", "Set by a newer version", "short",
+         [("max by (instance) (idempotency_ledger_policies_unreadable)", "{{instance}}")]),
+    ]),
+    ("Edge", [
+        ("Calls", "", "ops", [(rate("grpc_server_started_total", "grpc_method"), "{{grpc_method}}")]),
+        ("Calls that failed", "By their status", "ops",
+         [(rate("grpc_server_handled_total", "grpc_method, grpc_code", 'grpc_code!="OK"'), "{{grpc_method}} {{grpc_code}}")]),
+        ("99 % of calls take less than", "", "s", [(quantile("grpc_server_handling_seconds", "grpc_method"), "{{grpc_method}}")]),
+        ("Refusals", "By the reason of the error", "ops", [(rate("idempotency_ledger_refusals_total", "reason"), "{{reason}}")]),
+        ("Connections, and calls under way", "", "short",
+         [("sum(idempotency_ledger_connections)", "connections"),
+          ("sum(grpc_server_started_total) - sum(grpc_server_handled_total)", "calls")]),
+        ("Bytes in memory", "Requests under way, and commands that wait or are at work", "bytes",
+         [("sum(idempotency_ledger_request_bytes)", "requests"), ("sum(idempotency_ledger_queue_bytes)", "commands")]),
+    ]),
+    ("Retention and process", [
+        ("Entries purged", "", "ops", [("sum(rate(idempotency_ledger_purged_total[$__rate_interval]))", "purged"),
+                                       ("sum(rate(idempotency_ledger_purge_failures_total[$__rate_interval]))", "failures")]),
+        ("The oldest due entry waits for", "Within ten minutes the purge keeps up", "s",
+         [("max(idempotency_ledger_purge_oldest_due_seconds)", "waits")]),
+        ("CPU", "Cores", "short", [("rate(process_cpu_seconds_total[$__rate_interval]) and on (instance) idempotency_ledger_build_info", "{{instance}}")]),
+        ("Memory", "Resident", "bytes", [("process_resident_memory_bytes and on (instance) idempotency_ledger_build_info", "{{instance}}")]),
+    ]),
+]
+
+
+def query(expression, legend):
+    return prometheus.Dataquery().datasource(SOURCE).expr(expression).legend_format(legend)
+
+
+def well(title, expression, unit, bad):
+    panel = (stat.Panel().title(title).datasource(SOURCE).unit(unit).height(STAT_HEIGHT).span(WIDTH // 4)
+             .color_mode(BigValueColorMode.BACKGROUND).reduce_options(ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+             .with_target(query(expression, "")))
+    steps = [Threshold(value=None, color="green")]
+    if bad:
+        steps += [Threshold(value=float(bad[0]), color="yellow"), Threshold(value=float(bad[1]), color="red")]
+    return panel.thresholds(dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
+
+
+def lines(title, tells, unit, queries):
+    legend = VizLegendOptions().show_legend(True).display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
+    panel = (timeseries.Panel().title(title).description(tells).datasource(SOURCE).unit(unit).height(HEIGHT)
+             .span(WIDTH // 2).min(0).fill_opacity(5).legend(legend))
+    for expression, name in queries:
+        panel = panel.with_target(query(expression, name))
+    return panel
+
+
+def made():
+    board = (dashboard.Dashboard("Idempotency ledger").uid("idempotency-ledger").tags(["idempotency-ledger"])
+             .description("Whether the ledger is well, and why not. What each metric tells: docs/metrics.md.")
+             .refresh("30s").time("now-3h", "now").readonly()
+             .with_variable(dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
+             .with_variable(dashboard.QueryVariable("consumer").label("Consumer").datasource(SOURCE).multi(True).include_all(True)
+                            .all_value(".*").query("label_values(idempotency_ledger_claims_total, consumer)")))
+    board = board.with_row(dashboard.Row("Is the ledger well?"))
+    for panel in WELL:
+        board = board.with_panel(well(*panel))
+    for title, panels in ROWS:
+        board = board.with_row(dashboard.Row(title))
+        for panel in panels:
+            board = board.with_panel(lines(*panel))
+    return JSONEncoder(sort_keys=True, indent=1).encode(board.build()) + "\n"
+
+
+if __name__ == "__main__":
+    print(made(), end="")

@@ -1,0 +1,210 @@
+"""The alerts of deploy/alerts: each once firing and once not, by promtool's unit tests."""
+
+import pathlib
+import subprocess
+import tempfile
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RULES = ROOT / "deploy/alerts/rules.yaml"
+OPERATOR = ROOT / "deploy/alerts/prometheusrule.yaml"
+RUNBOOKS = ROOT / "docs/runbooks.md"
+PREFIX = "IdempotencyLedger"
+SEVERITIES = {"page", "ticket"}
+
+CLAIMS, COMPLETIONS = "idempotency_ledger_claims_total", "idempotency_ledger_settlements_total"
+HANDLED, TOOK = "grpc_server_handled_total", "grpc_server_handling_seconds"
+A, GROWS, STANDS = 'instance="a"', "0+60x200", "5x200"
+
+
+def of(metric, labels=""):
+    return f"{metric}{{{labels}}}" if labels else metric
+
+
+def oldest(seconds, consumer="c"):
+    return {of("idempotency_ledger_entries_oldest_seconds", f'consumer="{consumer}",kind="claimable"'): f"{seconds}x200"}
+
+
+def threshold(alert, value):
+    return {of("idempotency_ledger:threshold", f'alert="{alert}",consumer="c"'): f"{value}x200"}
+
+
+def claims(consumer="c", **verdicts):
+    return {of(CLAIMS, f'consumer="{consumer}",verdict="{verdict}"'): f"0+{count}x200" for verdict, count in verdicts.items()}
+
+
+def completions(**outcomes):
+    return {of(COMPLETIONS, f'consumer="c",operation="complete",outcome="{outcome}"'): f"0+{count}x200"
+            for outcome, count in outcomes.items()}
+
+
+def calls(method, **codes):
+    return {of(HANDLED, f'grpc_method="{method}",grpc_code="{code}"'): f"0+{count}x200" for code, count in codes.items()}
+
+
+def took(method, fast, all_of_them):
+    return {of(TOOK + "_bucket", f'grpc_method="{method}",le="1"'): f"0+{fast}x200",
+            of(TOOK + "_count", f'grpc_method="{method}"'): f"0+{all_of_them}x200"}
+
+
+def parked(count):
+    return {of("idempotency_ledger_entries", f'consumer="c",state="parked",{A}'): f"{count}x200"}
+
+
+def releases(up_to_five, all_of_them):
+    return {of("idempotency_ledger_releases_in_a_row_bucket", 'consumer="c",le="5"'): f"0+{up_to_five}x200",
+            of("idempotency_ledger_releases_in_a_row_count", 'consumer="c"'): f"0+{all_of_them}x200"}
+
+
+def told(reason, values):
+    return {of("idempotency_ledger_alerts_total", f'reason="{reason}",{A}'): values}
+
+
+def refused(reason, values):
+    return {of("idempotency_ledger_refusals_total", f'reason="{reason}",{A}'): values}
+
+
+def gauge(name, value, labels=A):
+    return {of(f"idempotency_ledger_{name}", labels): f"{value}x200"}
+
+
+def statement(name, fast, all_of_them):
+    return {of("idempotency_ledger_store_statement_seconds_bucket", f'statement="{name}",le="{le}"'): f"0+{count}x200"
+            for le, count in [("0.5", fast), ("1.0", all_of_them), ("+Inf", all_of_them)]}
+
+
+BUILD = gauge("build_info", 1)
+
+# What fires, the labels that it has, the series that make it fire, and some that do not.
+TABLE = [
+    ("ClaimsBad", {}, claims(acquired=98, unavailable=2), claims(acquired=98, rejected=2)),
+    ("ClaimsBad", {}, claims(acquired=98, unanswered=2), claims(acquired=99_990, unavailable=2)),
+    ("ClaimsBad", {}, calls("BatchClaim", OK=98, Unavailable=2), calls("Claim", OK=98, InvalidArgument=2)),
+    ("ClaimsBad", {}, took("Claim", 98, 100), took("Claim", 100, 100)),
+    # A bad minute is over: the last five are well, and the share of the month is not in danger.
+    ("ClaimsBad", {}, claims(acquired=99, unavailable=1),
+     {**claims(acquired=99), of(CLAIMS, 'consumer="c",verdict="unavailable"'): "0x160 600x40"}),
+    ("CompletionsBad", {}, completions(ok=98, unavailable=2), completions(ok=98, rejected=2)),
+    ("CompletionsBad", {}, calls("Complete", OK=98, DeadlineExceeded=2), calls("BatchSettle", OK=98, Aborted=2)),
+    ("CompletionsBad", {}, took("BatchSettle", 98, 100), took("Complete", 100, 100)),
+    ("Absent", {}, {}, BUILD),
+    ("DuplicateSpike", {"consumer": "c"}, claims(acquired=4, completed=6), claims(acquired=6, completed=4)),
+    ("DuplicateSpike", {"consumer": "c"}, claims(acquired=8, completed=2) | threshold("DuplicateSpike", 0.1),
+     claims(acquired=2, completed=8) | threshold("DuplicateSpike", 0.9)),
+    ("OldestClaimable", {"consumer": "c"}, oldest(3_601), oldest(3_600)),
+    ("OldestClaimable", {"consumer": "c"}, oldest(61) | threshold("OldestClaimable", 60),
+     oldest(7_000) | threshold("OldestClaimable", 86_400)),
+    ("StaleLeases", {"consumer": "c"}, gauge("entries_expired", 3, 'consumer="c"'), gauge("entries_expired", 0, 'consumer="c"')),
+    ("Parked", {"consumer": "c"}, parked(1), parked(0)),
+    ("Parked", {"consumer": "c"}, parked(11) | threshold("Parked", 10), parked(10) | threshold("Parked", 10)),
+    ("ReleasedAgainAndAgain", {"consumer": "c"}, releases(9, 10), releases(10, 10)),
+    ("FingerprintMismatch", {"consumer": "c"}, claims(acquired=9, fingerprint_mismatch=1), claims(acquired=10, fingerprint_mismatch=0)),
+    ("OutsideWindow", {"consumer": "c"}, claims(outside_window=1), claims(completed=1, outside_window=0)),
+    ("ContradictoryHolders", {"reason": "LEASE_LOST"}, told("LEASE_LOST", "0x180 1x20"), told("LEASE_LOST", STANDS)),
+    ("ContradictoryHolders", {"reason": "CLAIM_CLOSED"}, told("CLAIM_CLOSED", "0x180 1x20"), told("CLAIM_CLOSED", STANDS)),
+    ("TokensFromFuture", {}, told("TOKEN_FROM_FUTURE", "0x180 1x20"), told("TOKEN_FROM_FUTURE", "0x100 1x100")),
+    ("LostInserts", {}, told("ENTRY_NOT_FOUND", "0x180 1x20"), told("ENTRY_NOT_FOUND", STANDS)),
+    ("KeyCollision", {}, refused("KEY_COLLISION", "0x180 1x20"), refused("KEY_COLLISION", STANDS)),
+    ("PurgeBehind", {}, gauge("purge_oldest_due_seconds", 1_801), gauge("purge_oldest_due_seconds", 1_800)),
+    ("PurgeBehind", {}, {of("idempotency_ledger_purge_failures_total", A): "0+1x200"},
+     {of("idempotency_ledger_purge_failures_total", A): "0x190 1x10"}),
+    ("StoreGone", {"instance": "a"}, gauge("store_ready", 0), gauge("store_ready", 1)),
+    ("StoreSlow", {"statement": "insert"}, statement("insert", 97, 100), statement("insert", 100, 100)),
+    ("StoreSlow", {"statement": "insert"}, statement("insert", 97, 100), statement("count_entries", 0, 100)),
+    ("OutcomesUnknown", {}, refused("OUTCOME_UNKNOWN", "0+1x200"), refused("OUTCOME_UNKNOWN", "0x195 1x5")),
+    ("ClockBehind", {"instance": "a"}, gauge("store_clock_behind_seconds", 1), gauge("store_clock_behind_seconds", 0)),
+    ("PoliciesStale", {"instance": "a"}, gauge("policies_age_seconds", 11), gauge("policies_age_seconds", 10)),
+    ("PoliciesUnreadable", {"instance": "a"}, gauge("policies_unreadable", 1), gauge("policies_unreadable", 0)),
+    ("Refusals", {"reason": "OVERLOADED"}, refused("OVERLOADED", GROWS), refused("OVERLOADED", "0+1x200")),
+    ("Refusals", {"reason": "QUOTA_EXCEEDED"}, refused("QUOTA_EXCEEDED", GROWS), refused("INVALID_FIELD", GROWS)),
+    ("SessionsMissing", {"instance": "a"}, gauge("store_sessions", 1) | gauge("store_sessions_wanted", 2),
+     gauge("store_sessions", 2) | gauge("store_sessions_wanted", 2)),
+    ("BackendsLeftBehind", {"instance": "a"}, gauge("store_backends_left_behind", 1), gauge("store_backends_left_behind", 0)),
+    ("Memory", {"instance": "a"}, BUILD | {of("process_resident_memory_bytes", A): "2000000000x200"},
+     BUILD | {of("process_resident_memory_bytes", A): "900000000x200", of("process_resident_memory_bytes", 'instance="b"'): "2000000000x200"}),
+]
+
+
+def rules():
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def alerts():
+    return {rule["alert"]: rule for rule in rules() if "alert" in rule}
+
+
+def unit_test(name, series, expected, at="200m"):
+    """One of promtool's tests: which alerts of a name fire over these series; expected are their labels."""
+    fired = [{"exp_labels": {**labels, "severity": alerts()[PREFIX + name]["labels"]["severity"]}} for labels in expected]
+    inputs = [{"series": one, "values": values} for one, values in series.items()]
+    return {"interval": "1m", "input_series": inputs,
+            "alert_rule_test": [{"eval_time": at, "alertname": PREFIX + name, "exp_alerts": fired}]}
+
+
+def promtool(tests, text=None):
+    """Runs tests; the annotations of alerts are those of the rules, filled in, and not looked at."""
+    with tempfile.TemporaryDirectory(prefix="ledger-alerts-") as folder:
+        bare = yaml.safe_load(text or RULES.read_text())
+        for rule in (rule for group in bare["groups"] for rule in group["rules"]):
+            rule.pop("annotations", None)
+        (pathlib.Path(folder) / "rules.yaml").write_text(yaml.safe_dump(bare))
+        file = pathlib.Path(folder) / "tests.yaml"
+        file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "5m", "tests": tests}))
+        done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True)
+        return [] if done.returncode == 0 else [f"promtool: {done.stdout}{done.stderr}"]
+
+
+# Mistakes that the tests must see: of which alert, and what is written instead of what.
+BREAKS = [
+    ("ClaimsBad", 'verdict=~"unavailable|unanswered"', 'verdict=~"unavailable"'),
+    ("ClaimsBad", 'le="1"', 'le="10"'),
+    ("ClaimsBad", "claims_bad:ratio_rate5m > 14.4", "claims_bad:ratio_rate1h > 14.4"),
+    ("DuplicateSpike", "> 0.5 unless", "> 0.6 unless"),
+    ("OldestClaimable", 'alert="OldestClaimable"', 'alert="Oldest"'),
+    ("ContradictoryHolders", "LEASE_LOST|CLAIM_CLOSED", "LEASE_LOST"),
+    ("SessionsMissing", "store_sessions < ", "store_sessions > "),
+    ("StoreSlow", 'statement!="count_entries"', 'statement!="other"'),
+    ("Memory", " and on (instance) idempotency_ledger_build_info", ""),
+]
+
+
+def unseen():
+    """The mistakes that no test sees."""
+    problems = []
+    for name, old, new in BREAKS:
+        text = RULES.read_text()
+        assert old in text, f"{name}: {old!r} is not in {RULES.name}"
+        tests = [test for one, labels, fires, calm in TABLE if one == name
+                 for test in (unit_test(name, fires, [labels]), unit_test(name, calm, []))]
+        if not promtool(tests, text.replace(old, new)):
+            problems.append(f"nobody sees that {name} has {new!r} for {old!r}")
+    return problems
+
+
+def check():
+    problems = unseen()
+    done = subprocess.run(["promtool", "check", "rules", "--lint=all", "--lint-fatal", str(RULES)], capture_output=True, text=True)
+    if done.returncode:
+        problems.append(f"promtool check rules: {done.stdout}{done.stderr}")
+    if yaml.safe_load(OPERATOR.read_text())["spec"] != {"groups": yaml.safe_load(RULES.read_text())["groups"]}:
+        problems.append(f"{OPERATOR.name} has other rules than {RULES.name}")
+    tests = []
+    for name, labels, fires, calm in TABLE:
+        tests += [unit_test(name, fires, [labels]), unit_test(name, calm, [])]
+    problems += promtool(tests)
+    tested = {PREFIX + name for name, *_ in TABLE}
+    text = RUNBOOKS.read_text()
+    for name, rule in alerts().items():
+        if name not in tested:
+            problems.append(f"{name} is in no test")
+        if rule["labels"]["severity"] not in SEVERITIES:
+            problems.append(f"{name} has no severity")
+        if rule["annotations"].get("runbook") != f"docs/runbooks.md#{name.lower()}" or not rule["annotations"].get("summary"):
+            problems.append(f"{name} has no summary, or names no paragraph of docs/runbooks.md")
+        if f"\n### {name}\n" not in text:
+            problems.append(f"docs/runbooks.md has no paragraph ### {name}")
+    for heading in (line[4:] for line in text.splitlines() if line.startswith(f"### {PREFIX}")):
+        if heading not in alerts():
+            problems.append(f"docs/runbooks.md: no alert is called {heading}")
+    return problems, len(tests)

@@ -1,0 +1,197 @@
+"""What a person sees of what may go wrong: for each the metric that moves, the line of the log, and the alert.
+
+Everything is made to happen on a real server. The metrics are those that it shows; how they moved is stretched over an
+hour, since alerts wait for longer than a test, and promtool evaluates the rules over that.
+"""
+
+import json
+import re
+import uuid
+
+import alerts
+import scrape
+from running import wait_for
+
+import grpc
+from stubs import pb
+
+MINUTES = 60
+CONFIG = """
+[consumers.duplicates]
+[consumers.crashes]
+lease = "1s"
+reclaim_grace = "0s"
+on_expiry = "PARK_IF_STARTED"
+[consumers.poison]
+max_attempts = 2
+[consumers.stale]
+lease = "1s"
+reclaim_grace = "0s"
+[consumers.clashes]
+[consumers.zombies]
+lease = "1s"
+reclaim_grace = "0s"
+"""
+
+
+class Story:
+    """A server, its log, and what happens to it."""
+
+    def __init__(self, ledger, observed, log, hop):
+        self.ledger, self.observed, self.log, self.hop = ledger, observed, log, hop
+
+    def claim(self, consumer, message="1", **more):
+        request = pb.ClaimRequest(key=key(consumer, message), claim_id=str(uuid.uuid4()), owner="story", **more)
+        return self.ledger.Claim(request, timeout=5)
+
+    def complete(self, consumer, token, message="1"):
+        return self.ledger.Complete(pb.CompleteRequest(key=key(consumer, message), token=token), timeout=5)
+
+    def after_the_lease(self, consumer, message="1"):
+        """The answer to the first claim that finds the lease over."""
+        answers = []
+
+        def over():
+            answers.append(self.claim(consumer, message))
+            return answers[-1].WhichOneof("verdict") != "in_progress"
+
+        wait_for("the lease is over", over, every=0.2)
+        return answers[-1]
+
+    # What happens.
+
+    def duplicates(self):
+        token = self.claim("duplicates").acquired.token
+        self.complete("duplicates", token)
+        for _ in range(9):
+            assert self.claim("duplicates").WhichOneof("verdict") == "completed"
+
+    def crash(self):
+        token = self.claim("crashes").acquired.token
+        self.ledger.Renew(pb.RenewRequest(key=key("crashes", "1"), token=token, effect_started=True), timeout=5)
+        assert self.after_the_lease("crashes").WhichOneof("verdict") == "parked"
+
+    def poison(self):
+        for _ in range(2):
+            token = self.claim("poison").acquired.token
+            again = pb.FailRequest(key=key("poison", "1"), token=token, error="cannot", event_type="order.paid")
+            again.retry_after.FromMilliseconds(0)
+            self.ledger.Fail(again, timeout=5)
+
+    def stale(self):
+        self.claim("stale", "abandoned")
+        token = self.claim("stale").acquired.token
+        assert self.after_the_lease("stale").acquired.token > token
+
+    def clash(self):
+        self.claim("clashes", fingerprint=b"1" * 32)
+        assert self.claim("clashes", fingerprint=b"2" * 32).WhichOneof("verdict") == "fingerprint_mismatch"
+
+    def zombie(self):
+        paused = self.claim("zombies").acquired.token
+        self.complete("zombies", self.after_the_lease("zombies").acquired.token)
+        try:
+            self.complete("zombies", paused)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.ABORTED, error
+        else:
+            raise AssertionError("the zombie was not refused")
+
+    def outage(self):
+        self.hop.cut()
+        for number in range(5):
+            try:
+                self.claim("duplicates", f"lost {number}")
+            except grpc.RpcError:
+                pass
+
+    def end_of_outage(self):
+        self.hop.mend()
+
+
+def key(consumer, message):
+    return pb.EntryKey(consumer=consumer, source="story", id=message)
+
+
+# What happens; the metrics that tell it (name, labels, whether it grows or stands at 0 or at more), the line of the log
+# (field, value, consumer), and the alert with its labels.
+STORIES = [
+    ("messages come again", "duplicates", [("idempotency_ledger_claims_total", {"consumer": "duplicates", "verdict": "completed"}, "grows")],
+     ("event", "duplicate", "duplicates"), ("DuplicateSpike", {"consumer": "duplicates"})),
+    ("a holder that had announced its effect crashes before Complete", "crash",
+     [("idempotency_ledger_entries", {"consumer": "crashes", "state": "parked"}, "stands")],
+     ("event", "parked", "crashes"), ("Parked", {"consumer": "crashes"})),
+    ("a message fails until its attempts are used up", "poison",
+     [("idempotency_ledger_attempts_failed_total", {"consumer": "poison", "event_type": "order.paid", "kind": "retryable"}, "grows"),
+      ("idempotency_ledger_entries", {"consumer": "poison", "state": "parked"}, "stands")],
+     ("event", "parked", "poison"), ("Parked", {"consumer": "poison"})),
+    ("a holder vanishes, and another one gets its message; of a second message nobody claims", "stale",
+     [("idempotency_ledger_entries_expired", {"consumer": "stale"}, "stands")],
+     ("event", "reclaimed", "stale"), ("StaleLeases", {"consumer": "stale"})),
+    ("an id comes again with another payload", "clash",
+     [("idempotency_ledger_claims_total", {"consumer": "clashes", "verdict": "fingerprint_mismatch"}, "grows")],
+     ("event", "fingerprint_mismatch", "clashes"), ("FingerprintMismatch", {"consumer": "clashes"})),
+    ("a holder wakes up after its lease, and completes what another one has completed", "zombie",
+     [("idempotency_ledger_alerts_total", {"reason": "LEASE_LOST"}, "grows")],
+     ("event", "lost_holder", "zombies"), ("ContradictoryHolders", {"reason": "LEASE_LOST"})),
+    ("the store goes away", "outage", [("idempotency_ledger_store_ready", {}, "stands at 0")],
+     ("message", "the store does not answer", None), ("StoreGone", {})),
+]
+TITLES = "| what happens | the metric | the log | the alert |\n| --- | --- | --- | --- |\n"
+
+
+def moved(before, after, how, name, labels):
+    was, now = scrape.value(before, name, **labels), scrape.value(after, name, **labels)
+    return {"grows": now > was, "stands": now > 0, "stands at 0": now == 0 and was > 0}[how]
+
+
+def shown(metrics):
+    return ", ".join(f"`{scrape.written(name, sorted(labels.items()))}` {how}" for name, labels, how in metrics)
+
+
+def line_of(log, field, word, consumer):
+    for line in log().splitlines():
+        told = json.loads(line) if line.startswith("{") else {}
+        if told.get(field) == word and consumer in (None, told.get("consumer")):
+            return told
+    return None
+
+
+def stretched(before, after, consumer):
+    """Series for promtool, of all consumers or of one, as far as rules ask for them: counters grow within an hour from
+    the one to the other, gauges stand at the later value."""
+    lines, rules = {}, " ".join(rule["expr"] for rule in alerts.rules())
+    for (name, labels), now in after.items():
+        if re.search(rf"\b{name}\b", rules) and dict(labels).get("consumer", consumer) == consumer:
+            was = before.get((name, labels), 0.0)
+            counts = name.endswith(("_total", "_count", "_sum", "_bucket"))
+            step = (now - was) / MINUTES
+            lines[scrape.written(name, labels)] = f"{was}+{step}x{MINUTES}" if counts and step > 0 else f"{now}x{MINUTES}"
+    return lines
+
+
+def told(story):
+    """Makes it all happen; gives the problems, and the table of the page."""
+    problems, rows, tests = [], [], []
+    for what, act, metrics, (field, word, whose), (alert, alert_labels) in STORIES:
+        before = scrape.series(scrape.text(story.observed))
+        getattr(story, act)()
+        seen = {}
+
+        def is_seen():
+            seen["after"] = scrape.series(scrape.text(story.observed))
+            seen["line"] = line_of(story.log, field, word, whose)
+            return all(moved(before, seen["after"], how, name, labels) for name, labels, how in metrics) and seen["line"]
+
+        try:
+            wait_for(f"{what}: {shown(metrics)}, and the log says {word}", is_seen)
+        except AssertionError as error:
+            problems.append(str(error))
+            continue
+        level = seen["line"]["level"]
+        series = stretched(before, seen["after"], alert_labels.get("consumer"))
+        tests.append(alerts.unit_test(alert, series, [alert_labels], at=f"{MINUTES}m"))
+        rows.append(f"| {what} | {shown(metrics)} | {level}, `{field}`: {word} | "
+                    f"[{alerts.PREFIX}{alert}](#{(alerts.PREFIX + alert).lower()}) |\n")
+    story.end_of_outage()
+    return problems + alerts.promtool(tests), TITLES + "".join(rows)
