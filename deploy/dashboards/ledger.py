@@ -32,19 +32,22 @@ def mean(metric, by, selector=""):
 
 MINE = 'consumer=~"$consumer"'
 
-# Title, query, unit, from where on it is yellow and red (from above; None: there is no bad value).
+OURS = 'grpc_service=~"idempotency.ledger.*"'
+CLAIM_CALLS = OURS + ', grpc_method=~"Claim|BatchClaim"'
+
+# Title, query, unit, from where on it is yellow and red; None: there is no bad value. The first one is bad below.
 WELL = [
-    ("Servers that serve", "sum(idempotency_ledger_store_ready)", "short", None),
-    ("Servers without a store", "sum(1 - idempotency_ledger_store_ready) or vector(0)", "short", (1, 1)),
+    ("Servers that serve", "sum(idempotency_ledger_store_ready) or vector(0)", "short", "none is red"),
+    ("Servers without a store", "sum(1 - idempotency_ledger_store_ready)", "short", (1, 1)),
     ("Claims a second", "sum(rate(idempotency_ledger_claims_total[$__rate_interval]))", "ops", None),
     ("Claims that the ledger could not answer",
      'sum(rate(idempotency_ledger_claims_total{verdict=~"unavailable|unanswered"}[$__rate_interval]))'
      " / sum(rate(idempotency_ledger_claims_total[$__rate_interval]))", "percentunit", (0.001, 0.0144)),
     ("99 % of Claims take less than",
      "histogram_quantile(0.99, sum by (le) (rate(grpc_server_handling_seconds_bucket"
-     '{grpc_method=~"Claim|BatchClaim"}[$__rate_interval])))', "s", (0.25, 1)),
+     f"{{{CLAIM_CALLS}}}[$__rate_interval])))", "s", (0.25, 1)),
     ("Messages that wait for a person", 'sum(max by (consumer) (idempotency_ledger_entries{state="parked"}))', "short", (1, 100)),
-    ("Oldest message that may be claimed", 'max(idempotency_ledger_entries_oldest_seconds{kind="claimable"})', "s", (600, 3600)),
+    ("Oldest message that waits for another attempt", 'max(idempotency_ledger_entries_oldest_seconds{kind="claimable"})', "s", (600, 3600)),
     ("Contradictions and losses in an hour", "sum(increase(idempotency_ledger_alerts_total[1h]))", "short", (1, 1)),
 ]
 
@@ -57,10 +60,12 @@ ROWS = [
          [(rate("idempotency_ledger_claims_total", "consumer", MINE + ', verdict="completed"') + " / "
            + rate("idempotency_ledger_claims_total", "consumer", MINE), "{{consumer}}")]),
         ("Claims by event type", "What their callers call them; without a name where they do not tell", "ops",
-         [(rate("idempotency_ledger_claims_total", "consumer, event_type", MINE), "{{consumer}} {{event_type}}")]),
+         [("topk(20, " + rate("idempotency_ledger_claims_total", "consumer, event_type", MINE) + ")", "{{consumer}} {{event_type}}")]),
         ("Failed attempts", "By what their holders say of another attempt", "ops",
          [(rate("idempotency_ledger_attempts_failed_total", "consumer, event_type, kind", MINE), "{{consumer}} {{event_type}} {{kind}}")]),
-        ("Settlements", "late: after the lease. rejected: the claim had gone to another holder, or was closed", "ops",
+        ("Claims in place of expired ones", "Their holders were lost, or their lease was too short", "ops",
+         [(rate("idempotency_ledger_reclaims_total", "consumer", MINE), "{{consumer}}")]),
+        ("Settlements", "late: after the lease. superseded: the message had gone to another claim", "ops",
          [(rate("idempotency_ledger_settlements_total", "operation, outcome", MINE), "{{operation}} {{outcome}}")]),
         ("99 % of claims are held for less than", "From the grant to Complete; compare it with the lease", "s",
          [(quantile("idempotency_ledger_claim_held_seconds", "consumer", MINE + ', operation="complete"'), "{{consumer}}")]),
@@ -76,10 +81,12 @@ ROWS = [
          [(f"max by (consumer, kind) (idempotency_ledger_entries_oldest_seconds{{{MINE}}})", "{{consumer}} {{kind}}")]),
         ("Expired claims", "Nobody has claimed their messages again", "short",
          [(f"max by (consumer) (idempotency_ledger_entries_expired{{{MINE}}})", "{{consumer}}")]),
-        ("One attempt left at the most", "Before they are parked", "short",
+        ("At most one attempt left", "Before they are parked", "short",
          [(f"max by (consumer) (idempotency_ledger_entries_near_exhaustion{{{MINE}}})", "{{consumer}}")]),
     ]),
     ("Store", [
+        ("Time to count the entries", "99 %; longer than count_every: raise that", "s",
+         [("histogram_quantile(0.99, sum by (le) (rate(idempotency_ledger_entries_counting_seconds_bucket[$__rate_interval])))", "counting")]),
         ("99 % of statements take less than", "", "s",
          [(quantile("idempotency_ledger_store_statement_seconds", "statement"), "{{statement}}")]),
         ("Failures", "conflict, locked and stale are tried again", "ops",
@@ -89,6 +96,8 @@ ROWS = [
            " / sum(rate(idempotency_ledger_batch_commands_count[$__rate_interval]))", "commands")]),
         ("Commands that wait", "By lane, in the order in which they are served", "short",
          [("sum by (lane) (idempotency_ledger_queue_commands)", "{{lane}}")]),
+        ("99 % of commands wait less than", "By lane, until a worker takes them", "s",
+         [(quantile("idempotency_ledger_queue_wait_seconds", "lane"), "{{lane}}")]),
         ("Sessions", "Those that carry claims and settlements, and how many there should be", "short",
          [("sum(idempotency_ledger_store_sessions)", "there"), ("sum(idempotency_ledger_store_sessions_wanted)", "wanted"),
           ("sum(idempotency_ledger_store_backends_left_behind)", "given up, still at work")]),
@@ -101,14 +110,14 @@ ROWS = [
          [("max by (instance) (idempotency_ledger_policies_unreadable)", "{{instance}}")]),
     ]),
     ("Edge", [
-        ("Calls", "", "ops", [(rate("grpc_server_started_total", "grpc_method"), "{{grpc_method}}")]),
+        ("Calls", "", "ops", [(rate("grpc_server_started_total", "grpc_method", OURS), "{{grpc_method}}")]),
         ("Calls that failed", "By their status", "ops",
-         [(rate("grpc_server_handled_total", "grpc_method, grpc_code", 'grpc_code!="OK"'), "{{grpc_method}} {{grpc_code}}")]),
-        ("99 % of calls take less than", "", "s", [(quantile("grpc_server_handling_seconds", "grpc_method"), "{{grpc_method}}")]),
+         [(rate("grpc_server_handled_total", "grpc_method, grpc_code", OURS + ', grpc_code!="OK"'), "{{grpc_method}} {{grpc_code}}")]),
+        ("99 % of calls take less than", "", "s", [(quantile("grpc_server_handling_seconds", "grpc_method", OURS), "{{grpc_method}}")]),
         ("Refusals", "By the reason of the error", "ops", [(rate("idempotency_ledger_refusals_total", "reason"), "{{reason}}")]),
         ("Connections, and calls under way", "", "short",
          [("sum(idempotency_ledger_connections)", "connections"),
-          ("sum(grpc_server_started_total) - sum(grpc_server_handled_total)", "calls")]),
+          (f"sum(grpc_server_started_total{{{OURS}}}) - sum(grpc_server_handled_total{{{OURS}}})", "calls")]),
         ("Bytes in memory", "Requests under way, and commands that wait or are at work", "bytes",
          [("sum(idempotency_ledger_request_bytes)", "requests"), ("sum(idempotency_ledger_queue_bytes)", "commands")]),
     ]),
@@ -132,7 +141,9 @@ def well(title, expression, unit, bad):
              .color_mode(BigValueColorMode.BACKGROUND).reduce_options(ReduceDataOptions().calcs(["lastNotNull"]).values(False))
              .with_target(query(expression, "")))
     steps = [Threshold(value=None, color="green")]
-    if bad:
+    if bad == "none is red":
+        steps = [Threshold(value=None, color="red"), Threshold(value=1.0, color="green")]
+    elif bad:
         steps += [Threshold(value=float(bad[0]), color="yellow"), Threshold(value=float(bad[1]), color="red")]
     return panel.thresholds(dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
 

@@ -44,7 +44,7 @@ pub use read::{
     AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, Listing, PolicyVersion,
     PurgeStatus, PurgeWorker, Reading, Summary,
 };
-pub use reason::{Reason, Rejection, Violation};
+pub use reason::{Alert, Reason, Rejection, Violation};
 pub use reply::{Answer, Reply, Verdict};
 pub(crate) use retention::SETTLED;
 pub(crate) use retention::retain_until_by_terms;

@@ -93,6 +93,15 @@ pub struct Violation {
     pub description: String,
 }
 
+/// What somebody should look into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// Why the call was refused that showed it; the caller may have been told less.
+    pub reason: Reason,
+    /// What it means.
+    pub text: &'static str,
+}
+
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -108,7 +117,7 @@ pub struct Rejection {
     pub left_out: usize,
     /// What somebody should be woken for: only a bug, a contradiction or a loss of commits explains
     /// this refusal.
-    pub alert: Option<&'static str>,
+    pub alert: Option<Alert>,
     /// When a repeat will help, where that is known; else its reason says it.
     pub retry_after: Option<Span>,
 }
@@ -156,7 +165,7 @@ impl Rejection {
     /// Worth waking somebody, where `alert` says why.
     #[must_use]
     pub fn alerting(mut self, alert: Option<&'static str>) -> Rejection {
-        self.alert = alert;
+        self.alert = alert.map(|text| Alert { reason: self.reason, text });
         self
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn decide(entry: Option<&Entry>, token: i64, settle: &Settle, context
             let alert = if twice {
                 Some("two claims of one message both report its effect as done")
             } else {
-                rejection.alert
+                rejection.alert.map(|alert| alert.text)
             };
             return Decision::read(Err(rejection.alerting(alert)));
         }

@@ -64,7 +64,9 @@ impl Kind {
             Kind::Parked => "a message waits for a person",
             Kind::FingerprintMismatch => "an id came again with another payload: is it unique?",
             Kind::OutsideWindow => "a message is older than what the ledger remembers",
-            Kind::Late => "a message was completed after its lease: is the lease too short?",
+            Kind::Late => {
+                "a message was completed after its lease, or after its claim had been closed: is the lease too short?"
+            }
             Kind::LostHolder => {
                 "a holder settled a claim that is no longer its own: was it paused, is the lease too short, or did an \
                  operator change the entry?"

@@ -29,6 +29,7 @@ mod runtime;
 mod tasks;
 mod upkeep;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,9 +198,9 @@ impl Ledger {
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
     pub async fn submit(&self, mut submission: Submission) -> Answer {
-        let asked = self.asked(&mut submission);
+        let asked = self.asked(&mut metrics::Before::default(), &mut submission);
         let answer = self.carried_out(submission).await;
-        self.note(asked, &answer);
+        self.note(asked, &answer, &OnceCell::new());
         answer
     }
 
@@ -211,22 +212,20 @@ impl Ledger {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    fn asked(&self, submission: &mut Submission) -> Asked {
+    fn asked(&self, before: &mut metrics::Before, submission: &mut Submission) -> Asked {
         let Submission { key, command, event_type, trace_id } = submission;
-        let counted = self.inner.metrics.asked(key.consumer(), event_type, command);
+        let counted = self.inner.metrics.asked(before, key, event_type, command);
         let event_type = std::mem::take(event_type);
         Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id }, counted }
     }
 
-    /// Counts an answer, and logs it where a person may want to know of it.
-    fn note(&self, Asked { subject, counted }: Asked, answer: &Answer) {
-        let consumer = subject.key.consumer();
+    /// Counts an answer, and logs it where a person may want to know of it. The clock is read once for a call.
+    fn note(&self, Asked { subject, counted }: Asked, answer: &Answer, clock: &OnceCell<Option<i64>>) {
+        let token_clock = || *clock.get_or_init(|| self.inner.clock.token_clock());
         let answered = metrics::Answered {
-            consumer,
-            event_type: &subject.event_type,
             answer,
-            token_clock: counted.settles().then(|| self.inner.clock.token_clock()).flatten(),
-            has_policy: &|| self.inner.policies.registered(consumer),
+            token_clock: if counted.settles() { token_clock() } else { None },
+            has_policy: &|| self.inner.policies.registered(subject.key.consumer()),
         };
         self.inner.metrics.answered(counted, &answered);
         self.inner.answer_log.note(&subject, answer);
@@ -238,16 +237,21 @@ impl Ledger {
     /// # Errors
     /// The queue is full or closed; then none was carried out.
     pub async fn submit_all(&self, mut submissions: Vec<Submission>) -> Result<Vec<Answer>, Rejection> {
-        let asked: Vec<Asked> = submissions.iter_mut().map(|submission| self.asked(submission)).collect();
+        let mut before = metrics::Before::default();
+        let asked: Vec<Asked> =
+            submissions.iter_mut().map(|submission| self.asked(&mut before, submission)).collect();
         let answers = self.all_carried_out(submissions).await;
         match &answers {
             Ok(answers) => {
-                asked.into_iter().zip(answers).for_each(|(asked, answer)| self.note(asked, answer));
+                let clock = OnceCell::new();
+                for (asked, answer) in asked.into_iter().zip(answers) {
+                    self.note(asked, answer, &clock);
+                }
             }
             Err(rejection) => {
                 let rejected = Err(rejection.clone());
                 for asked in asked {
-                    self.note(asked, &rejected);
+                    self.note(asked, &rejected, &OnceCell::new());
                 }
             }
         }
@@ -258,6 +262,7 @@ impl Ledger {
         let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
         let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
         let mut waiting = Vec::with_capacity(submissions.len());
+        let now = runtime::Instant::now();
         for submission in submissions {
             if let Err(rejection) = self.admit(&submission) {
                 waiting.push(Err(rejection));
@@ -270,7 +275,7 @@ impl Ledger {
             let place = *places.entry(key.hash()).or_insert(chains.len());
             match chains.get_mut(place) {
                 Some(chain) if *chain.key() == key => chain.push(request),
-                Some(_) | None => chains.push(Chain::new(key, request)),
+                Some(_) | None => chains.push(Chain::new(key, request, now)),
             }
         }
         if let ([chain], [_]) = (chains.as_mut_slice(), waiting.as_slice()) {

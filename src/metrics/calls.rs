@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
@@ -140,23 +140,32 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The head of its answer is there, with this status.
-    pub(crate) fn end(&mut self, status: tonic::Code) {
-        self.count(
-            usize::try_from(i32::from(status)).ok().filter(|code| *code < CODES.len()).unwrap_or(UNKNOWN),
-        );
+    /// The head of its answer is there, with this status, after so long.
+    pub(crate) fn end(&mut self, status: tonic::Code, took: Duration) {
+        let code = usize::try_from(i32::from(status)).ok().filter(|code| *code < CODES.len());
+        self.count(code.unwrap_or(UNKNOWN), took);
+    }
+
+    /// How long it has taken by now.
+    pub(crate) fn took(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The name of its method.
+    pub(crate) fn method(&self) -> &str {
+        self.counts().map_or("unknown", |Counts { labels: [_, _, method], .. }| method)
     }
 
     fn counts(&self) -> Option<&Counts> {
         self.connection.calls.0.counts.get(self.place)
     }
 
-    fn count(&mut self, code: usize) {
+    fn count(&mut self, code: usize, took: Duration) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         let Some(counts) = self.counts() else { return };
-        counts.handling.observe(self.began.elapsed().as_secs_f64());
+        counts.handling.observe(took.as_secs_f64());
         if let Some(count) = counts.handled(code) {
             count.inc();
         }
@@ -165,6 +174,6 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.count(CANCELED);
+        self.count(CANCELED, self.took());
     }
 }

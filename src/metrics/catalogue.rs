@@ -57,18 +57,21 @@ pub(super) const SETTLEMENTS: Family = counter(
     "idempotency_ledger_settlements_total",
     &["consumer", "operation", "outcome"],
     "Settlements. operation: complete, fail, release, renew. outcome: ok; replayed, where the same had been done \
-     before; late, where the lease was over; rejected, unavailable and unanswered, as for claims.",
+     before; late, a Complete or Renew after its lease, or a Complete of a claim that had been closed otherwise; \
+     superseded, where the message had gone to another claim; rejected, unavailable and unanswered, as for claims.",
 );
 pub(super) const FAILED: Family = counter(
     "idempotency_ledger_attempts_failed_total",
     &["consumer", "event_type", "kind"],
-    "Attempts that their holders failed, by what they said of another one. kind: retryable, terminal, park.",
+    "Attempts that their holders failed, by whether they want another attempt. kind: retryable, terminal, park.",
 );
 pub(super) const HELD: Family = Family {
     name: "idempotency_ledger_claim_held_seconds",
     kind: HELD_SECONDS,
     labels: &["consumer", "operation"],
-    help: "How long claims were held, from their grant to the settlement that ended them: complete, fail or release.",
+    help: "How long claims were held, from their grant to the settlement that ended them: complete, fail or release. A \
+           Complete after a Release counts once more. Where an operator raised the token offset, claims of before seem \
+           older by that.",
 };
 pub(super) const ATTEMPTS: Family = Family {
     name: "idempotency_ledger_completion_attempts",
@@ -83,6 +86,11 @@ pub(super) const RELEASES: Family = Family {
     help: "At each Release: how many claims of the message in a row were given back by now, at most 11. A release uses \
            up no attempt, so that nothing else ends a message that is always given back.",
 };
+pub(super) const RECLAIMS: Family = counter(
+    "idempotency_ledger_reclaims_total",
+    &["consumer"],
+    "Claims that were granted in place of one that had expired: a holder was lost, or its lease was too short.",
+);
 pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
@@ -105,6 +113,12 @@ pub(super) const QUEUE_BYTES: Family = gauge(
     &[],
     "Bytes of the commands that wait or are at work; queue_bytes_max is their bound.",
 );
+pub(super) const QUEUE_WAIT: Family = Family {
+    name: "idempotency_ledger_queue_wait_seconds",
+    kind: SECONDS,
+    labels: &["lane"],
+    help: "How long commands waited for a worker; those of one batch count once.",
+};
 pub(super) const BATCHES: Family = Family {
     name: "idempotency_ledger_batch_commands",
     kind: ITEMS,
@@ -190,19 +204,21 @@ pub(super) const PURGE_FAILURES: Family = counter(
 pub(super) const PURGE_OLDEST: Family = gauge(
     "idempotency_ledger_purge_oldest_due_seconds",
     &[],
-    "For how long the oldest entry that this purge looked at last had been due; 0 where no consumer was due.",
+    "For how long the oldest entry that this purge looked at last had been due; 0 where no consumer was due, and while \
+     it looks again at what it left before.",
 );
 pub(super) const ENTRIES: Family = gauge(
     "idempotency_ledger_entries",
     &["consumer", "state"],
-    "Entries by their state, as they were counted last; those in completed may be an estimate. Every server counts all \
-     of the ledger: take the max over servers, not the sum.",
+    "Entries by their state, as they were counted last; those in completed may be an estimate. Every server counts the \
+     first 10,000 consumers of the ledger: take the max over servers, not the sum. The first 200 by name are shown, the \
+     rest is other.",
 );
 pub(super) const ENTRIES_OLDEST: Family = gauge(
     "idempotency_ledger_entries_oldest_seconds",
     &["consumer", "kind"],
-    "The age of the oldest entry. kind: claimable (received or failed_retryable), in_progress and parked, from their \
-     creation on; expired, from the end of lease and grace on. 0 where there is none.",
+    "The age of the oldest entry. kind: claimable (received or failed_retryable, due or not yet), in_progress and \
+     parked, from their creation on; expired, from the end of lease and grace on. 0 where there is none.",
 );
 pub(super) const ENTRIES_EXPIRED: Family = gauge(
     "idempotency_ledger_entries_expired",
@@ -212,12 +228,18 @@ pub(super) const ENTRIES_EXPIRED: Family = gauge(
 pub(super) const ENTRIES_NEAR_EXHAUSTION: Family = gauge(
     "idempotency_ledger_entries_near_exhaustion",
     &["consumer"],
-    "Entries that have one attempt left at the most before they are parked.",
+    "Entries that have at most one attempt left before they are parked.",
 );
+pub(super) const ENTRIES_COUNTING: Family = Family {
+    name: "idempotency_ledger_entries_counting_seconds",
+    kind: SECONDS,
+    labels: &[],
+    help: "How long it took to count the entries, waits behind operators' reads included.",
+};
 pub(super) const ENTRIES_COUNTED_AT: Family = gauge(
     "idempotency_ledger_entries_counted_timestamp_seconds",
     &[],
-    "When the entries were counted last, by the store's clock; 0: not yet.",
+    "When the entries were counted last, by the store's clock; 0: not yet, or not for so long that nothing is shown.",
 );
 pub(super) const REQUEST_BYTES: Family = gauge(
     "idempotency_ledger_request_bytes",
@@ -246,10 +268,12 @@ pub(super) const ALL: &[Family] = &[
     HELD,
     ATTEMPTS,
     RELEASES,
+    RECLAIMS,
     REFUSALS,
     ALERTS,
     QUEUE,
     QUEUE_BYTES,
+    QUEUE_WAIT,
     BATCHES,
     STATEMENTS,
     FAILURES,
@@ -269,6 +293,7 @@ pub(super) const ALL: &[Family] = &[
     ENTRIES_EXPIRED,
     ENTRIES_NEAR_EXHAUSTION,
     ENTRIES_COUNTED_AT,
+    ENTRIES_COUNTING,
     STARTED,
     HANDLED,
     HANDLING,

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus::{Error, Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, RELEASES, SETTLEMENTS};
+use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, RECLAIMS, RELEASES, SETTLEMENTS};
 use super::room::{Needs, Room};
 
 /// What those without a name of their own are called together: consumers, and event types of a consumer.
@@ -30,7 +30,8 @@ pub(super) const VERDICTS: [&str; 11] = [
     "unanswered",
 ];
 pub(super) const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
-pub(super) const OUTCOMES: [&str; 6] = ["ok", "replayed", "late", "rejected", "unavailable", "unanswered"];
+pub(super) const OUTCOMES: [&str; 7] =
+    ["ok", "replayed", "late", "rejected", "superseded", "unavailable", "unanswered"];
 /// What another attempt would bring.
 pub(super) const KINDS: [&str; 3] = ["retryable", "terminal", "park"];
 /// Of the operations, those that end a claim.
@@ -44,6 +45,7 @@ pub(super) struct Families {
     held: HistogramVec,
     attempts: HistogramVec,
     releases: HistogramVec,
+    reclaims: IntCounterVec,
 }
 
 /// See the module.
@@ -55,6 +57,7 @@ pub(super) struct Consumer {
     held: Vec<Histogram>,
     attempts: Histogram,
     releases: Histogram,
+    reclaims: IntCounter,
     /// Of messages whose event type is not told.
     untold: Arc<EventType>,
     event_types: RwLock<HashMap<Box<str>, Arc<EventType>>>,
@@ -93,6 +96,7 @@ impl Families {
             held: HELD.histograms(registry)?,
             attempts: ATTEMPTS.histograms(registry)?,
             releases: RELEASES.histograms(registry)?,
+            reclaims: RECLAIMS.counters(registry)?,
         })
     }
 
@@ -132,6 +136,7 @@ impl Consumer {
             held: OPERATIONS.iter().take(ENDS).map(held).collect::<Result<_, _>>()?,
             attempts: families.attempts.get_metric_with_label_values(&[name])?,
             releases: families.releases.get_metric_with_label_values(&[name])?,
+            reclaims: families.reclaims.get_metric_with_label_values(&[name])?,
             untold: families.event_type(name, "")?,
             event_types: RwLock::default(),
             seen: Seen::default(),
@@ -141,7 +146,7 @@ impl Consumer {
     /// What a consumer needs: its own series, and those of the event types untold and other.
     pub(super) fn needs(name: &str) -> Needs {
         let of_histograms = ENDS * HELD.series() + ATTEMPTS.series() + RELEASES.series();
-        let own = Needs::of(OPERATIONS.len() * OUTCOMES.len() + of_histograms, &[name]);
+        let own = Needs::of(OPERATIONS.len() * OUTCOMES.len() + of_histograms + 1, &[name]);
         own.and(EventType::needs(name, "")).and(EventType::needs(name, OTHER))
     }
 
@@ -156,6 +161,7 @@ impl Consumer {
         }
         drop(families.attempts.remove_label_values(&[name]));
         drop(families.releases.remove_label_values(&[name]));
+        drop(families.reclaims.remove_label_values(&[name]));
         families.forget_event_type(name, "");
         let mut needs = Consumer::needs(name);
         for event_type in self.event_types.write().unwrap_or_else(PoisonError::into_inner).keys() {
@@ -251,6 +257,11 @@ impl Consumer {
             let held = std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(0));
             histogram.observe(held.as_secs_f64());
         }
+    }
+
+    /// A message was granted in place of a claim that had expired.
+    pub(super) fn reclaimed(&self) {
+        self.reclaims.inc();
     }
 
     /// A message was completed by this attempt.

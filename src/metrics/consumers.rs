@@ -9,7 +9,7 @@ use prometheus::{Error, Registry};
 
 use super::consumer::{Consumer, EventType, Families, OTHER, OUTCOMES, VERDICTS};
 use super::room::Room;
-use crate::domain::{Answer, Command, FailureKind, Reply, Settle, Verdict};
+use crate::domain::{Answer, Command, FailureKind, Key, Reason, Reply, Settle, Verdict};
 
 /// So many consumers without a policy of their own have series of their own: the first ones that are answered, and not
 /// refused. Those with a policy are always named while there is room.
@@ -59,12 +59,24 @@ enum Kind {
     },
 }
 
-/// A command that is not answered yet. One that is dropped as such counts as unanswered.
-pub(crate) struct Asked {
+/// Whose command it is: its consumer and its event type, as far as they have series of their own.
+struct Who {
+    key: Key,
+    /// As the caller has it.
+    event_type_name: Box<str>,
     consumer: Arc<Consumer>,
     event_type: Arc<EventType>,
     /// Both have series of their own.
     named: bool,
+}
+
+/// Of the commands of one call, whose the one before was: most are alike, and looked up once.
+#[derive(Default)]
+pub(crate) struct Before(Option<Arc<Who>>);
+
+/// A command that is not answered yet. One that is dropped as such counts as unanswered.
+pub(crate) struct Asked {
+    who: Arc<Who>,
     kind: Kind,
     minute: u32,
     answered: bool,
@@ -77,11 +89,8 @@ impl Asked {
     }
 }
 
-/// What was answered, and to whom.
+/// What was answered.
 pub(crate) struct Answered<'a> {
-    pub(crate) consumer: &'a str,
-    /// Empty: untold.
-    pub(crate) event_type: &'a str,
     pub(crate) answer: &'a Answer,
     /// Of a settlement, what the store's clock made a token of by now: a token tells when it was granted.
     pub(crate) token_clock: Option<i64>,
@@ -107,7 +116,7 @@ impl Consumers {
         &self.room
     }
 
-    pub(super) fn asked(&self, consumer: &str, event_type: &str, command: &Command) -> Asked {
+    pub(super) fn asked(&self, before: &mut Before, key: &Key, event_type: &str, command: &Command) -> Asked {
         let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
         let kind = match command {
             Command::Claim(_) => Kind::Claim,
@@ -116,36 +125,46 @@ impl Consumers {
             Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
             Command::Settle(token, Settle::Renew { .. }) => settle(RENEW, *token, None),
         };
-        let known = self.known().by_name.get(consumer).cloned();
-        let found = known.as_ref().and_then(|known| known.of_event_type(event_type));
-        let named = found.is_some();
-        let consumer = known.unwrap_or_else(|| Arc::clone(&self.others));
-        let event_type = found.unwrap_or_else(|| consumer.untold());
-        let minute = self.minute.load(Ordering::Relaxed);
-        Asked { consumer, event_type, named, kind, minute, answered: false }
+        let same =
+            |who: &&Arc<Who>| who.key.consumer() == key.consumer() && &*who.event_type_name == event_type;
+        let who = before.0.as_ref().filter(same).cloned();
+        let who = who.unwrap_or_else(|| Arc::new(self.who(key, event_type)));
+        before.0 = Some(Arc::clone(&who));
+        Asked { who, kind, minute: self.minute.load(Ordering::Relaxed), answered: false }
     }
 
-    /// A consumer gets a name with its first answer that is no refusal: what is refused must not take the places.
+    fn who(&self, key: &Key, event_type_name: &str) -> Who {
+        let known = self.known().by_name.get(key.consumer()).cloned();
+        let found = known.as_ref().and_then(|known| known.of_event_type(event_type_name));
+        let named = found.is_some();
+        let consumer = known.unwrap_or_else(|| Arc::clone(&self.others));
+        let other = || consumer.of_event_type(OTHER).unwrap_or_else(|| consumer.untold());
+        let event_type = found.unwrap_or_else(other);
+        Who { key: key.clone(), event_type_name: event_type_name.into(), consumer, event_type, named }
+    }
+
+    /// A consumer gets a name with its first answer that is no refusal, or with a policy of its own: what is refused
+    /// must not take the places.
     pub(super) fn answered(&self, mut asked: Asked, answered: &Answered<'_>) {
         let answer = answered.answer;
-        if !asked.named && answer.is_ok() {
-            (asked.consumer, asked.event_type) = self.named(answered);
-        }
         asked.answered = true;
-        asked.count(verdict(answer), outcome(answer));
-        if let (Ok(reply), Kind::Settle { operation, token, failed }) = (answer, asked.kind) {
-            asked.settled(reply, operation, failed, answered.token_clock.map(|clock| clock - token));
+        if asked.who.named || !(answer.is_ok() || (answered.has_policy)()) {
+            let Who { consumer, event_type, .. } = &*asked.who;
+            asked.told(consumer, event_type, answered);
+        } else {
+            let (consumer, event_type) = self.named(&asked.who, answered.has_policy);
+            asked.told(&consumer, &event_type, answered);
         }
     }
 
     /// The series of a consumer and an event type, made where there is room.
-    fn named(&self, answered: &Answered<'_>) -> (Arc<Consumer>, Arc<EventType>) {
-        let consumer = self.consumer(answered.consumer, answered.has_policy);
+    fn named(&self, who: &Who, has_policy: &dyn Fn() -> bool) -> (Arc<Consumer>, Arc<EventType>) {
+        let consumer = self.consumer(who.key.consumer(), has_policy);
         if Arc::ptr_eq(&consumer, &self.others) {
             let untold = consumer.untold();
             return (consumer, untold);
         }
-        let event_type = consumer.own_event_type(&self.families, answered.event_type, &self.room);
+        let event_type = consumer.own_event_type(&self.families, &who.event_type_name, &self.room);
         (consumer, event_type)
     }
 
@@ -154,6 +173,10 @@ impl Consumers {
     }
 
     fn consumer(&self, name: &str, has_policy: &dyn Fn() -> bool) -> Arc<Consumer> {
+        // Whoever is called as the others are is one of them.
+        if name == OTHER {
+            return Arc::clone(&self.others);
+        }
         if let Some(consumer) = self.known().by_name.get(name) {
             return Arc::clone(consumer);
         }
@@ -197,36 +220,42 @@ impl Consumers {
 }
 
 impl Asked {
-    fn count(&self, verdict: usize, outcome: usize) {
-        self.consumer.see(self.minute);
-        match self.kind {
-            Kind::Claim => {
-                self.event_type.see(self.minute);
-                self.event_type.claimed(verdict);
-            }
-            Kind::Settle { operation, .. } => self.consumer.settled(operation, outcome),
+    /// Counts an answer, and what a settlement tells besides, the first time.
+    fn told(&self, consumer: &Consumer, event_type: &EventType, answered: &Answered<'_>) {
+        let answer = answered.answer;
+        self.count(consumer, event_type, verdict(answer), outcome(answer));
+        if let Ok(Reply::Verdict(Verdict::Acquired { reclaimed: true, .. })) = answer {
+            consumer.reclaimed();
         }
-    }
-
-    /// What a settlement tells besides, the first time.
-    fn settled(&self, reply: &Reply, operation: usize, failed: Option<usize>, held: Option<i64>) {
+        let (Ok(reply), Kind::Settle { operation, token, failed }) = (answer, self.kind) else { return };
         match reply {
-            Reply::Completed { replayed: false, attempt, .. } => self.consumer.took(*attempt),
+            Reply::Completed { replayed: false, attempt, .. } => consumer.took(*attempt),
             Reply::Failed { replayed: false, .. } => {
-                self.event_type.see(self.minute);
+                event_type.see(self.minute);
                 if let Some(kind) = failed {
-                    self.event_type.failed(kind);
+                    event_type.failed(kind);
                 }
             }
-            Reply::Released { replayed: false, in_a_row, .. } => self.consumer.released(*in_a_row),
+            Reply::Released { replayed: false, in_a_row, .. } => consumer.released(*in_a_row),
             Reply::Completed { .. }
             | Reply::Failed { .. }
             | Reply::Released { .. }
             | Reply::Renewed { .. }
             | Reply::Verdict(_) => return,
         }
-        if let Some(micros) = held {
-            self.consumer.held(operation, micros);
+        if let Some(clock) = answered.token_clock {
+            consumer.held(operation, clock - token);
+        }
+    }
+
+    fn count(&self, consumer: &Consumer, event_type: &EventType, verdict: usize, outcome: usize) {
+        consumer.see(self.minute);
+        match self.kind {
+            Kind::Claim => {
+                event_type.see(self.minute);
+                event_type.claimed(verdict);
+            }
+            Kind::Settle { operation, .. } => consumer.settled(operation, outcome),
         }
     }
 }
@@ -234,7 +263,7 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if !self.answered {
-            self.count(UNANSWERED.0, UNANSWERED.1);
+            self.count(&self.who.consumer, &self.who.event_type, UNANSWERED.0, UNANSWERED.1);
         }
     }
 }
@@ -281,7 +310,8 @@ fn outcome(answer: &Answer) -> usize {
         Ok(
             Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. } | Reply::Renewed { .. },
         ) => 0,
-        Err(rejection) if rejection.reason.is_failure() => 4,
+        Err(rejection) if rejection.reason == Reason::LeaseLost => 4,
+        Err(rejection) if rejection.reason.is_failure() => 5,
         Ok(Reply::Verdict(_)) | Err(_) => 3,
     }
 }

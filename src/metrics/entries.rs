@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use prometheus::{Error, IntGauge, IntGaugeVec, Registry};
+use prometheus::{Error, Histogram, IntGauge, IntGaugeVec, Registry};
 
 use super::catalogue::{
-    ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
+    ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_COUNTING, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
 };
 use super::consumer::OTHER;
 use super::room::{Needs, Room};
@@ -45,6 +46,7 @@ pub(super) struct Entries {
     expired: IntGaugeVec,
     near_exhaustion: IntGaugeVec,
     counted_at: IntGauge,
+    counting: Histogram,
     /// Who has series.
     shown: Mutex<BTreeSet<String>>,
 }
@@ -57,6 +59,7 @@ impl Entries {
             expired: ENTRIES_EXPIRED.gauges(registry)?,
             near_exhaustion: ENTRIES_NEAR_EXHAUSTION.gauges(registry)?,
             counted_at: ENTRIES_COUNTED_AT.gauge(registry)?,
+            counting: ENTRIES_COUNTING.histograms(registry)?.get_metric_with_label_values::<&str>(&[])?,
             shown: Mutex::default(),
         })
     }
@@ -86,6 +89,11 @@ impl Entries {
             None => self.forget(OTHER),
         }
         self.counted_at.set(at);
+    }
+
+    /// It took so long to count them, or to fail.
+    pub(super) fn took(&self, time: Duration) {
+        self.counting.observe(time.as_secs_f64());
     }
 
     fn set(&self, consumer: &str, counted: &Counted) {

@@ -25,13 +25,13 @@ use prometheus::{Error, Registry, TextEncoder};
 pub(crate) use self::calls::{Call, Calls, Connected, Method};
 pub use self::catalogue::table;
 use self::consumers::Consumers;
-pub(crate) use self::consumers::{Answered, Asked};
+pub(crate) use self::consumers::{Answered, Asked, Before};
 pub(crate) use self::entries::Counted;
 use self::entries::Entries;
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
-pub(crate) use self::work::Work;
-use crate::domain::{Command, Rejection};
+pub(crate) use self::work::{LANES, Work};
+use crate::domain::{Command, Key, Rejection};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -104,8 +104,8 @@ impl Metrics {
     }
 
     /// A command comes in.
-    pub(crate) fn asked(&self, consumer: &str, event_type: &str, command: &Command) -> Asked {
-        self.inner.consumers.asked(consumer, event_type, command)
+    pub(crate) fn asked(&self, before: &mut Before, key: &Key, event_type: &str, command: &Command) -> Asked {
+        self.inner.consumers.asked(before, key, event_type, command)
     }
 
     /// It was answered. One that is dropped without an answer counts as that.
@@ -129,6 +129,11 @@ impl Metrics {
     /// What goes on beside.
     pub(crate) fn upkeep(&self) -> &Upkeep {
         &self.inner.upkeep
+    }
+
+    /// It took so long to count the entries, or to fail.
+    pub(crate) fn entries_took(&self, time: Duration) {
+        self.inner.entries.took(time);
     }
 
     /// The entries were counted, by consumer, at this second of the store's clock.

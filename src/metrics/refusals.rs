@@ -20,8 +20,8 @@ impl Refusals {
 
     pub(super) fn refused(&self, rejection: &Rejection) {
         count(&self.refusals, rejection.reason);
-        if rejection.alert.is_some() {
-            count(&self.alerts, rejection.reason);
+        if let Some(alert) = rejection.alert {
+            count(&self.alerts, alert.reason);
         }
     }
 }

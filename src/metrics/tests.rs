@@ -1,7 +1,7 @@
 //! That counts are right, and bounded whatever clients do.
 
 use super::*;
-use crate::domain::{Answer, Claim, Claimant, FailureKind, Reason, Reply, Settle, Span, State, Verdict};
+use crate::domain::{Answer, Claim, Claimant, FailureKind, Key, Reason, Reply, Settle, Span, State, Verdict};
 
 fn metrics() -> Metrics {
     let metrics = Metrics::new().unwrap();
@@ -27,6 +27,10 @@ fn every_metric_of_the_catalogue_is_there() {
     for line in metrics.text().unwrap().lines().filter(|line| line.starts_with("# HELP")) {
         assert!(known(line), "not in the catalogue: {line}");
     }
+}
+
+fn key(consumer: &str) -> Key {
+    Key::new(consumer, "s", "1")
 }
 
 fn release() -> Command {
@@ -57,10 +61,10 @@ fn counted(
     answer: &Answer,
     has_policy: bool,
 ) {
-    let asked = metrics.asked(consumer, event_type, command);
+    let asked = metrics.asked(&mut Before::default(), &key(consumer), event_type, command);
     let has_policy = &|| has_policy;
     let token_clock = Some(2_000_001);
-    metrics.answered(asked, &Answered { consumer, event_type, answer, token_clock, has_policy });
+    metrics.answered(asked, &Answered { answer, token_clock, has_policy });
 }
 
 fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
@@ -182,7 +186,7 @@ fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
 #[test]
 fn what_is_never_answered_is_counted_too() {
     let metrics = metrics();
-    drop(metrics.asked("c", "", &release()));
+    drop(metrics.asked(&mut Before::default(), &key("c"), "", &release()));
     let series = releases("other").replace("\"ok\"", "\"unanswered\"");
     assert_eq!(value(&metrics.text().unwrap(), &series), Some("1"));
 }
@@ -198,7 +202,6 @@ fn refusals_tell_whether_the_ledger_could_not() {
         (Reason::QuotaExceeded, "rejected"),
         (Reason::ClaimClosed, "rejected"),
         (Reason::ConsumerDisabled, "rejected"),
-        (Reason::LeaseLost, "rejected"),
     ] {
         let metrics = metrics();
         let refused = Err(Rejection::new(reason, "no"));
@@ -212,6 +215,71 @@ fn refusals_tell_whether_the_ledger_could_not() {
             assert_eq!(value(&text, &series), Some("1"), "{reason}: {series}");
         }
     }
+}
+
+/// Whatever a consumer is called, the series of the others stay.
+#[test]
+fn a_consumer_that_is_called_other_is_one_of_the_others() {
+    let metrics = metrics();
+    counted(&metrics, ("other", "other"), &claim(), &Ok(backoff()), true);
+    for _ in 0..70 {
+        metrics.inner.consumers.minute_passed();
+    }
+    counted(&metrics, ("other", "other"), &claim(), &Ok(backoff()), true);
+    assert_eq!(value(&metrics.text().unwrap(), &backoffs("other", "")), Some("2"));
+}
+
+/// Who has a policy is named, whatever is answered; and of who has none the refusals are those of the others.
+#[test]
+fn a_consumer_with_a_policy_is_named_even_if_it_is_refused() {
+    let metrics = metrics();
+    let disabled = Err(Rejection::new(Reason::ConsumerDisabled, "no"));
+    let lost = Err(Rejection::new(Reason::LeaseLost, "no"));
+    counted(&metrics, ("registered", ""), &claim(), &disabled, true);
+    counted(&metrics, ("stranger", ""), &claim(), &disabled, false);
+    counted(&metrics, ("registered", ""), &release(), &lost, true);
+    let text = metrics.text().unwrap();
+    for (series, is) in [
+        (backoffs("registered", "").replace("backoff", "rejected"), Some("1")),
+        (backoffs("other", "").replace("backoff", "rejected"), Some("1")),
+        (backoffs("stranger", "").replace("backoff", "rejected"), None),
+        (releases("registered").replace("\"ok\"", "\"superseded\""), Some("1")),
+    ] {
+        assert_eq!(value(&text, &series), is, "{series}");
+    }
+}
+
+/// The commands of one call are looked up once where they are alike, and told apart where they are not.
+#[test]
+fn the_commands_of_one_call_are_told_apart() {
+    let metrics = metrics();
+    for _ in 0..2 {
+        let mut before = Before::default();
+        for (consumer, event_type) in [("a", "x"), ("a", "x"), ("a", "y"), ("b", "y"), ("b", ""), ("a", "x")]
+        {
+            let asked = metrics.asked(&mut before, &key(consumer), event_type, &claim());
+            let answer = Ok(backoff());
+            metrics.answered(asked, &Answered { answer: &answer, token_clock: None, has_policy: &|| false });
+        }
+    }
+    let text = metrics.text().unwrap();
+    for (consumer, event_type, is) in
+        [("a", "x", "6"), ("a", "y", "2"), ("b", "y", "2"), ("b", "", "2"), ("a", "", "0")]
+    {
+        assert_eq!(value(&text, &backoffs(consumer, event_type)), Some(is), "{consumer} {event_type}");
+    }
+}
+
+/// An alert is counted under the reason that showed it, also where the caller was told another one.
+#[test]
+fn an_alert_keeps_its_reason() {
+    let metrics = metrics();
+    let shown = Rejection::new(Reason::TokenFromFuture, "no").alerting(Some("commits were lost"));
+    let told = Rejection { alert: shown.alert, ..Rejection::new(Reason::OutcomeUnknown, "unknown") };
+    metrics.refused(&told);
+    let text = metrics.text().unwrap();
+    assert_eq!(value(&text, "idempotency_ledger_alerts_total{reason=\"TOKEN_FROM_FUTURE\"}"), Some("1"));
+    assert_eq!(value(&text, "idempotency_ledger_alerts_total{reason=\"OUTCOME_UNKNOWN\"}"), Some("0"));
 }
 
 /// Of each settlement what it tells: how long the claim was held, and what of its own. A repeat tells nothing.
@@ -302,7 +370,7 @@ fn a_call_is_counted_once_however_it_ends() {
     {
         let mut call = Arc::new(calls.connected()).begin(path);
         if let Some(code) = code {
-            call.end(code);
+            call.end(code, Duration::ZERO);
         }
     }
     let text = metrics.text().unwrap();

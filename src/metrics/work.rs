@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use prometheus::{Error, Histogram, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
-use super::catalogue::{BATCHES, FAILURES, QUEUE, QUEUE_BYTES, READY, STATEMENTS};
+use super::catalogue::{BATCHES, FAILURES, QUEUE, QUEUE_BYTES, QUEUE_WAIT, READY, STATEMENTS};
 
 /// The lanes of the queue, in the order in which they are served.
-type Lane = &'static str;
+pub(crate) const LANES: [&str; 4] = ["close", "renew", "release", "claim"];
 /// A statement of claims and settlements, by its name.
 type Statement = &'static str;
 
@@ -15,6 +15,8 @@ type Statement = &'static str;
 pub(crate) struct Work {
     queue: IntGaugeVec,
     queue_bytes: IntGauge,
+    /// By lane.
+    queue_wait: Vec<Histogram>,
     batches: Histogram,
     statements: HistogramVec,
     failures: IntCounterVec,
@@ -23,9 +25,14 @@ pub(crate) struct Work {
 
 impl Work {
     pub(super) fn new(registry: &Registry) -> Result<Work, Error> {
+        let queue_wait = QUEUE_WAIT.histograms(registry)?;
         Ok(Work {
             queue: QUEUE.gauges(registry)?,
             queue_bytes: QUEUE_BYTES.gauge(registry)?,
+            queue_wait: LANES
+                .iter()
+                .map(|lane| queue_wait.get_metric_with_label_values(&[lane]))
+                .collect::<Result<_, _>>()?,
             batches: BATCHES.histograms(registry)?.get_metric_with_label_values::<&str>(&[])?,
             statements: STATEMENTS.histograms(registry)?,
             failures: FAILURES.counters(registry)?,
@@ -34,13 +41,20 @@ impl Work {
     }
 
     /// What waits, as of now.
-    pub(crate) fn waits(&self, lanes: impl IntoIterator<Item = (Lane, usize)>, bytes: usize) {
-        for (lane, commands) in lanes {
+    pub(crate) fn waits(&self, by_lane: [usize; LANES.len()], bytes: usize) {
+        for (lane, commands) in LANES.iter().zip(by_lane) {
             if let Ok(gauge) = self.queue.get_metric_with_label_values(&[lane]) {
                 gauge.set(whole(commands));
             }
         }
         self.queue_bytes.set(whole(bytes));
+    }
+
+    /// Commands of one key were taken from this lane after so long.
+    pub(crate) fn waited(&self, lane: usize, wait: Duration) {
+        if let Some(histogram) = self.queue_wait.get(lane) {
+            histogram.observe(wait.as_secs_f64());
+        }
     }
 
     /// A worker took so many commands.

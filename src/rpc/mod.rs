@@ -45,6 +45,8 @@ pub struct ServeOptions {
     pub server_bytes_max: usize,
     /// The deadline of a call that brings none, and the longest of any.
     pub deadline_max: Duration,
+    /// From which time on the log tells of a call.
+    pub slow_call: Duration,
     /// How long the server goes on serving after it says that it will not.
     pub drain_wait: Duration,
     /// How long the calls under way may take after that.
@@ -70,10 +72,15 @@ pub async fn serve(
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let closing = CancellationToken::new();
     let others = others(&ledger, &health, options)?;
-    let budget = ServerBudget::new(options.server_bytes_max, options.connection_bytes_max);
+    let budget =
+        ServerBudget::new(options.server_bytes_max, options.connection_bytes_max, ledger.metrics().clone());
     let taken = budget.clone();
     ledger.metrics().upkeep().request_bytes_by(move || taken.taken());
-    let edge = EdgeOptions { deadline_max: options.deadline_max, bytes_max: options.limits.batch_bytes };
+    let edge = EdgeOptions {
+        deadline_max: options.deadline_max,
+        bytes_max: options.limits.batch_bytes,
+        slow_call: options.slow_call,
+    };
     let calls = ledger.metrics().calls(methods()?)?;
     let called = ledger.clone();
     // What calls count and share at every turn belongs to their connection: no other core needs it.

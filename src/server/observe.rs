@@ -98,8 +98,11 @@ pub(super) async fn serve(listener: TcpListener, ledger: Ledger, accepting: Acce
 
 async fn connection(stream: TcpStream, ledger: Ledger, accepting: Accepting) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), &ledger, &accepting);
-        async move { Ok::<_, Infallible>(answer) }
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let (ledger, accepting) = (ledger.clone(), accepting.clone());
+        // Up to two megabytes are written: not by a thread that serves claims.
+        let answer = tokio::task::spawn_blocking(move || answer(&method, &path, &ledger, &accepting));
+        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|_| failed())) }
     });
     let mut http1 = http1::Builder::new();
     http1
@@ -113,6 +116,13 @@ async fn connection(stream: TcpStream, ledger: Ledger, accepting: Accepting) {
         Ok(Err(error)) => tracing::debug!(%error, "a connection to observe_listen failed"),
         Err(_) => tracing::debug!(after = ?CONNECTION_MAX, "a connection to observe_listen is closed"),
     }
+}
+
+/// It died of a bug.
+fn failed() -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(b"see the log\n")));
+    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    answer
 }
 
 fn answer(method: &Method, path: &str, ledger: &Ledger, accepting: &Accepting) -> Response<Full<Bytes>> {

@@ -139,7 +139,12 @@ async fn metrics_tell_what_happened_on_postgres() {
 #[tokio::test]
 async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
     let (cluster, url) = postgres();
-    let (server, at) = server_on(&url, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let at = format!("127.0.0.1:{}", free_port());
+    let settings = ["--observe-listen", &at, "--log-format", "json", "--slow-call", "400ms"];
+    let file = Stdio::from(std::fs::File::create(&log).unwrap());
+    let server = Server::with(Command::new(BINARY), &url, &settings, file).await;
     let mut client = server.client().await;
     client.claim(claim("billing", "1")).await.unwrap();
     let signal = |name: &str| {
@@ -149,7 +154,12 @@ async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
     signal("-STOP");
     let mut late = tonic::Request::new(claim("billing", "2"));
     late.set_timeout(Duration::from_millis(500));
+    late.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
     client.claim(late).await.unwrap_err();
+    let slow =
+        lines(&log).into_iter().find(|line| line["message"] == "a call was slow").expect("a slow call");
+    let told = ["method", "code", "trace_id"].map(|name| slow[name].as_str().unwrap_or_default());
+    assert_eq!(told, ["Claim", "DeadlineExceeded", TRACE_ID], "{slow}");
     server.becomes(ServingStatus::NotServing).await;
     let soon = Duration::from_secs(2);
     for (path, status, says) in [("/livez", 200, "live\n"), ("/readyz", 200, "ready\n")] {
@@ -250,6 +260,8 @@ async fn metrics_tell_what_happened(url: &str) {
         (r#"idempotency_ledger_refusals_total{reason="INVALID_FIELD"}"#, 2.0),
         (r#"idempotency_ledger_refusals_total{reason="ENTRY_NOT_FOUND"}"#, 1.0),
         (r#"idempotency_ledger_queue_commands{lane="claim"}"#, 0.0),
+        (r#"idempotency_ledger_queue_wait_seconds_count{lane="release"}"#, 1.0),
+        (r#"idempotency_ledger_queue_wait_seconds_count{lane="close"}"#, 4.0),
         ("idempotency_ledger_queue_bytes", 0.0),
         ("idempotency_ledger_batch_commands_sum", 10.0),
         (r#"idempotency_ledger_store_statement_seconds_count{statement="complete"}"#, 3.0),
@@ -297,11 +309,15 @@ async fn metrics_tell_what_happened(url: &str) {
     assert!(after["idempotency_ledger_connections"] >= 1.0, "the client of this test is connected");
 }
 
-/// The lines of a JSON log that are about messages: event, level, consumer, event type, trace.
-fn events(log: &Path) -> Vec<[String; 5]> {
+/// The lines of a JSON log.
+fn lines(log: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(log).unwrap();
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let told = lines.filter(|line| line.get("event").is_some());
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Those that are about messages: event, level, consumer, event type, trace.
+fn events(log: &Path) -> Vec<[String; 5]> {
+    let told = lines(log).into_iter().filter(|line| line.get("event").is_some());
     let word = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
     let names = ["event", "level", "consumer", "event_type", "trace_id"];
     told.map(|line| names.map(|name| word(&line, name))).collect()

@@ -595,7 +595,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/metrics/consumers.rs", "self.without_policy < NAMED_MAX", "self.without_policy < usize::MAX"),
     ]),
     Mutant("M4", "a call whose client went away is not counted", "metrics", [
-        ("src/metrics/calls.rs", "        self.count(CANCELED);\n", ""),
+        ("src/metrics/calls.rs", "        self.count(CANCELED, self.took());\n", ""),
     ]),
     Mutant("M5", "the refusals within a batch are not counted", "observe::", [
         ("src/rpc/ledger.rs", "                    self.ledger.note_refusal(&rejection);\n", ""),
@@ -620,13 +620,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/answer_log.rs", "consumers.len() < CONSUMERS_MAX {", "consumers.len() < usize::MAX {"),
     ]),
     Mutant("M12", "who is refused takes the names of others", "metrics", [
-        ("src/metrics/consumers.rs", "if !asked.named && answer.is_ok() {", "if !asked.named {"),
+        ("src/metrics/consumers.rs", "!(answer.is_ok() || (answered.has_policy)())", "!(answer.is_ok() || answer.is_err())"),
     ]),
     Mutant("M13", "alerts are not there before the first one", "metrics", [
         ("src/metrics/refusals.rs", "Reason::ALL.iter().map(of).collect()", "Reason::ALL.iter().take(1).map(of).collect()"),
     ]),
     Mutant("M14", "a command that is dropped unanswered is not counted", "metrics", [
-        ("src/metrics/consumers.rs", "        if !self.answered {\n", "        if self.answered && !self.named {\n"),
+        ("src/metrics/consumers.rs", "        if !self.answered {\n", "        if self.answered && !self.who.named {\n"),
     ]),
     Mutant("M15", "duplicates take the lines of what is worse", "ledger::answer_log", [
         ("src/ledger/answer_log.rs", "let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
@@ -673,6 +673,24 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M29", "the entries of a consumer that has none left are still shown", "metrics", [
         ("src/metrics/entries.rs", "            self.forget(&name);\n", ""),
+    ]),
+    Mutant("M31", "nobody is told how long commands wait", "observe::", [
+        ("src/ledger/claims/worker.rs", "work().waited(lane, ", "work().waited(usize::MAX, "),
+    ]),
+    Mutant("M32", "the log does not tell of slow calls", "observe::", [
+        ("src/rpc/edge/layer.rs", "if took >= this.options.slow_call {", "if took >= this.options.slow_call * 1_000 {"),
+    ]),
+    Mutant("M33", "commands of one call are counted by the first one's consumer", "metrics", [
+        ("src/metrics/consumers.rs", "who.key.consumer() == key.consumer() &&", "who.key.source() == key.source() &&"),
+    ]),
+    Mutant("M34", "a consumer that is called other takes the others' series with it", "metrics", [
+        ("src/metrics/consumers.rs", "if name == OTHER {", "if name.is_empty() {"),
+    ]),
+    Mutant("M35", "an alert is counted under what the caller was told", "metrics", [
+        ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason });"),
+    ]),
+    Mutant("M36", "what is refused for its bytes is not counted", "rpc::edge::budget", [
+        ("src/rpc/edge/budget/mod.rs", "            metrics.refused(&rejection);\n", ""),
     ]),
     Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
         ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),

@@ -15,6 +15,7 @@ SEVERITIES = {"page", "ticket"}
 
 CLAIMS, COMPLETIONS = "idempotency_ledger_claims_total", "idempotency_ledger_settlements_total"
 HANDLED, TOOK = "grpc_server_handled_total", "grpc_server_handling_seconds"
+SERVICE = "idempotency.ledger.v1.LedgerService"
 A, GROWS, STANDS = 'instance="a"', "0+60x200", "5x200"
 
 
@@ -22,8 +23,8 @@ def of(metric, labels=""):
     return f"{metric}{{{labels}}}" if labels else metric
 
 
-def oldest(seconds, consumer="c"):
-    return {of("idempotency_ledger_entries_oldest_seconds", f'consumer="{consumer}",kind="claimable"'): f"{seconds}x200"}
+def oldest(seconds, kind="claimable"):
+    return {of("idempotency_ledger_entries_oldest_seconds", f'consumer="c",kind="{kind}"'): f"{seconds}x200"}
 
 
 def threshold(alert, value):
@@ -39,17 +40,19 @@ def completions(**outcomes):
             for outcome, count in outcomes.items()}
 
 
-def calls(method, **codes):
-    return {of(HANDLED, f'grpc_method="{method}",grpc_code="{code}"'): f"0+{count}x200" for code, count in codes.items()}
+def calls(method, service=SERVICE, **codes):
+    return {of(HANDLED, f'grpc_service="{service}",grpc_method="{method}",grpc_code="{code}"'): f"0+{count}x200"
+            for code, count in codes.items()}
 
 
 def took(method, fast, all_of_them):
-    return {of(TOOK + "_bucket", f'grpc_method="{method}",le="1"'): f"0+{fast}x200",
-            of(TOOK + "_count", f'grpc_method="{method}"'): f"0+{all_of_them}x200"}
+    return {of(TOOK + "_bucket", f'grpc_service="{SERVICE}",grpc_method="{method}",le="1"'): f"0+{fast}x200",
+            of(TOOK + "_count", f'grpc_service="{SERVICE}",grpc_method="{method}"'): f"0+{all_of_them}x200",
+            **calls(method, OK=all_of_them)}
 
 
-def parked(count):
-    return {of("idempotency_ledger_entries", f'consumer="c",state="parked",{A}'): f"{count}x200"}
+def parked(count, instance=A):
+    return {of("idempotency_ledger_entries", f'consumer="c",state="parked",{instance}'): f"{count}x200"}
 
 
 def releases(up_to_five, all_of_them):
@@ -75,17 +78,24 @@ def statement(name, fast, all_of_them):
 
 
 BUILD = gauge("build_info", 1)
+CALLED, COMPLETED = calls("Claim", OK=100), calls("Complete", OK=100)
 
 # What fires, the labels that it has, the series that make it fire, and some that do not.
 TABLE = [
-    ("ClaimsBad", {}, claims(acquired=98, unavailable=2), claims(acquired=98, rejected=2)),
-    ("ClaimsBad", {}, claims(acquired=98, unanswered=2), claims(acquired=99_990, unavailable=2)),
+    ("ClaimsBad", {}, CALLED | claims(acquired=98, unavailable=2), CALLED | claims(acquired=98, rejected=2)),
+    ("ClaimsBad", {}, CALLED | claims(acquired=98, unanswered=2), CALLED | claims(acquired=99_990, unavailable=2)),
     ("ClaimsBad", {}, calls("BatchClaim", OK=98, Unavailable=2), calls("Claim", OK=98, InvalidArgument=2)),
-    ("ClaimsBad", {}, took("Claim", 98, 100), took("Claim", 100, 100)),
-    # A bad minute is over: the last five are well, and the share of the month is not in danger.
-    ("ClaimsBad", {}, claims(acquired=99, unavailable=1),
-     {**claims(acquired=99), of(CLAIMS, 'consumer="c",verdict="unavailable"'): "0x160 600x40"}),
-    ("CompletionsBad", {}, completions(ok=98, unavailable=2), completions(ok=98, rejected=2)),
+    # A consumer above its quota wakes nobody, and neither does another service.
+    ("ClaimsBad", {}, calls("Claim", OK=98, Internal=2), calls("Claim", OK=90, ResourceExhausted=10)),
+    ("ClaimsBad", {}, took("Claim", 98, 100), took("Claim", 100, 100) | calls("Claim", service="other.Claims", Unavailable=99)),
+    # One call a minute, of which one in an hour is slow.
+    ("ClaimsBad", {}, took("Claim", 98, 100),
+     took("Claim", 1, 1) | {of(TOOK + "_bucket", f'grpc_service="{SERVICE}",grpc_method="Claim",le="1"'): "0+1x195 195+1x4"}),
+    # A bad minute is over: the last five are well.
+    ("ClaimsBad", {}, CALLED | claims(acquired=99, unavailable=2),
+     CALLED | claims(acquired=99) | {of(CLAIMS, 'consumer="c",verdict="unavailable"'): "0x160 600x40"}),
+    ("CompletionsBad", {}, COMPLETED | completions(ok=98, unavailable=2), COMPLETED | completions(ok=98, rejected=2)),
+    ("CompletionsBad", {}, COMPLETED | completions(ok=98, unanswered=2), COMPLETED | completions(ok=98, superseded=2)),
     ("CompletionsBad", {}, calls("Complete", OK=98, DeadlineExceeded=2), calls("BatchSettle", OK=98, Aborted=2)),
     ("CompletionsBad", {}, took("BatchSettle", 98, 100), took("Complete", 100, 100)),
     ("Absent", {}, {}, BUILD),
@@ -95,11 +105,24 @@ TABLE = [
     ("OldestClaimable", {"consumer": "c"}, oldest(3_601), oldest(3_600)),
     ("OldestClaimable", {"consumer": "c"}, oldest(61) | threshold("OldestClaimable", 60),
      oldest(7_000) | threshold("OldestClaimable", 86_400)),
-    ("StaleLeases", {"consumer": "c"}, gauge("entries_expired", 3, 'consumer="c"'), gauge("entries_expired", 0, 'consumer="c"')),
+    ("StaleLeases", {"consumer": "c"}, oldest(901, kind="expired"), oldest(900, kind="expired")),
+    # Two servers count the same entries.
+    ("Parked", {"consumer": "c"}, parked(1) | parked(1, 'instance="b"'), parked(0) | parked(0, 'instance="b"')),
+    ("EntriesNotCounted", {}, {of("idempotency_ledger_entries_counted_timestamp_seconds", A): "0+60x100 6000x100"},
+     {of("idempotency_ledger_entries_counted_timestamp_seconds", A): "0+60x200"}),
+    ("EntriesNotCounted", {}, gauge("entries_counted_timestamp_seconds", 0),
+     {of("idempotency_ledger_entries_counted_timestamp_seconds", A): "0x200",
+      of("idempotency_ledger_entries_counted_timestamp_seconds", 'instance="b"'): "0+60x200"}),
     ("Parked", {"consumer": "c"}, parked(1), parked(0)),
     ("Parked", {"consumer": "c"}, parked(11) | threshold("Parked", 10), parked(10) | threshold("Parked", 10)),
     ("ReleasedAgainAndAgain", {"consumer": "c"}, releases(9, 10), releases(10, 10)),
     ("FingerprintMismatch", {"consumer": "c"}, claims(acquired=9, fingerprint_mismatch=1), claims(acquired=10, fingerprint_mismatch=0)),
+    # The first event makes the series, and is the only one; an hour later it is old.
+    ("FingerprintMismatch", {"consumer": "c"}, {of(CLAIMS, 'consumer="c",verdict="fingerprint_mismatch"'): "_x180 1x20"},
+     {of(CLAIMS, 'consumer="c",verdict="fingerprint_mismatch"'): "_x100 1x100"}),
+    # A server that starts again begins at zero.
+    ("FingerprintMismatch", {"consumer": "c"}, {of(CLAIMS, 'consumer="c",verdict="fingerprint_mismatch"'): "5x180 0x10 1x10"},
+     {of(CLAIMS, 'consumer="c",verdict="fingerprint_mismatch"'): "5x180 0x20"}),
     ("OutsideWindow", {"consumer": "c"}, claims(outside_window=1), claims(completed=1, outside_window=0)),
     ("ContradictoryHolders", {"reason": "LEASE_LOST"}, told("LEASE_LOST", "0x180 1x20"), told("LEASE_LOST", STANDS)),
     ("ContradictoryHolders", {"reason": "CLAIM_CLOSED"}, told("CLAIM_CLOSED", "0x180 1x20"), told("CLAIM_CLOSED", STANDS)),
@@ -107,11 +130,13 @@ TABLE = [
     ("LostInserts", {}, told("ENTRY_NOT_FOUND", "0x180 1x20"), told("ENTRY_NOT_FOUND", STANDS)),
     ("KeyCollision", {}, refused("KEY_COLLISION", "0x180 1x20"), refused("KEY_COLLISION", STANDS)),
     ("PurgeBehind", {}, gauge("purge_oldest_due_seconds", 1_801), gauge("purge_oldest_due_seconds", 1_800)),
+    # It looks at another consumer now and then, which is on time.
+    ("PurgeBehind", {}, {of("idempotency_ledger_purge_oldest_due_seconds", A): " ".join(["1801x7 0x0"] * 25)},
+     {of("idempotency_ledger_purge_oldest_due_seconds", A): "1801x150 0x50"}),
     ("PurgeBehind", {}, {of("idempotency_ledger_purge_failures_total", A): "0+1x200"},
      {of("idempotency_ledger_purge_failures_total", A): "0x190 1x10"}),
     ("StoreGone", {"instance": "a"}, gauge("store_ready", 0), gauge("store_ready", 1)),
     ("StoreSlow", {"statement": "insert"}, statement("insert", 97, 100), statement("insert", 100, 100)),
-    ("StoreSlow", {"statement": "insert"}, statement("insert", 97, 100), statement("count_entries", 0, 100)),
     ("OutcomesUnknown", {}, refused("OUTCOME_UNKNOWN", "0+1x200"), refused("OUTCOME_UNKNOWN", "0x195 1x5")),
     ("ClockBehind", {"instance": "a"}, gauge("store_clock_behind_seconds", 1), gauge("store_clock_behind_seconds", 0)),
     ("PoliciesStale", {"instance": "a"}, gauge("policies_age_seconds", 11), gauge("policies_age_seconds", 10)),
@@ -120,7 +145,6 @@ TABLE = [
     ("Refusals", {"reason": "QUOTA_EXCEEDED"}, refused("QUOTA_EXCEEDED", GROWS), refused("INVALID_FIELD", GROWS)),
     ("SessionsMissing", {"instance": "a"}, gauge("store_sessions", 1) | gauge("store_sessions_wanted", 2),
      gauge("store_sessions", 2) | gauge("store_sessions_wanted", 2)),
-    ("BackendsLeftBehind", {"instance": "a"}, gauge("store_backends_left_behind", 1), gauge("store_backends_left_behind", 0)),
     ("Memory", {"instance": "a"}, BUILD | {of("process_resident_memory_bytes", A): "2000000000x200"},
      BUILD | {of("process_resident_memory_bytes", A): "900000000x200", of("process_resident_memory_bytes", 'instance="b"'): "2000000000x200"}),
 ]
@@ -159,13 +183,19 @@ def promtool(tests, text=None):
 BREAKS = [
     ("ClaimsBad", 'verdict=~"unavailable|unanswered"', 'verdict=~"unavailable"'),
     ("ClaimsBad", 'le="1"', 'le="10"'),
-    ("ClaimsBad", "claims_bad:ratio_rate5m > 14.4", "claims_bad:ratio_rate1h > 14.4"),
+    ("ClaimsBad", "(idempotency_ledger:claims_bad:ratio_rate5m > 14.4", "(idempotency_ledger:claims_bad:ratio_rate1h > 14.4"),
+    ("ClaimsBad", ">= 10)", ">= 0)"),
+    ("ClaimsBad", "Internal|Unknown", "Internal|Unknown|ResourceExhausted"),
+    ("ClaimsBad", 'grpc_service="idempotency.ledger.v1.LedgerService",', ""),
     ("DuplicateSpike", "> 0.5 unless", "> 0.6 unless"),
+    ("DuplicateSpike", "        for: 15m\n", "        for: 300m\n"),
     ("OldestClaimable", 'alert="OldestClaimable"', 'alert="Oldest"'),
+    ("FingerprintMismatch", "offset 1h) > 0", "offset 1h) > 1"),
+    ("EntriesNotCounted", "max by (job)", "min by (job)"),
+    ("PurgeBehind", "max_over_time(idempotency_ledger_purge_oldest_due_seconds[15m])", "idempotency_ledger_purge_oldest_due_seconds"),
     ("ContradictoryHolders", "LEASE_LOST|CLAIM_CLOSED", "LEASE_LOST"),
     ("SessionsMissing", "store_sessions < ", "store_sessions > "),
-    ("StoreSlow", 'statement!="count_entries"', 'statement!="other"'),
-    ("Memory", " and on (instance) idempotency_ledger_build_info", ""),
+    ("Memory", " and on (job, instance) idempotency_ledger_build_info", ""),
 ]
 
 

@@ -126,7 +126,7 @@ STORIES = [
       ("idempotency_ledger_entries", {"consumer": "poison", "state": "parked"}, "stands")],
      ("event", "parked", "poison"), ("Parked", {"consumer": "poison"})),
     ("a holder vanishes, and another one gets its message; of a second message nobody claims", "stale",
-     [("idempotency_ledger_entries_expired", {"consumer": "stale"}, "stands")],
+     [("idempotency_ledger_entries_oldest_seconds", {"consumer": "stale", "kind": "expired"}, "stands")],
      ("event", "reclaimed", "stale"), ("StaleLeases", {"consumer": "stale"})),
     ("an id comes again with another payload", "clash",
      [("idempotency_ledger_claims_total", {"consumer": "clashes", "verdict": "fingerprint_mismatch"}, "grows")],
@@ -159,20 +159,33 @@ def line_of(log, field, word, consumer):
 
 def stretched(before, after, consumer):
     """Series for promtool, of all consumers or of one, as far as rules ask for them: counters grow within an hour from
-    the one to the other, gauges stand at the later value."""
+    the one to the other, ages grow with it, gauges stand at the later value, and what was not there comes after half an
+    hour."""
     lines, rules = {}, " ".join(rule["expr"] for rule in alerts.rules())
     for (name, labels), now in after.items():
         if re.search(rf"\b{name}\b", rules) and dict(labels).get("consumer", consumer) == consumer:
-            was = before.get((name, labels), 0.0)
             counts = name.endswith(("_total", "_count", "_sum", "_bucket"))
-            step = (now - was) / MINUTES
-            lines[scrape.written(name, labels)] = f"{was}+{step}x{MINUTES}" if counts and step > 0 else f"{now}x{MINUTES}"
+            was = before.get((name, labels))
+            half = MINUTES // 2
+            if name.endswith("_oldest_seconds") and now > 0:
+                # Nobody claims it within the hour, either.
+                line = f"{now}+60x{MINUTES}"
+            elif was is None:
+                # It was not there before: Prometheus, too, sees it come with its first value.
+                line = f"_x{half} {now}x{half}"
+            elif counts and now > was:
+                line = f"{was}+{(now - was) / MINUTES}x{MINUTES}"
+            else:
+                line = f"{now}x{MINUTES}"
+            lines[scrape.written(name, labels)] = line
     return lines
 
 
 def told(story):
     """Makes it all happen; gives the problems, and the table of the page."""
     problems, rows, tests = [], [], []
+    # Duplicates are a spike of a consumer that was there before.
+    story.complete("duplicates", story.claim("duplicates", "before").acquired.token, "before")
     for what, act, metrics, (field, word, whose), (alert, alert_labels) in STORIES:
         before = scrape.series(scrape.text(story.observed))
         getattr(story, act)()

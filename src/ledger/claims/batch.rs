@@ -211,9 +211,9 @@ pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
     let answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
         if let Some(alert) = rejection.alert {
             let (consumer, key) = (chain.key.consumer(), chain.key.hash());
-            tracing::error!(reason = %rejection.reason, consumer, %key, "{alert}");
+            tracing::error!(reason = %alert.reason, consumer, %key, "{}", alert.text);
         }
-        if chain.head.unknown > 0 { lost().alerting(rejection.alert) } else { rejection }
+        if chain.head.unknown > 0 { Rejection { alert: rejection.alert, ..lost() } } else { rejection }
     });
     chain.answer(answer)
 }

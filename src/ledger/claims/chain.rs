@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::oneshot;
 
 use crate::domain::{Answer, Command, Key};
+use crate::ledger::runtime::Instant;
 
 /// One command and whom to answer.
 pub(crate) struct Request {
@@ -55,16 +56,18 @@ pub(crate) struct Chain {
     pub(super) must_load: bool,
     /// How many of its commands are decided together, at the most; zero: as many as a batch takes.
     pub(super) together: usize,
+    /// When the first of them came.
+    pub(super) since: Instant,
 }
 
 impl Chain {
-    pub(crate) fn new(key: Key, head: Request) -> Chain {
-        Chain { key, head, later: VecDeque::new(), must_load: false, together: 0 }
+    pub(crate) fn new(key: Key, head: Request, since: Instant) -> Chain {
+        Chain { key, head, later: VecDeque::new(), must_load: false, together: 0, since }
     }
 
     /// The one command of a call.
     pub(crate) fn alone(key: Key, head: Request) -> Chain {
-        Chain::new(key, Request { alone: true, ..head })
+        Chain::new(key, Request { alone: true, ..head }, Instant::now())
     }
 
     /// Its call consists of this one command.
@@ -135,12 +138,12 @@ impl Chain {
 
     /// Parts it in two: those of which something is true, and the others. Each keeps its order.
     pub(super) fn split(self, is: impl Fn(&Request) -> bool) -> (Option<Chain>, Option<Chain>) {
-        let Chain { key, head, later, must_load, together } = self;
+        let Chain { key, head, later, must_load, together, since } = self;
         let (ours, others): (VecDeque<Request>, VecDeque<Request>) =
             std::iter::once(head).chain(later).partition(is);
         let chain = |mut requests: VecDeque<Request>| {
             let head = requests.pop_front()?;
-            Some(Chain { key: key.clone(), head, later: requests, must_load, together })
+            Some(Chain { key: key.clone(), head, later: requests, must_load, together, since })
         };
         (chain(ours), chain(others))
     }

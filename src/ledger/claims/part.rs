@@ -97,6 +97,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
+    use crate::ledger::runtime::Instant;
 
     fn part(rows: &[usize]) -> Part<usize> {
         let mut part = Part::default();
@@ -104,7 +105,7 @@ mod tests {
             let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
             let head = Request::new(command, oneshot::channel().0);
             let key = Key::new("c", "s", &number.to_string());
-            part.push(Pending::undecided(Chain::new(key, head)), *bytes);
+            part.push(Pending::undecided(Chain::new(key, head, Instant::now())), *bytes);
         }
         part
     }

@@ -15,6 +15,7 @@ use super::turns::Turns;
 use crate::domain::{Command, Reason, Rejection, Settle};
 use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::{Mutex, MutexGuard, pause};
+use crate::metrics;
 
 /// How important a command is: under overload those that end something are kept alive the longest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +26,7 @@ enum Lane {
     Claim,
 }
 
-const LANES: usize = 4;
-/// As metrics call them.
-const NAMES: [&str; LANES] = ["close", "renew", "release", "claim"];
+const LANES: usize = metrics::LANES.len();
 
 impl Lane {
     fn of(command: &Command) -> Lane {
@@ -283,13 +282,13 @@ impl Queue {
     }
 
     /// How many commands wait in each lane, and the bytes of all that are not answered.
-    pub(crate) fn depth(&self) -> ([(&'static str, usize); LANES], usize) {
-        let by_lane = self.waiting().by_lane;
-        let mut lanes = NAMES.map(|name| (name, 0));
-        for ((_, waits), now) in lanes.iter_mut().zip(by_lane) {
-            *waits = now;
-        }
-        (lanes, self.bytes.load(Ordering::Relaxed))
+    pub(crate) fn depth(&self) -> ([usize; LANES], usize) {
+        (self.waiting().by_lane, self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// The lane that a chain waits in, by its place.
+    pub(super) fn lane(chain: &Chain) -> usize {
+        Lane::of(&chain.head.command) as usize
     }
 
     /// Takes nothing more.
@@ -318,6 +317,7 @@ mod tests {
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Claim, Claimant, FailureKind, Key, Span};
+    use crate::ledger::runtime::Instant;
 
     fn claim() -> Command {
         let claimant =
@@ -346,7 +346,7 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             waiting.push(answer);
             let key = Key::new("c", "s", &number.to_string());
-            assert!(queue.push(Chain::new(key, Request::new(command, reply))).is_ok());
+            assert!(queue.push(Chain::new(key, Request::new(command, reply), Instant::now())).is_ok());
         }
         let mut served = Vec::new();
         while let Some(chain) = queue.try_pull(1).pop() {

@@ -145,11 +145,12 @@ mod tests {
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Command, Settle, Span};
+    use crate::ledger::runtime::Instant;
 
     fn chain(consumer: &str, commands: usize) -> Chain {
         let request =
             || Request::new(Command::Settle(1, Settle::Release { delay: Span::ZERO }), oneshot::channel().0);
-        let mut chain = Chain::new(Key::new(consumer, "s", "1"), request());
+        let mut chain = Chain::new(Key::new(consumer, "s", "1"), request(), Instant::now());
         (1..commands).for_each(|_| chain.push(request()));
         chain
     }

@@ -10,12 +10,12 @@ use futures_util::FutureExt as _;
 use super::batch::{self, Leftover, Round};
 use super::chain::Chain;
 use super::locked::row_held;
-use super::queue::AtStore;
+use super::queue::{AtStore, Queue};
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
-use crate::ledger::runtime::{sleep, timeout};
+use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 
@@ -138,6 +138,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
             let commands: usize = carried.iter().map(Chain::len).sum();
             shared.queue.try_pull(batch_max.saturating_sub(commands))
         };
+        note_waits(shared, &fresh);
         let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
         carried = next;
         shared.metrics.work().took(batch.iter().map(Chain::len).sum());
@@ -151,6 +152,18 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
             drop(at_store);
             shared.queue.give_back(carried);
             return Ended::Session;
+        }
+    }
+}
+
+/// Counts how long commands waited: those of one call, which came together, once.
+fn note_waits(shared: &Shared, fresh: &[Chain]) {
+    let (now, mut last) = (Instant::now(), None);
+    for chain in fresh {
+        let lane = Queue::lane(chain);
+        if last != Some((lane, chain.since)) {
+            last = Some((lane, chain.since));
+            shared.metrics.work().waited(lane, now.saturating_duration_since(chain.since));
         }
     }
 }
@@ -235,7 +248,7 @@ mod tests {
                 number += 1;
                 Request::new(Command::Settle(number, Settle::Release { delay: Span::ZERO }), reply)
             };
-            let mut chain = Chain::new(Key::new("c", "s", id), request());
+            let mut chain = Chain::new(Key::new("c", "s", id), request(), Instant::now());
             (1..commands).for_each(|_| chain.push(request()));
             chain
         };
@@ -244,7 +257,7 @@ mod tests {
         let (reply, gone) = oneshot::channel();
         drop(gone);
         let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO });
-        fresh.push(Chain::new(Key::new("c", "s", "gone"), Request::new(settle, reply)));
+        fresh.push(Chain::new(Key::new("c", "s", "gone"), Request::new(settle, reply), Instant::now()));
         let (batch, next) = one_per_key(carried, fresh);
         assert!(next.is_empty());
         let token = |request: &Request| match &request.command {

@@ -16,13 +16,15 @@ use crate::metrics::{Counted, Metrics};
 const FIRST: Duration = Duration::from_secs(2);
 /// It rests for at least so many times what it took.
 const REST_FACTOR: u32 = 10;
+/// After so many failures in a row the figures of before are taken away: they tell nothing any more.
+const FAILURES_MAX: u32 = 3;
 /// How many consumers it counts at once.
 const PAGE: usize = 100;
 /// How many pages: those of more consumers are not counted.
 const PAGES_MAX: usize = 100;
 
 pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration, stop: CancellationToken) {
-    let mut rest = FIRST.min(every);
+    let (mut rest, mut failures) = (FIRST.min(every), 0);
     loop {
         tokio::select! {
             biased;
@@ -31,11 +33,20 @@ pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration,
         }
         let began = Instant::now();
         match count(&operators).await {
-            Ok((counted, at)) => metrics.entries_counted(counted, at.micros() / 1_000_000),
-            Err(rejection) => tracing::warn!(reason = %rejection.reason, "the entries could not be counted"),
+            Ok((counted, at)) => {
+                failures = 0;
+                metrics.entries_counted(counted, at.micros() / 1_000_000);
+            }
+            Err(rejection) => {
+                failures += 1;
+                tracing::warn!(reason = %rejection.reason, failures, "the entries could not be counted");
+                if failures == FAILURES_MAX {
+                    metrics.entries_counted(BTreeMap::new(), 0);
+                }
+            }
         }
         let took = began.elapsed();
-        metrics.work().sent("count_entries", took);
+        metrics.entries_took(took);
         rest = every.saturating_sub(took).max(took * REST_FACTOR);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Caller {
     pub(crate) principal: Cow<'static, str>,
     /// The trace context that came with the call; empty: none.
     pub(crate) traceparent: String,
-    trace_id: Option<TraceId>,
+    pub(super) trace_id: Option<TraceId>,
 }
 
 impl Caller {

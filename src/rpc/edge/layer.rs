@@ -18,8 +18,9 @@ use tower::Service;
 
 use super::auth::Caller;
 use super::budget::{self, Budget, Counted, Within};
-use crate::domain::{Reason, Rejection, Violation};
+use crate::domain::{Reason, Rejection, TraceId, Violation};
 use crate::metrics::{Call, Calls, Connected};
+use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
 use crate::rpc::wire::reasons::During;
 
@@ -36,6 +37,8 @@ pub(crate) struct EdgeOptions {
     pub(crate) deadline_max: Duration,
     /// The largest request.
     pub(crate) bytes_max: usize,
+    /// From which time on the log tells of a call.
+    pub(crate) slow_call: Duration,
 }
 
 /// One for each connection.
@@ -80,12 +83,13 @@ where
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
         let caller = Caller::of(request.headers());
+        let trace_id = caller.trace_id;
         request.extensions_mut().insert(caller);
         let call = self.budget.call();
         let request =
             request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));
         let answer = tokio::time::timeout(deadline, budget::within(call, self.inner.call(request)));
-        Either::Right(Answering { answer, ours, during, bytes_max: options.bytes_max, counted })
+        Either::Right(Answering { answer, ours, during, options, counted, trace_id })
     }
 }
 
@@ -96,8 +100,9 @@ pin_project! {
         answer: Timeout<Within<F>>,
         ours: bool,
         during: During,
-        bytes_max: usize,
+        options: EdgeOptions,
         counted: Call,
+        trace_id: Option<TraceId>,
     }
 }
 
@@ -110,11 +115,18 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = match ready!(this.answer.poll(context)) {
-            Ok(Ok(response)) if *this.ours => Ok(explained(response, *this.bytes_max, *this.during)),
+            Ok(Ok(response)) if *this.ours => Ok(explained(response, this.options.bytes_max, *this.during)),
             Ok(answer) => answer,
             Err(_) => Ok(errors::status(&too_late(), *this.during).into_http()),
         };
-        this.counted.end(answer.as_ref().map_or(Code::Unknown, |response| code(response.headers())));
+        let code = answer.as_ref().map_or(Code::Unknown, |response| code(response.headers()));
+        let took = this.counted.took();
+        if took >= this.options.slow_call {
+            let trace_id = this.trace_id.map(tracing::field::display);
+            let seconds = took.as_secs_f64();
+            warn_once_a_second!(method = this.counted.method(), seconds, ?code, trace_id, "a call was slow");
+        }
+        this.counted.end(code, took);
         Poll::Ready(answer)
     }
 }

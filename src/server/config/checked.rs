@@ -127,6 +127,7 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
         connection_bytes_max,
         server_bytes_max,
         deadline_max: time("deadline_max", given.deadline_max.as_ref(), secs(30), tenth..=WAIT_MAX),
+        slow_call: time("slow_call", given.slow_call.as_ref(), secs(1), Duration::from_millis(1)..=WAIT_MAX),
         drain_wait: time("drain_wait", given.drain_wait.as_ref(), secs(5), Duration::ZERO..=WAIT_MAX),
         drain_max: time("drain_max", given.drain_max.as_ref(), secs(15), Duration::ZERO..=WAIT_MAX),
     }

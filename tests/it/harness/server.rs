@@ -255,6 +255,7 @@ impl Served {
             connection_bytes_max: setup.connection_bytes_max,
             server_bytes_max: setup.server_bytes_max,
             deadline_max: Duration::from_secs(30),
+            slow_call: Duration::from_secs(1),
             drain_wait: Duration::ZERO,
             drain_max: Duration::from_secs(10),
         };

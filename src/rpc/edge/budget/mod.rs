@@ -14,6 +14,7 @@ use tonic_types::StatusExt as _;
 pub(crate) use self::body::Counted;
 pub(in crate::rpc) use self::codec::{Codec, Within, within};
 use crate::domain::{Reason, Rejection};
+use crate::metrics::Metrics;
 use crate::rpc::proto::{ERROR_DOMAIN, ErrorReason};
 
 /// A number of bytes of which parts are in use.
@@ -43,11 +44,16 @@ impl Purse {
 pub(crate) struct ServerBudget {
     server: Arc<Purse>,
     connection_bytes_max: usize,
+    metrics: Metrics,
 }
 
 impl ServerBudget {
-    pub(crate) fn new(server_bytes_max: usize, connection_bytes_max: usize) -> ServerBudget {
-        ServerBudget { server: Arc::new(Purse::new(server_bytes_max)), connection_bytes_max }
+    pub(crate) fn new(
+        server_bytes_max: usize,
+        connection_bytes_max: usize,
+        metrics: Metrics,
+    ) -> ServerBudget {
+        ServerBudget { server: Arc::new(Purse::new(server_bytes_max)), connection_bytes_max, metrics }
     }
 
     /// How many bytes are taken.
@@ -58,7 +64,11 @@ impl ServerBudget {
     /// The budget of one more connection.
     pub(crate) fn connection(&self) -> Budget {
         let connection = Purse::new(self.connection_bytes_max);
-        Budget(Arc::new(Purses { server: Arc::clone(&self.server), connection }))
+        Budget(Arc::new(Purses {
+            server: Arc::clone(&self.server),
+            connection,
+            metrics: self.metrics.clone(),
+        }))
     }
 }
 
@@ -69,6 +79,7 @@ pub(crate) struct Budget(Arc<Purses>);
 struct Purses {
     server: Arc<Purse>,
     connection: Purse,
+    metrics: Metrics,
 }
 
 impl Budget {
@@ -88,13 +99,17 @@ impl Call {
     /// # Errors
     /// `OVERLOADED`: there is no room for so many bytes now.
     fn take(&self, bytes: usize) -> Result<(), Rejection> {
-        let Purses { server, connection } = &*self.budget.0;
+        let Purses { server, connection, metrics } = &*self.budget.0;
+        let counted = |rejection| {
+            metrics.refused(&rejection);
+            Err(rejection)
+        };
         if !connection.take(bytes) {
-            return Err(refused("this connection", "connection_bytes_max", connection.max));
+            return counted(refused("this connection", "connection_bytes_max", connection.max));
         }
         if !server.take(bytes) {
             connection.give_back(bytes);
-            return Err(refused("this server", "server_bytes_max", server.max));
+            return counted(refused("this server", "server_bytes_max", server.max));
         }
         self.taken.fetch_add(bytes, Ordering::SeqCst);
         Ok(())
@@ -110,7 +125,7 @@ impl Call {
 
     fn give_back(&self) {
         let taken = self.taken.swap(0, Ordering::SeqCst);
-        let Purses { server, connection } = &*self.budget.0;
+        let Purses { server, connection, .. } = &*self.budget.0;
         connection.give_back(taken);
         server.give_back(taken);
     }
@@ -148,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_a_call_takes_is_bounded_twice_and_goes_back_with_the_call() {
-        let server = ServerBudget::new(150, 100);
+        let metrics = Metrics::new().expect("metrics");
+        let server = ServerBudget::new(150, 100, metrics.clone());
         let (one, other) = (server.connection(), server.connection());
         let (first, second) = (one.call(), one.call());
         first.take(60).unwrap();
@@ -168,5 +184,7 @@ mod tests {
         drop((second, third));
         assert_eq!(server.server.used.load(Ordering::SeqCst), 0, "nothing is lost on the way");
         assert!(one.call().take(usize::MAX).is_err());
+        let text = metrics.text().expect("a text");
+        assert!(text.contains("idempotency_ledger_refusals_total{reason=\"OVERLOADED\"} 4\n"), "{text}");
     }
 }
