@@ -167,16 +167,23 @@ def unit_test(name, series, expected, at="200m"):
 
 
 def promtool(tests, text=None):
-    """Runs tests; the annotations of alerts are those of the rules, filled in, and not looked at."""
-    with tempfile.TemporaryDirectory(prefix="ledger-alerts-") as folder:
-        bare = yaml.safe_load(text or RULES.read_text())
-        for rule in (rule for group in bare["groups"] for rule in group["rules"]):
-            rule.pop("annotations", None)
-        (pathlib.Path(folder) / "rules.yaml").write_text(yaml.safe_dump(bare))
-        file = pathlib.Path(folder) / "tests.yaml"
-        file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "5m", "tests": tests}))
-        done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True)
-        return [] if done.returncode == 0 else [f"promtool: {done.stdout}{done.stderr}"]
+    """Runs tests, those of each alert with the rules that it needs. The annotations are not looked at."""
+    every = [rule for group in yaml.safe_load(text or RULES.read_text())["groups"] for rule in group["rules"]]
+    problems, by_alert = [], {}
+    for test in tests:
+        by_alert.setdefault(test["alert_rule_test"][0]["alertname"], []).append(test)
+    for name, tests_of_it in by_alert.items():
+        alert = next(rule for rule in every if rule.get("alert") == name)
+        needed = [rule for rule in every if rule.get("record") and rule["record"] in alert["expr"]] + [alert]
+        bare = [{part: value for part, value in rule.items() if part != "annotations"} for rule in needed]
+        with tempfile.TemporaryDirectory(prefix="ledger-alerts-") as folder:
+            rules_file, file = pathlib.Path(folder) / "rules.yaml", pathlib.Path(folder) / "tests.yaml"
+            rules_file.write_text(yaml.safe_dump({"groups": [{"name": "tested", "rules": bare}]}))
+            file.write_text(yaml.safe_dump({"rule_files": [rules_file.name], "evaluation_interval": "5m", "tests": tests_of_it}))
+            done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True)
+        if done.returncode:
+            problems.append(f"promtool: {done.stdout}{done.stderr}")
+    return problems
 
 
 # Mistakes that the tests must see: of which alert, and what is written instead of what.
