@@ -135,6 +135,27 @@ async fn metrics_tell_what_happened_on_postgres() {
     metrics_tell_what_happened(&url).await;
 }
 
+/// A Postgres that stands still until this is dropped, also by a test that fails: nobody could end it.
+struct Stopped<'a>(&'a Cluster);
+
+impl Stopped<'_> {
+    fn new(cluster: &Cluster) -> Stopped<'_> {
+        assert!(signal(cluster, "-STOP"));
+        Stopped(cluster)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        let _sent = signal(self.0, "-CONT");
+    }
+}
+
+fn signal(cluster: &Cluster, name: &str) -> bool {
+    let pids = cluster.pids().into_iter().map(|pid| pid.to_string());
+    Command::new("kill").arg(name).args(pids).status().is_ok_and(|status| status.success())
+}
+
 /// A store that stands still is seen, and neither a scrape nor a probe waits for it.
 #[tokio::test]
 async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
@@ -147,11 +168,7 @@ async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
     let server = Server::with(Command::new(BINARY), &url, &settings, file).await;
     let mut client = server.client().await;
     client.claim(claim("billing", "1")).await.unwrap();
-    let signal = |name: &str| {
-        let pids = cluster.pids().into_iter().map(|pid| pid.to_string());
-        assert!(Command::new("kill").arg(name).args(pids).status().unwrap().success());
-    };
-    signal("-STOP");
+    let stopped = Stopped::new(&cluster);
     let mut late = tonic::Request::new(claim("billing", "2"));
     late.set_timeout(Duration::from_millis(500));
     late.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
@@ -167,7 +184,7 @@ async fn a_store_that_stands_still_is_seen_and_keeps_nobody_waiting() {
         assert_eq!(answer, Ok((status, says.to_owned())), "{path}");
     }
     let seen = tokio::time::timeout(soon, series(&at)).await.unwrap();
-    signal("-CONT");
+    drop(stopped);
     for (series, least, most) in [
         ("idempotency_ledger_store_ready", 0.0, 0.0),
         (
