@@ -394,7 +394,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
     ]),
     Mutant("S24", "a server that is read-only is accepted", "trust::", [
-        (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && serving {'),
+        (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && version < VERSION_MIN {'),
     ]),
     Mutant("S25", "an operator's Delete goes on while the clock is behind", "only_grows::", [
         (PG_ENTRIES, "  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level", "  AND $3::bigint IS NOT NULL AND c.level"),
