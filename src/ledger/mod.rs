@@ -143,7 +143,7 @@ impl Ledger {
                 speaks: LEVEL,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
-            store: Arc::new(Opening { store, metrics: metrics.clone() }),
+            store: Arc::new(Opening::new(store, metrics.clone())),
         };
         for number in 0..shared.store.sessions() {
             runtime::spawn(&tasks, claims::worker::supervise(shared.clone(), number, options.batch_max));

@@ -9,8 +9,17 @@ use crate::store::{Purpose, Session, Store, StoreError};
 
 /// See the module.
 pub(super) struct Opening {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) metrics: Metrics,
+    store: Arc<dyn Store>,
+    metrics: Metrics,
+}
+
+impl Opening {
+    pub(super) fn new(store: Arc<dyn Store>, metrics: Metrics) -> Opening {
+        for purpose in Purpose::ALL {
+            metrics.upkeep().may_be_opened(purpose.name());
+        }
+        Opening { store, metrics }
+    }
 }
 
 /// A session that is being opened. One that is given up has failed.
@@ -22,15 +31,7 @@ struct Attempt<'a> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        let purpose = match self.purpose {
-            Purpose::Claims => "claims",
-            Purpose::Heartbeat => "heartbeat",
-            Purpose::Purge => "purge",
-            Purpose::OpenClaims => "open_claims",
-            Purpose::Reads => "reads",
-            Purpose::Changes => "changes",
-        };
-        self.metrics.upkeep().opened(purpose, self.done);
+        self.metrics.upkeep().opened(self.purpose.name(), self.done);
     }
 }
 
@@ -95,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_is_refused_or_given_up_has_failed() {
         let metrics = Metrics::new().expect("metrics");
-        let store = Opening { store: Arc::new(Closed), metrics: metrics.clone() };
+        let store = Opening::new(Arc::new(Closed), metrics.clone());
         for purpose in [Purpose::Purge, Purpose::Purge, Purpose::Reads] {
             let opened = tokio::time::timeout(Duration::from_millis(20), store.open(purpose)).await;
             assert!(!matches!(opened, Ok(Ok(_))), "{purpose:?}");

@@ -71,7 +71,7 @@ pub(super) struct EventType {
     seen: Seen,
 }
 
-/// The minute in which something was counted last; minutes are those of [`Minutes`].
+/// The minute in which something was counted last: minutes in which somebody looked, from the start on.
 #[derive(Default)]
 struct Seen(AtomicU32);
 

@@ -43,14 +43,8 @@ pub(crate) struct Now {
 
 impl Upkeep {
     pub(super) fn new(registry: &Registry) -> Result<Upkeep, Error> {
-        let opened = OPENED.counters(registry)?;
-        for purpose in ["claims", "heartbeat", "purge", "open_claims", "reads", "changes"] {
-            for outcome in ["ok", "failed"] {
-                opened.get_metric_with_label_values(&[purpose, outcome])?;
-            }
-        }
         Ok(Upkeep {
-            opened,
+            opened: OPENED.counters(registry)?,
             sessions: SESSIONS.gauge(registry)?,
             sessions_wanted: SESSIONS_WANTED.gauge(registry)?,
             left_behind: LEFT_BEHIND.gauge(registry)?,
@@ -63,6 +57,13 @@ impl Upkeep {
             request_bytes: REQUEST_BYTES.gauge(registry)?,
             request_bytes_now: OnceLock::new(),
         })
+    }
+
+    /// Sessions for this may be opened: both counts are there, at zero.
+    pub(crate) fn may_be_opened(&self, purpose: &str) {
+        for outcome in ["ok", "failed"] {
+            drop(self.opened.get_metric_with_label_values(&[purpose, outcome]));
+        }
     }
 
     /// A session was to be opened.

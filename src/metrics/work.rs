@@ -50,7 +50,7 @@ impl Work {
         self.queue_bytes.set(whole(bytes));
     }
 
-    /// Commands of one key were taken from this lane after so long.
+    /// Commands of one call were taken from this lane after so long.
     pub(crate) fn waited(&self, lane: usize, wait: Duration) {
         if let Some(histogram) = self.queue_wait.get(lane) {
             histogram.observe(wait.as_secs_f64());

@@ -74,8 +74,7 @@ pub async fn serve(
     let others = others(&ledger, &health, options)?;
     let budget =
         ServerBudget::new(options.server_bytes_max, options.connection_bytes_max, ledger.metrics().clone());
-    let taken = budget.clone();
-    ledger.metrics().upkeep().request_bytes_by(move || taken.taken());
+    ledger.metrics().upkeep().request_bytes_by(budget.taken());
     let edge = EdgeOptions {
         deadline_max: options.deadline_max,
         bytes_max: options.limits.batch_bytes,

@@ -71,6 +71,31 @@ pub enum Purpose {
     Changes,
 }
 
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Purpose; 6] = [
+        Purpose::Claims,
+        Purpose::Heartbeat,
+        Purpose::Purge,
+        Purpose::OpenClaims,
+        Purpose::Reads,
+        Purpose::Changes,
+    ];
+
+    /// As metrics call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Purpose::Claims => "claims",
+            Purpose::Heartbeat => "heartbeat",
+            Purpose::Purge => "purge",
+            Purpose::OpenClaims => "open_claims",
+            Purpose::Reads => "reads",
+            Purpose::Changes => "changes",
+        }
+    }
+}
+
 /// A store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {

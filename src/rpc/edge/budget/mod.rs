@@ -56,9 +56,10 @@ impl ServerBudget {
         ServerBudget { server: Arc::new(Purse::new(server_bytes_max)), connection_bytes_max, metrics }
     }
 
-    /// How many bytes are taken.
-    pub(crate) fn taken(&self) -> usize {
-        self.server.used.load(Ordering::Relaxed)
+    /// Tells how many bytes are taken, whenever it is asked.
+    pub(crate) fn taken(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let server = Arc::clone(&self.server);
+        move || server.used.load(Ordering::Relaxed)
     }
 
     /// The budget of one more connection.
