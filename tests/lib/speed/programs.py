@@ -86,10 +86,17 @@ CREATE TABLE processed (
     PRIMARY KEY (consumer, source, id));
 CREATE INDEX ON processed (claimed_at);
 """
-CLAIM = ("INSERT INTO processed (consumer, source, id, owner) VALUES ('bench-1', 'bench', gen_random_uuid()::text, "
-         "'bench-host-1234') ON CONFLICT DO NOTHING")
+ROW = "'bench-1', 'bench', gen_random_uuid()::text, 'bench-host-1234'"
+INSERT = "INSERT INTO processed (consumer, source, id, owner)"
+CLAIM = f"{INSERT} VALUES ({ROW}) ON CONFLICT DO NOTHING"
 COMPLETE = "UPDATE processed SET completed_at = now(), result = '' WHERE consumer = 'bench-1' AND source = 'bench' AND id = :id;\n"
-SCRIPTS = {"claim": f"{CLAIM};\n", "pair": f"{CLAIM} RETURNING id \\gset\n{COMPLETE}"}
+# A hundred rows a statement by one client: what rows cost without the cost of statements, of commits and of waking up.
+ROWS = 100
+SCRIPTS = {
+    "claim": f"{CLAIM};\n",
+    "pair": f"{CLAIM} RETURNING id \\gset\n{COMPLETE}",
+    "rows": f"{INSERT} SELECT {ROW} FROM generate_series(1, {ROWS});\n",
+}
 
 
 def pgbench(cluster, database, script, clients, seconds):

@@ -95,6 +95,7 @@ def service(in_flight, settings=(), **load):
     def run(stage):
         told, url = {}, stage.database()
         empty = int(stage.cluster.ask("measured", SIZE))
+        pages = stage.cluster.pages("measured")
         with programs.ledger(stage.ledger, url, *settings) as server:
             stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
             peak = machine.PeakMemory(server.pid)
@@ -102,6 +103,8 @@ def service(in_flight, settings=(), **load):
                 stage.load(server, told, in_flight, **load)
             told["rss_mib"] = peak.end()
         told["disk"] = (int(stage.cluster.ask("measured", SIZE)) - empty) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
+        # Of the statements before the measured stretch, too: all of them are the same.
+        told["pages"] = (stage.cluster.pages("measured") - pages) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
         return told
     return run
 
@@ -132,7 +135,8 @@ def sqlite_rows(stage):
     return told
 
 
-def pgbench(script, clients):
+def pgbench(script, clients, rows=1):
+    """A script of pgbench, which writes so many rows a transaction."""
     def run(stage):
         told, database = {}, stage.cluster.fresh("measured")
         stage.cluster.ask(database, programs.TABLE)
@@ -142,9 +146,9 @@ def pgbench(script, clients):
             programs.pgbench(stage.cluster, database, script, clients, 3)
         with stage.measured(told):
             shown = programs.pgbench(stage.cluster, database, script, clients, max(5, stage.seconds))
-            told.update(items=shown["count"], rate=shown["perSecond"], mean=shown["meanMicros"])
-        rows = int(stage.cluster.ask(database, "SELECT count(*) FROM processed"))
-        told["disk"] = int(stage.cluster.ask(database, "SELECT pg_total_relation_size('processed')")) / max(1, rows)
+            told.update(items=shown["count"] * rows, rate=shown["perSecond"] * rows, mean=shown["meanMicros"])
+        written = int(stage.cluster.ask(database, "SELECT count(*) FROM processed"))
+        told["disk"] = int(stage.cluster.ask(database, "SELECT pg_total_relation_size('processed')")) / max(1, written)
         return told
     return run
 
@@ -216,6 +220,7 @@ SCENARIOS = {
     "echo-1": ("bare echo, 1 in flight", echo(1)),
     "claim-1": ("Claim, 1 in flight", service(1)),
     "pgbench-64": ("pgbench, 64 clients, one row", pgbench("claim", 64)),
+    "pgbench-rows": ("pgbench, 1 client, 100 rows a statement", pgbench("rows", 1, programs.ROWS)),
     "claim-64": ("Claim, 64 in flight", service(64)),
     "claim-256": ("Claim, 256 in flight", service(256)),
     "claim-1024": ("Claim, 1,024 in flight", service(1_024)),
