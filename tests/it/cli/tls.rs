@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 use tonic_health::pb::health_server::Health;
 
 use super::{Ran, alone};
+use crate::harness::pki::Pki;
 
 /// A server that knows no AdminService, and keeps the tokens that it is shown.
 struct Tls {
@@ -50,33 +50,6 @@ impl Tls {
 fn health() -> tonic_health::pb::health_server::HealthServer<impl Health> {
     let (_reporter, service) = tonic_health::server::health_reporter();
     service
-}
-
-/// Files of an authority, and of a certificate that it signed for a name.
-struct Pki {
-    folder: tempfile::TempDir,
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-impl Pki {
-    fn new() -> Pki {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
-        Pki { folder, issuer }
-    }
-
-    fn signed(&self, name: &str) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
 }
 
 fn write(path: &str, text: &str) {
