@@ -15,7 +15,7 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Beside them: [`metrics`], what a running server counts of itself.
+//! Beside them: [`metrics`], what a running server counts of itself, and [`traces`], what it records of calls.
 //!
 //! Around them: [`command_line`] (the program), [`server`] (the process: its commands, settings and logs) and
 //! [`cli`] (what operators type; a client like any other).
@@ -42,3 +42,4 @@ mod random;
 pub mod rpc;
 pub mod server;
 pub mod store;
+pub mod traces;

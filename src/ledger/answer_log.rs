@@ -125,7 +125,8 @@ impl AnswerLog {
     }
 }
 
-fn attempt(answer: &Answer) -> Option<i32> {
+/// At which attempt of the message.
+pub(super) fn attempt(answer: &Answer) -> Option<i32> {
     match answer {
         Ok(Reply::Verdict(Verdict::Acquired { attempt, .. } | Verdict::Completed { attempt, .. })) => {
             Some(*attempt)

@@ -54,6 +54,7 @@ use crate::domain::{Answer, Command, KeyHash, Reason, Rejection, Submission};
 use crate::metrics::{self, Metrics};
 use crate::random;
 use crate::store::{LEVEL, Replica, Store};
+use crate::traces::CallSpan;
 
 pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
@@ -193,22 +194,27 @@ impl Ledger {
         Ledger { inner: Arc::new(inner) }
     }
 
-    /// Carries out one command.
+    /// Carries out the one command of the call that has this span.
     ///
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
-    pub async fn submit(&self, mut submission: Submission) -> Answer {
+    pub(crate) async fn submit(&self, mut submission: Submission, span: CallSpan) -> Answer {
+        span.about(&submission.key, &submission.event_type);
         let asked = self.asked(&mut metrics::Before::default(), &mut submission);
-        let answer = self.carried_out(submission).await;
+        let answer = self.carried_out(submission, span.clone()).await;
+        if span.is_recorded() {
+            span.answered(asked.counted.word(&answer), answer_log::attempt(&answer));
+            answer.as_ref().err().into_iter().for_each(|rejection| span.refused(rejection.reason));
+        }
         self.note(asked, &answer, &OnceCell::new());
         answer
     }
 
-    async fn carried_out(&self, submission: Submission) -> Answer {
+    async fn carried_out(&self, submission: Submission, span: CallSpan) -> Answer {
         self.admit(&submission)?;
         let Submission { key, command, .. } = submission;
         let (reply, answer) = oneshot::channel();
-        self.inner.queue.push(Chain::alone(key, Request::new(command, reply)))?;
+        self.inner.queue.push(Chain::alone(key, Request::new(command, reply, span)))?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -231,16 +237,20 @@ impl Ledger {
         self.inner.answer_log.note(&subject, answer);
     }
 
-    /// Carries out commands, and answers each in the same order. Commands for the same key are
-    /// carried out one after the other.
+    /// Carries out the commands of the call that has this span, and answers each in the same order. Commands for the
+    /// same key are carried out one after the other.
     ///
     /// # Errors
     /// The queue is full or closed; then none was carried out.
-    pub async fn submit_all(&self, mut submissions: Vec<Submission>) -> Result<Vec<Answer>, Rejection> {
+    pub(crate) async fn submit_all(
+        &self,
+        mut submissions: Vec<Submission>,
+        span: CallSpan,
+    ) -> Result<Vec<Answer>, Rejection> {
         let mut before = metrics::Before::default();
         let asked: Vec<Asked> =
             submissions.iter_mut().map(|submission| self.asked(&mut before, submission)).collect();
-        let answers = self.all_carried_out(submissions).await;
+        let answers = self.all_carried_out(submissions, &span).await;
         match &answers {
             Ok(answers) => {
                 let clock = OnceCell::new();
@@ -258,7 +268,11 @@ impl Ledger {
         answers
     }
 
-    async fn all_carried_out(&self, submissions: Vec<Submission>) -> Result<Vec<Answer>, Rejection> {
+    async fn all_carried_out(
+        &self,
+        submissions: Vec<Submission>,
+        span: &CallSpan,
+    ) -> Result<Vec<Answer>, Rejection> {
         let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
         let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
         let mut waiting = Vec::with_capacity(submissions.len());
@@ -271,7 +285,7 @@ impl Ledger {
             let Submission { key, command, .. } = submission;
             let (reply, answer) = oneshot::channel();
             waiting.push(Ok(answer));
-            let request = Request::new(command, reply);
+            let request = Request::new(command, reply, span.clone());
             let place = *places.entry(key.hash()).or_insert(chains.len());
             match chains.get_mut(place) {
                 Some(chain) if *chain.key() == key => chain.push(request),

@@ -41,6 +41,10 @@ impl Store for Opening {
         self.store.describe()
     }
 
+    fn database(&self) -> &'static str {
+        self.store.database()
+    }
+
     fn sessions(&self) -> usize {
         self.store.sessions()
     }
@@ -75,6 +79,10 @@ mod tests {
     impl Store for Closed {
         fn describe(&self) -> String {
             "closed".into()
+        }
+
+        fn database(&self) -> &'static str {
+            "closed"
         }
 
         fn sessions(&self) -> usize {

@@ -53,6 +53,8 @@ struct All {
 
 struct Counts {
     labels: [String; 3],
+    /// `SERVICE/METHOD`; none: those that the server does not have.
+    path: Option<String>,
     started: IntCounter,
     handling: Histogram,
     /// By the number of the status; each from its first call on.
@@ -67,9 +69,10 @@ impl Calls {
     ) -> Result<Calls, Error> {
         let (started, handled) = (STARTED.counters(registry)?, HANDLED.counters(registry)?);
         let handling = HANDLING.histograms(registry)?;
-        let made = |kind: &str, service: &str, method: &str| -> Result<Counts, Error> {
+        let made = |kind: &str, service: &str, method: &str, path| -> Result<Counts, Error> {
             let counts = Counts {
                 labels: [kind.to_owned(), service.to_owned(), method.to_owned()],
+                path,
                 started: started.get_metric_with_label_values(&[kind, service, method])?,
                 handling: handling.get_metric_with_label_values(&[kind, service, method])?,
                 handled: [const { OnceLock::new() }; CODES.len()],
@@ -82,9 +85,9 @@ impl Calls {
         let (mut places, mut counts) = (HashMap::new(), Vec::new());
         for Method { service, name, kind } in methods {
             places.insert(format!("/{service}/{name}"), counts.len());
-            counts.push(made(kind, &service, &name)?);
+            counts.push(made(kind, &service, &name, Some(format!("{service}/{name}")))?);
         }
-        counts.push(made("unary", "unknown", "unknown")?);
+        counts.push(made("unary", "unknown", "unknown", None)?);
         let connections = CONNECTIONS.gauge(registry)?;
         Ok(Calls(Arc::new(All { places, counts, connections })))
     }
@@ -154,6 +157,11 @@ impl Call {
     /// The name of its method.
     pub(crate) fn method(&self) -> &str {
         self.counts().map_or("unknown", |Counts { labels: [_, _, method], .. }| method)
+    }
+
+    /// `SERVICE/METHOD`; none: the server has no such method.
+    pub(crate) fn path(&self) -> Option<&str> {
+        self.counts().and_then(|counts| counts.path.as_deref())
     }
 
     fn counts(&self) -> Option<&Counts> {

@@ -131,6 +131,12 @@ pub(super) const STATEMENTS: Family = Family {
     labels: &["statement"],
     help: "How long the store took for a statement of claims and settlements, its failures included.",
 };
+pub(super) const STATEMENT_ROWS: Family = Family {
+    name: "idempotency_ledger_store_statement_rows",
+    kind: ITEMS,
+    labels: &["statement"],
+    help: "With how many entries a statement of claims and settlements was sent.",
+};
 pub(super) const FAILURES: Family = counter(
     "idempotency_ledger_store_failures_total",
     &["statement", "kind"],
@@ -276,6 +282,7 @@ pub(super) const ALL: &[Family] = &[
     QUEUE_WAIT,
     BATCHES,
     STATEMENTS,
+    STATEMENT_ROWS,
     FAILURES,
     READY,
     OPENED,

@@ -87,6 +87,14 @@ impl Asked {
     pub(crate) fn settles(&self) -> bool {
         matches!(self.kind, Kind::Settle { .. })
     }
+
+    /// The word by which an answer to it is counted, behind the name of the label.
+    pub(crate) fn word(&self, answer: &Answer) -> (&'static str, &'static str) {
+        match self.kind {
+            Kind::Claim => ("verdict", VERDICTS[verdict(answer)]),
+            Kind::Settle { .. } => ("outcome", OUTCOMES[outcome(answer)]),
+        }
+    }
 }
 
 /// What was answered.

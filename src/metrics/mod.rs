@@ -30,7 +30,7 @@ pub(crate) use self::entries::Counted;
 use self::entries::Entries;
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
-pub(crate) use self::work::{LANES, Work};
+pub(crate) use self::work::{LANES, Statement, Work};
 use crate::domain::{Command, Key, Rejection};
 
 const MINUTE: Duration = Duration::from_mins(1);

@@ -4,12 +4,51 @@ use std::time::Duration;
 
 use prometheus::{Error, Histogram, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
-use super::catalogue::{BATCHES, FAILURES, QUEUE, QUEUE_BYTES, QUEUE_WAIT, READY, STATEMENTS};
+use super::catalogue::{
+    BATCHES, FAILURES, QUEUE, QUEUE_BYTES, QUEUE_WAIT, READY, STATEMENT_ROWS, STATEMENTS,
+};
 
 /// The lanes of the queue, in the order in which they are served.
 pub(crate) const LANES: [&str; 4] = ["close", "renew", "release", "claim"];
-/// A statement of claims and settlements, by its name.
-type Statement = &'static str;
+
+/// The statements of claims and settlements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Statement {
+    Insert,
+    Complete,
+    Load,
+    Replace,
+    Locked,
+    Policies,
+}
+
+impl Statement {
+    const ALL: [Statement; 6] = [
+        Statement::Insert,
+        Statement::Complete,
+        Statement::Load,
+        Statement::Replace,
+        Statement::Locked,
+        Statement::Policies,
+    ];
+
+    /// As it is called in metrics and traces.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Statement::Insert => "insert",
+            Statement::Complete => "complete",
+            Statement::Load => "load",
+            Statement::Replace => "replace",
+            Statement::Locked => "locked",
+            Statement::Policies => "policies",
+        }
+    }
+
+    /// Its place in `ALL`.
+    const fn place(self) -> usize {
+        self as usize
+    }
+}
 
 /// See the module.
 pub(crate) struct Work {
@@ -18,7 +57,8 @@ pub(crate) struct Work {
     /// By lane.
     queue_wait: Vec<Histogram>,
     batches: Histogram,
-    statements: HistogramVec,
+    /// By statement: for how long, and with how many rows.
+    statements: Vec<(Histogram, Histogram)>,
     failures: IntCounterVec,
     ready: IntGauge,
 }
@@ -26,6 +66,10 @@ pub(crate) struct Work {
 impl Work {
     pub(super) fn new(registry: &Registry) -> Result<Work, Error> {
         let queue_wait = QUEUE_WAIT.histograms(registry)?;
+        let (seconds, rows) = (STATEMENTS.histograms(registry)?, STATEMENT_ROWS.histograms(registry)?);
+        let of =
+            |all: &HistogramVec, statement: Statement| all.get_metric_with_label_values(&[statement.name()]);
+        let both = |statement| Ok((of(&seconds, statement)?, of(&rows, statement)?));
         Ok(Work {
             queue: QUEUE.gauges(registry)?,
             queue_bytes: QUEUE_BYTES.gauge(registry)?,
@@ -34,7 +78,7 @@ impl Work {
                 .map(|lane| queue_wait.get_metric_with_label_values(&[lane]))
                 .collect::<Result<_, _>>()?,
             batches: BATCHES.histograms(registry)?.get_metric_with_label_values::<&str>(&[])?,
-            statements: STATEMENTS.histograms(registry)?,
+            statements: Statement::ALL.into_iter().map(both).collect::<Result<_, Error>>()?,
             failures: FAILURES.counters(registry)?,
             ready: READY.gauge(registry)?,
         })
@@ -59,21 +103,20 @@ impl Work {
 
     /// A worker took so many commands.
     pub(crate) fn took(&self, commands: usize) {
-        // Fewer than 2^52.
-        #[allow(clippy::cast_precision_loss, reason = "batches are small")]
-        self.batches.observe(commands as f64);
+        self.batches.observe(items(commands));
     }
 
-    /// A statement took so long.
-    pub(crate) fn sent(&self, statement: Statement, took: Duration) {
-        if let Ok(histogram) = self.statements.get_metric_with_label_values(&[statement]) {
-            histogram.observe(took.as_secs_f64());
+    /// A statement with so many rows took so long.
+    pub(crate) fn sent(&self, statement: Statement, rows: usize, took: Duration) {
+        if let Some((seconds, sizes)) = self.statements.get(statement.place()) {
+            seconds.observe(took.as_secs_f64());
+            sizes.observe(items(rows));
         }
     }
 
     /// A statement failed.
     pub(crate) fn failed(&self, statement: Statement, kind: &'static str) {
-        if let Ok(count) = self.failures.get_metric_with_label_values(&[statement, kind]) {
+        if let Ok(count) = self.failures.get_metric_with_label_values(&[statement.name(), kind]) {
             count.inc();
         }
     }
@@ -86,4 +129,10 @@ impl Work {
 
 fn whole(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// For a histogram.
+#[allow(clippy::cast_precision_loss, reason = "batches are small: fewer than 2^52")]
+fn items(number: usize) -> f64 {
+    number as f64
 }

@@ -14,6 +14,7 @@ use super::wire::reasons::During;
 use crate::crash;
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
 use crate::ledger::Ledger;
+use crate::traces::CallSpan;
 
 pub(super) struct LedgerRpc {
     pub(super) ledger: Ledger,
@@ -21,9 +22,12 @@ pub(super) struct LedgerRpc {
 }
 
 impl LedgerRpc {
-    async fn submit(&self, asked: Asked) -> Answer {
-        let submission = asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;
-        let answer = self.ledger.submit(submission).await;
+    async fn submit(&self, asked: Asked, span: CallSpan) -> Answer {
+        let submission = asked.inspect_err(|rejection| {
+            self.ledger.note_refusal(rejection);
+            span.refused(rejection.reason);
+        })?;
+        let answer = self.ledger.submit(submission, span).await;
         crash::point("before_answer");
         answer
     }
@@ -35,12 +39,13 @@ impl LedgerRpc {
         read: fn(M, &Limits, Part) -> Asked,
         own: fn(Outcome) -> Option<T>,
     ) -> Result<Response<T>, Status> {
-        let asked = {
+        let (asked, span) = {
             let (_, extensions, message) = request.into_parts();
             let caller = auth::caller(&extensions)?;
-            read(message, &self.limits, Part::Whole).map(|asked| caller.submits(asked))
+            let asked = read(message, &self.limits, Part::Whole).map(|asked| caller.submits(asked));
+            (asked, caller.span.clone())
         };
-        let answer = self.submit(asked).await.and_then(|reply| {
+        let answer = self.submit(asked, span).await.and_then(|reply| {
             let answer = own(convert::outcome(&reply)?);
             answer.ok_or_else(|| errors::internal("a settlement was answered as another kind"))
         });
@@ -48,7 +53,8 @@ impl LedgerRpc {
     }
 
     /// Submits what is well-formed as one batch; answers everything in order.
-    async fn submit_all(&self, asked: Vec<Asked>) -> Result<Vec<Answer>, Rejection> {
+    async fn submit_all(&self, (asked, span): (Vec<Asked>, CallSpan)) -> Result<Vec<Answer>, Rejection> {
+        span.has_items(asked.len());
         let mut submissions = Vec::new();
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(asked.len());
         for one in asked {
@@ -63,7 +69,7 @@ impl LedgerRpc {
                 }
             }
         }
-        let mut submitted = self.ledger.submit_all(submissions).await?.into_iter();
+        let mut submitted = self.ledger.submit_all(submissions, span).await?.into_iter();
         let mut take = || {
             submitted.next().unwrap_or_else(|| Err(errors::internal("a batch has fewer answers than items")))
         };
@@ -71,16 +77,19 @@ impl LedgerRpc {
     }
 
     /// The command of a claim. Nothing else of the request stays in memory while the command waits.
-    fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<Asked, Rejection> {
+    fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<(Asked, CallSpan), Rejection> {
         let (_, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         let Caller { principal, traceparent, .. } = caller;
         let asked = convert::claim(request, principal, traceparent, &self.limits, Part::Whole);
-        Ok(asked.map(|asked| caller.submits(asked)))
+        Ok((asked.map(|asked| caller.submits(asked)), caller.span.clone()))
     }
 
     /// The same of a batch.
-    fn all_asked(&self, request: Request<proto::BatchClaimRequest>) -> Result<Vec<Asked>, Rejection> {
+    fn all_asked(
+        &self,
+        request: Request<proto::BatchClaimRequest>,
+    ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
         let (_, extensions, proto::BatchClaimRequest { requests }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         let Caller { principal, traceparent, .. } = caller;
@@ -95,18 +104,21 @@ impl LedgerRpc {
             let asked = convert::claim(request, principal, traceparent, &self.limits, part);
             asked.map(|asked| caller.submits(asked))
         });
-        Ok(asked.collect())
+        Ok((asked.collect(), caller.span.clone()))
     }
 
     /// The commands of a batch of settlements.
-    fn all_settlements(&self, request: Request<proto::BatchSettleRequest>) -> Result<Vec<Asked>, Rejection> {
+    fn all_settlements(
+        &self,
+        request: Request<proto::BatchSettleRequest>,
+    ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
         let (_, extensions, proto::BatchSettleRequest { settlements }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         self.count(settlements.len(), "settlements")?;
         let asked = settlements.into_iter().enumerate().map(|(index, settlement)| {
             convert::settle(settlement, &self.limits, index).map(|asked| caller.submits(asked))
         });
-        Ok(asked.collect())
+        Ok((asked.collect(), caller.span.clone()))
     }
 
     fn count(&self, items: usize, field: &str) -> Result<(), Rejection> {
@@ -129,8 +141,8 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::ClaimRequest>,
     ) -> Result<Response<proto::ClaimResponse>, Status> {
-        let asked = self.asked(request)?;
-        match self.submit(asked).await.and_then(verdict) {
+        let (asked, span) = self.asked(request)?;
+        match self.submit(asked, span).await.and_then(verdict) {
             Ok(response) => Ok(Response::new(response)),
             Err(rejection) => Err(errors::status(&rejection, During::Claim)),
         }

@@ -28,6 +28,7 @@ use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
 use self::proto::ledger_service_server::LedgerServiceServer;
 use crate::ledger::Ledger;
+use crate::traces::Traces;
 
 pub use self::wire::fields::Limits;
 pub(crate) use self::wire::policy::{message as policy_message, stated as stated_policy};
@@ -57,7 +58,7 @@ pub struct ServeOptions {
 const NAME_BYTES_MAX: usize = 8 * 1_024;
 
 /// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
-/// what was accepted. Says whether that was done within its time.
+/// what was accepted. Says whether that was done within its time. `traces` tells which calls are recorded.
 ///
 /// # Errors
 /// Those of the transport.
@@ -65,6 +66,7 @@ pub async fn serve(
     listener: TcpListener,
     ledger: Ledger,
     options: ServeOptions,
+    traces: Traces,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let health =
@@ -85,7 +87,7 @@ pub async fn serve(
     // What calls count and share at every turn belongs to their connection: no other core needs it.
     let service_of = move || {
         let services = Services::new(ledger_service(called.clone(), options.limits), others.clone());
-        Edge::new(services, edge, budget.connection(), &calls)
+        Edge::new(services, edge, budget.connection(), &calls, traces.clone())
     };
     let server =
         tokio::spawn(edge::accept::run(listener, options.connections_max, service_of, closing.clone()));

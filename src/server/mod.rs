@@ -7,6 +7,7 @@ mod failure;
 mod health;
 mod migrate;
 mod observe;
+pub mod otlp;
 mod serve;
 mod signals;
 mod store;

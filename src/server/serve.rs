@@ -12,6 +12,7 @@ use super::config::{Config, Database};
 use super::descriptors;
 use super::failure::Failure;
 use super::observe::{self, Accepting};
+use super::otlp::Exported;
 use super::signals::{Signals, ignore_hangup, second_signal};
 use super::store::store;
 use super::telemetry::{LogArgs, LogFormat};
@@ -46,6 +47,7 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
     let observed = observe::bound(&config).await?;
     let mut signals = Signals::new()?;
     let metrics = Metrics::new().map_err(|error| format!("metrics: {error}"))?;
+    let exported = Exported::start();
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();
     let observe_address = observed.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -63,10 +65,11 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
         accepting.end();
     };
     let served = tokio::select! {
-        served = rpc::serve(listener, ledger.clone(), config.serve, stop) => served,
+        served = rpc::serve(listener, ledger.clone(), config.serve, exported.traces(), stop) => served,
         // `serve` has taken the first signal by the time that a second one comes.
         () = second_signal() => return Err(Failure::Wrong("ended at once by a second signal".into())),
     };
+    exported.end().await;
     match (served, outdated) {
         (Err(error), _) => Err(Failure::Wrong(format!("the server ended: {error}"))),
         (Ok(_), Some(why)) => Err(Failure::Outdated(format!("database_url: {why}"))),

@@ -102,6 +102,9 @@ pub trait Store: Send + Sync + 'static {
     /// For people: what kind of store, and where; without secrets.
     fn describe(&self) -> String;
 
+    /// What kind of database it is, by the name that OpenTelemetry's conventions have for it.
+    fn database(&self) -> &'static str;
+
     /// How many sessions the ledger should work with.
     fn sessions(&self) -> usize;
 

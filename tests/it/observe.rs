@@ -1,6 +1,7 @@
 //! The plain HTTP port of a running server: what it answers, and that its metrics tell what happened.
 
 mod entries;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -282,6 +283,7 @@ async fn metrics_tell_what_happened(url: &str) {
         ("idempotency_ledger_queue_bytes", 0.0),
         ("idempotency_ledger_batch_commands_sum", 10.0),
         (r#"idempotency_ledger_store_statement_seconds_count{statement="complete"}"#, 3.0),
+        (r#"idempotency_ledger_store_statement_rows_sum{statement="complete"}"#, 3.0),
         (
             r#"grpc_server_handled_total{grpc_code="OK",grpc_method="Claim",grpc_service="idempotency.ledger.v1.LedgerService",grpc_type="unary"}"#,
             3.0,
@@ -324,6 +326,13 @@ async fn metrics_tell_what_happened(url: &str) {
         assert!((least..=most).contains(&value), "{series} is {value}");
     }
     assert!(after["idempotency_ledger_connections"] >= 1.0, "the client of this test is connected");
+    let of_inserts =
+        |of: &str| grew(&format!(r#"idempotency_ledger_store_statement_{of}{{statement="insert"}}"#));
+    let (rows, statements) = (of_inserts("rows_sum"), of_inserts("seconds_count"));
+    assert!(
+        rows > statements && statements >= 2.0,
+        "the two of the batch went in one: {rows} in {statements}"
+    );
 }
 
 /// The lines of a JSON log.

@@ -1,24 +1,20 @@
 //! One round of one batch: two guesses, a load, decisions, writes. See docs/contract.md, section 12.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::chain::Chain;
 use super::part::{Part, Pending};
 use super::shared::Shared;
-use crate::crash;
+use super::statement::within;
 use crate::domain::{
     Answer, Command, Decision, Entry, Reading, Rejection, Reply, Settle, StoreTime, Terms, decide_absent,
     guessable,
 };
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
-use crate::ledger::runtime::timeout;
+use crate::metrics::Statement;
 use crate::store::{Completion, Done, Fault, Found, InsertOutcome, Inserted, Loaded, Session, StoreError};
-
-/// How long a statement may take before its connection is given up. Longer than the server's own
-/// statement timeout, which is certain.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+use crate::traces::BatchSpan;
 
 /// What is left of a batch.
 pub(super) struct Leftover {
@@ -53,17 +49,22 @@ pub(super) struct Round<'a> {
     pub(super) lock_waits: u32,
     /// How often a statement took too long.
     pub(super) timeouts: u32,
+    /// Empty where no call of the batch is recorded.
+    pub(super) span: BatchSpan,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(shared: &'a Shared, session: &'a mut dyn Session, together_max: usize) -> Round<'a> {
         let policies = shared.policies.snapshot();
         let leftover = Leftover { again: Vec::new(), broken: false };
-        Round { shared, session, together_max, policies, leftover, lock_waits: 0, timeouts: 0 }
+        let span = BatchSpan::default();
+        Round { shared, session, together_max, policies, leftover, lock_waits: 0, timeouts: 0, span }
     }
 
     /// One round. The chains are sorted by key, each key once.
     pub(super) async fn run(mut self, chains: Vec<Chain>) -> Leftover {
+        let calls = chains.iter().flat_map(Chain::requests).map(|request| &request.span);
+        self.span = BatchSpan::of(calls, || self.shared.store.database());
         let mut fresh = Part::default();
         let mut until = StoreTime::MAX;
         let mut completions = Part::default();
@@ -126,7 +127,9 @@ impl<'a> Round<'a> {
         if part.is_empty() || self.set_aside(&mut part) {
             return losers;
         }
-        match within(self.shared, "insert", self.session.entries().insert(&part.rows, until)).await {
+        let sent = (Statement::Insert, part.rows.len());
+        let insert = self.session.entries().insert(&part.rows, until);
+        match within(self.shared, &self.span, sent, insert).await {
             Ok(Inserted { reading, outcomes }) => {
                 self.shared.clock.note(&reading);
                 let mut found: Vec<Found> = Vec::new();
@@ -168,7 +171,9 @@ impl<'a> Round<'a> {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
-            match within(self.shared, "complete", self.session.entries().complete(&part.rows)).await {
+            let sent = (Statement::Complete, part.rows.len());
+            let complete = self.session.entries().complete(&part.rows);
+            match within(self.shared, &self.span, sent, complete).await {
                 Ok(done) => {
                     for (chain, done) in part.chains().zip(done) {
                         match done {
@@ -229,54 +234,4 @@ pub(super) fn refuse(chain: Chain, rejection: &Rejection) {
 fn must_load(mut chain: Chain) -> Chain {
     chain.must_load = true;
     chain
-}
-
-/// A statement that does not answer is given up with its connection; whether it was applied is
-/// unknown. An outdated server sends none.
-pub(super) async fn within<T>(
-    shared: &Shared,
-    name: &'static str,
-    statement: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    shared.outdated.check()?;
-    shared.pulse.sent();
-    let sent = std::time::Instant::now();
-    let done = crash::around(timeout(STATEMENT_TIMEOUT, statement)).await;
-    shared.metrics.work().sent(name, sent.elapsed());
-    let done = match done {
-        Ok(done) => {
-            match &done {
-                Err(StoreError::Unknown(_)) => {}
-                Err(error) => {
-                    shared.pulse.answered();
-                    shared.outdated.notice(error);
-                }
-                Ok(_) => shared.pulse.answered(),
-            }
-            done
-        }
-        Err(_) => Err(StoreError::Unknown(format!("no answer within {STATEMENT_TIMEOUT:?}"))),
-    };
-    if let Err(error) = &done {
-        shared.metrics.work().failed(name, kind(error));
-    }
-    done
-}
-
-/// As metrics call it.
-fn kind(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::Unknown(_) => "unknown",
-        StoreError::NotApplied(fault) => match fault {
-            Fault::Unavailable(_) => "unavailable",
-            Fault::TimedOut(_) => "timed_out",
-            Fault::Conflict(_) => "conflict",
-            Fault::Locked(_) => "locked",
-            Fault::Permanent(_) => "permanent",
-            Fault::Stale(_) => "stale",
-            Fault::ClockBehind => "clock_behind",
-            Fault::Schema(_) => "schema",
-            Fault::Outdated(_) => "outdated",
-        },
-    }
 }

@@ -9,11 +9,13 @@ use tokio::sync::oneshot;
 
 use crate::domain::{Answer, Command, Key};
 use crate::ledger::runtime::Instant;
+use crate::traces::CallSpan;
 
 /// One command and whom to answer.
 pub(crate) struct Request {
     pub(super) command: Command,
     pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) span: CallSpan,
     /// How often it lost a race.
     pub(super) rounds: u32,
     /// How often it is unknown whether it was applied.
@@ -37,8 +39,8 @@ impl Drop for Held {
 }
 
 impl Request {
-    pub(crate) fn new(command: Command, reply: oneshot::Sender<Answer>) -> Request {
-        Request { command, reply, rounds: 0, unknown: 0, alone: false, held: None }
+    pub(crate) fn new(command: Command, reply: oneshot::Sender<Answer>, span: CallSpan) -> Request {
+        Request { command, reply, span, rounds: 0, unknown: 0, alone: false, held: None }
     }
 
     /// The caller has gone away before anything was sent to the store.

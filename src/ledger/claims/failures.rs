@@ -1,11 +1,13 @@
 //! What becomes of the chains of a statement that failed: answered, halved, or left for another round.
 
-use super::batch::{Round, refuse, within};
+use super::batch::{Round, refuse};
 use super::chain::{Chain, Request};
 use super::locked::row_held;
 use super::part::{Part, Pending};
+use super::statement::within;
 use crate::domain::{Key, Reason, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
+use crate::metrics::Statement;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
@@ -124,7 +126,8 @@ impl Round<'_> {
     async fn part_locked<T: Send + Sync>(&mut self, mut part: Part<T>, work: &mut Vec<Part<T>>) {
         self.lock_waits += 1;
         let keys: Vec<Key> = part.pending.iter().map(|pending| pending.chain.key.clone()).collect();
-        let held = match within(self.shared, "locked", self.session.entries().locked(&keys)).await {
+        let (sent, locked) = ((Statement::Locked, keys.len()), self.session.entries().locked(&keys));
+        let held = match within(self.shared, &self.span, sent, locked).await {
             Ok(held) => held,
             Err(StoreError::NotApplied(
                 fault @ (Fault::Unavailable(_) | Fault::TimedOut(_) | Fault::Schema(_) | Fault::Outdated(_)),

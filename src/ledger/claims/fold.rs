@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use super::batch::{Losers, Round, answered, refuse, within};
+use super::batch::{Losers, Round, answered, refuse};
 use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
+use super::statement::within;
 use crate::domain::{
     Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime,
 };
 use crate::ledger::refusals::lost;
+use crate::metrics::Statement;
 use crate::store::{Fault, Found, Loaded, StoreError};
 
 /// What was decided on a chain, in the order of its commands.
@@ -39,7 +41,9 @@ impl Round<'_> {
             if part.is_empty() || self.set_aside(&mut part) {
                 continue;
             }
-            match within(self.shared, "load", self.session.entries().load(&part.rows)).await {
+            let sent = (Statement::Load, part.rows.len());
+            let load = self.session.entries().load(&part.rows);
+            match within(self.shared, &self.span, sent, load).await {
                 Ok(loaded) => {
                     let chains: Vec<Chain> = part.chains().collect();
                     self.note_claims(&chains, &loaded);
@@ -111,7 +115,7 @@ impl Round<'_> {
         let claims = requests.any(|request| matches!(request.command, Command::Claim(_)));
         if claims && !self.policies.trusted(reading.now) {
             let reread = self.shared.policies.reread(&mut *self.session, reading.now);
-            let read = within(self.shared, "policies", reread).await?;
+            let read = within(self.shared, &self.span, (Statement::Policies, 1), reread).await?;
             self.policies = read.unwrap_or_else(|| Arc::clone(&self.policies));
         }
         Ok(())
@@ -179,9 +183,9 @@ impl Round<'_> {
                 continue;
             }
             let until: Vec<StoreTime> = part.pending.iter().map(|pending| pending.until).collect();
-            match within(self.shared, "replace", self.session.entries().replace_until(&part.rows, &until))
-                .await
-            {
+            let sent = (Statement::Replace, part.rows.len());
+            let replace = self.session.entries().replace_until(&part.rows, &until);
+            match within(self.shared, &self.span, sent, replace).await {
                 Ok(done) => {
                     for (pending, done) in part.pending.into_iter().zip(done) {
                         if done {
@@ -227,7 +231,12 @@ fn answer_reads(mut chain: Chain, folded: Vec<Folded>) -> Option<(Chain, Option<
 
 fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, position: i64) -> Decision {
     let policy = match request.command {
-        Command::Claim(_) => &rules.claims,
+        Command::Claim(_) => {
+            if let Some(entry) = fold.entry() {
+                request.span.link_first(&entry.traceparent);
+            }
+            &rules.claims
+        }
         Command::Settle(..) => &rules.settles,
     };
     fold.decide(&request.command, &Context::at(reading, policy, position))

@@ -14,5 +14,6 @@ pub(super) mod pulse;
 pub(super) mod queue;
 pub(super) mod recent;
 pub(super) mod shared;
+mod statement;
 mod turns;
 pub(super) mod worker;

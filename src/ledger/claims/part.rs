@@ -98,12 +98,13 @@ mod tests {
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
     use crate::ledger::runtime::Instant;
+    use crate::traces::CallSpan;
 
     fn part(rows: &[usize]) -> Part<usize> {
         let mut part = Part::default();
         for (number, bytes) in rows.iter().enumerate() {
             let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
-            let head = Request::new(command, oneshot::channel().0);
+            let head = Request::new(command, oneshot::channel().0, CallSpan::default());
             let key = Key::new("c", "s", &number.to_string());
             part.push(Pending::undecided(Chain::new(key, head, Instant::now())), *bytes);
         }

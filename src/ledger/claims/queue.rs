@@ -318,6 +318,7 @@ mod tests {
     use super::*;
     use crate::domain::{Claim, Claimant, FailureKind, Key, Span};
     use crate::ledger::runtime::Instant;
+    use crate::traces::CallSpan;
 
     fn claim() -> Command {
         let claimant =
@@ -346,7 +347,11 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             waiting.push(answer);
             let key = Key::new("c", "s", &number.to_string());
-            assert!(queue.push(Chain::new(key, Request::new(command, reply), Instant::now())).is_ok());
+            assert!(
+                queue
+                    .push(Chain::new(key, Request::new(command, reply, CallSpan::default()), Instant::now()))
+                    .is_ok()
+            );
         }
         let mut served = Vec::new();
         while let Some(chain) = queue.try_pull(1).pop() {

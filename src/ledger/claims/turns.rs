@@ -146,10 +146,13 @@ mod tests {
     use super::*;
     use crate::domain::{Command, Settle, Span};
     use crate::ledger::runtime::Instant;
+    use crate::traces::CallSpan;
 
     fn chain(consumer: &str, commands: usize) -> Chain {
-        let request =
-            || Request::new(Command::Settle(1, Settle::Release { delay: Span::ZERO }), oneshot::channel().0);
+        let request = || {
+            let release = Command::Settle(1, Settle::Release { delay: Span::ZERO });
+            Request::new(release, oneshot::channel().0, CallSpan::default())
+        };
         let mut chain = Chain::new(Key::new(consumer, "s", "1"), request(), Instant::now());
         (1..commands).for_each(|_| chain.push(request()));
         chain

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use super::batch::{self, Leftover, Round};
+use super::batch::{Leftover, Round};
 use super::chain::Chain;
 use super::locked::row_held;
 use super::queue::{AtStore, Queue};
 use super::shared::Shared;
+use super::statement::within;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::{Instant, sleep, timeout};
+use crate::metrics::Statement;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
+use crate::traces::BatchSpan;
 
 /// How long a worker rests after it failed to open a session, at first and at most.
 const REST_MIN: Duration = Duration::from_millis(250);
@@ -170,7 +173,9 @@ fn note_waits(shared: &Shared, fresh: &[Chain]) {
 
 /// Which of the rows are still held; none: the session cannot be used any more.
 async fn look(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Option<Vec<KeyHash>> {
-    match batch::within(shared, "locked", session.entries().locked(keys)).await {
+    let (sent, locked) = ((Statement::Locked, keys.len()), session.entries().locked(keys));
+    // It belongs to no batch.
+    match within(shared, &BatchSpan::default(), sent, locked).await {
         Ok(still) => Some(still),
         Err(error) => {
             warn_once_a_second!(%error, rows = keys.len(), "nobody can look whether rows are still held");
@@ -236,6 +241,7 @@ mod tests {
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
+    use crate::traces::CallSpan;
 
     #[test]
     fn a_batch_has_each_key_once_and_whoever_waits_for_it_in_order() {
@@ -246,7 +252,8 @@ mod tests {
                 let (reply, answer) = oneshot::channel();
                 waiting.push(answer);
                 number += 1;
-                Request::new(Command::Settle(number, Settle::Release { delay: Span::ZERO }), reply)
+                let release = Command::Settle(number, Settle::Release { delay: Span::ZERO });
+                Request::new(release, reply, CallSpan::default())
             };
             let mut chain = Chain::new(Key::new("c", "s", id), request(), Instant::now());
             (1..commands).for_each(|_| chain.push(request()));
@@ -257,7 +264,11 @@ mod tests {
         let (reply, gone) = oneshot::channel();
         drop(gone);
         let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO });
-        fresh.push(Chain::new(Key::new("c", "s", "gone"), Request::new(settle, reply), Instant::now()));
+        fresh.push(Chain::new(
+            Key::new("c", "s", "gone"),
+            Request::new(settle, reply, CallSpan::default()),
+            Instant::now(),
+        ));
         let (batch, next) = one_per_key(carried, fresh);
         assert!(next.is_empty());
         let token = |request: &Request| match &request.command {

@@ -31,6 +31,10 @@ impl Store for DiskStore {
         "in memory".into()
     }
 
+    fn database(&self) -> &'static str {
+        "memory"
+    }
+
     fn sessions(&self) -> usize {
         self.0.inner().manners.sessions
     }

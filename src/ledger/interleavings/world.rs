@@ -22,6 +22,7 @@ use crate::domain::{
 };
 use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions};
 use crate::metrics::Metrics;
+use crate::traces::CallSpan;
 
 /// One schedule's ledger, and what its callers saw.
 #[derive(Clone)]
@@ -126,11 +127,11 @@ impl World {
     pub(super) async fn submit(&self, calls: &[Call]) -> Vec<Answer> {
         let since = self.disk.inner().commits.len();
         let answers = match calls {
-            [one] => vec![self.ledger.submit(one.submission()).await],
+            [one] => vec![self.ledger.submit(one.submission(), CallSpan::default()).await],
             many => {
                 let submissions = many.iter().map(Call::submission).collect();
                 let refused = |rejection: Rejection| vec![Err(rejection); many.len()];
-                self.ledger.submit_all(submissions).await.unwrap_or_else(refused)
+                self.ledger.submit_all(submissions, CallSpan::default()).await.unwrap_or_else(refused)
             }
         };
         assert_eq!(answers.len(), calls.len(), "each call is answered once");

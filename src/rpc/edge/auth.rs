@@ -6,6 +6,7 @@ use http::{Extensions, HeaderMap};
 
 use crate::domain::{Rejection, Submission, TraceId};
 use crate::rpc::wire::errors;
+use crate::traces::CallSpan;
 
 const ANONYMOUS: &str = "anonymous";
 /// A W3C `traceparent` has 55 characters.
@@ -16,21 +17,20 @@ const TRACEPARENT_MAX: usize = 64;
 pub(crate) struct Caller {
     /// The authenticated identity.
     pub(crate) principal: Cow<'static, str>,
-    /// The trace context that came with the call; empty: none.
+    /// The trace context that came with the call, or else that of its span; empty: none.
     pub(crate) traceparent: String,
     pub(super) trace_id: Option<TraceId>,
+    pub(crate) span: CallSpan,
 }
 
 impl Caller {
-    /// The caller of a request with these headers.
-    pub(super) fn of(headers: &HeaderMap) -> Caller {
+    /// The caller of a request with these headers, whose call has this span.
+    pub(super) fn of(headers: &HeaderMap, span: CallSpan) -> Caller {
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
-        let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).unwrap_or_default();
-        Caller {
-            principal: Cow::Borrowed(ANONYMOUS),
-            traceparent: traceparent.to_owned(),
-            trace_id: TraceId::of(traceparent),
-        }
+        let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
+        let traceparent = traceparent.or_else(|| span.traceparent()).unwrap_or_default();
+        let trace_id = span.trace_id().or_else(|| TraceId::of(&traceparent));
+        Caller { principal: Cow::Borrowed(ANONYMOUS), traceparent, trace_id, span }
     }
 
     /// The same, by this caller.

@@ -23,6 +23,7 @@ use crate::metrics::{Call, Calls, Connected};
 use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
 use crate::rpc::wire::reasons::During;
+use crate::traces::{Served, Traces};
 
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";
@@ -48,11 +49,18 @@ pub(crate) struct Edge<S> {
     options: EdgeOptions,
     budget: Budget,
     connected: Arc<Connected>,
+    traces: Traces,
 }
 
 impl<S> Edge<S> {
-    pub(crate) fn new(inner: S, options: EdgeOptions, budget: Budget, calls: &Calls) -> Edge<S> {
-        Edge { inner, options, budget, connected: Arc::new(calls.connected()) }
+    pub(crate) fn new(
+        inner: S,
+        options: EdgeOptions,
+        budget: Budget,
+        calls: &Calls,
+        traces: Traces,
+    ) -> Edge<S> {
+        Edge { inner, options, budget, connected: Arc::new(calls.connected()), traces }
     }
 }
 
@@ -82,14 +90,20 @@ where
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
-        let caller = Caller::of(request.headers());
+        let served = if ours {
+            self.traces.call(counted.path(), request.headers())
+        } else {
+            // Health and reflection.
+            Served::default()
+        };
+        let caller = Caller::of(request.headers(), served.span().clone());
         let trace_id = caller.trace_id;
         request.extensions_mut().insert(caller);
         let call = self.budget.call();
         let request =
             request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));
         let answer = tokio::time::timeout(deadline, budget::within(call, self.inner.call(request)));
-        Either::Right(Answering { answer, ours, during, options, counted, trace_id })
+        Either::Right(Answering { answer, ours, during, options, counted, served, trace_id })
     }
 }
 
@@ -102,6 +116,7 @@ pin_project! {
         during: During,
         options: EdgeOptions,
         counted: Call,
+        served: Served,
         trace_id: Option<TraceId>,
     }
 }
@@ -127,6 +142,7 @@ where
             warn_once_a_second!(method = this.counted.method(), seconds, ?code, trace_id, "a call was slow");
         }
         this.counted.end(code, took);
+        this.served.end(code);
         Poll::Ready(answer)
     }
 }

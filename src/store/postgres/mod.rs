@@ -109,6 +109,10 @@ impl Store for PostgresStore {
         self.servers.describe()
     }
 
+    fn database(&self) -> &'static str {
+        "postgresql"
+    }
+
     fn sessions(&self) -> usize {
         self.sessions
     }

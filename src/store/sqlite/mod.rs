@@ -49,6 +49,10 @@ impl Store for SqliteStore {
         format!("SQLite file {}", self.file.path().display())
     }
 
+    fn database(&self) -> &'static str {
+        "sqlite"
+    }
+
     fn sessions(&self) -> usize {
         1
     }

@@ -6,6 +6,7 @@ mod contract;
 mod metrics;
 mod pages;
 mod reasons;
+mod traces;
 
 use std::fs;
 use std::path::{Path, PathBuf};

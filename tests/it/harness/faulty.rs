@@ -92,6 +92,10 @@ impl Store for FaultyStore {
         format!("{}, that fails on demand", self.inner.describe())
     }
 
+    fn database(&self) -> &'static str {
+        self.inner.database()
+    }
+
     fn sessions(&self) -> usize {
         1
     }

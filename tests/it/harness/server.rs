@@ -14,6 +14,7 @@ use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
     Clock, Found, LeftAlone, PostgresOptions, PostgresStore, Purpose, Replica, Session, SqliteStore, Store,
 };
+use idempotency_ledger::traces::Traces;
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -263,7 +264,7 @@ impl Served {
             let stopped = async {
                 let _stop = stopped.await;
             };
-            serve(listener, serving, edge, stopped).await.unwrap();
+            serve(listener, serving, edge, Traces::off(), stopped).await.unwrap();
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
         Served {

@@ -1,0 +1,189 @@
+//! The span of a call.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use opentelemetry::trace::{SpanContext, SpanId, SpanRef, Status, TraceContextExt as _};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::trace::SdkTracer;
+use tonic::Code;
+
+use super::context;
+use crate::domain::{Key, Reason, TraceId};
+
+/// The span of a call, for whoever works for the call. Empty where it is not recorded; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallSpan(Option<Arc<Recorded>>);
+
+#[derive(Debug)]
+struct Recorded {
+    tracer: SdkTracer,
+    context: Context,
+    /// The first attempts that it leads to.
+    first_attempts: Mutex<HashSet<SpanId>>,
+}
+
+impl CallSpan {
+    pub(super) fn new(tracer: SdkTracer, context: Context) -> CallSpan {
+        CallSpan(Some(Arc::new(Recorded { tracer, context, first_attempts: Mutex::default() })))
+    }
+
+    fn span(&self) -> Option<SpanRef<'_>> {
+        self.0.as_ref().map(|recorded| recorded.context.span())
+    }
+
+    /// Whether there is anything to tell.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What makes spans below this one; none where nothing is recorded.
+    pub(super) fn maker(&self) -> Option<(&SdkTracer, &Context)> {
+        self.0.as_ref().map(|recorded| (&recorded.tracer, &recorded.context))
+    }
+
+    /// How others link to it.
+    pub(super) fn context(&self) -> Option<SpanContext> {
+        self.span().map(|span| span.span_context().clone())
+    }
+
+    /// By which its spans are found.
+    pub(crate) fn trace_id(&self) -> Option<TraceId> {
+        let span = self.span()?;
+        TraceId::of_bytes(span.span_context().trace_id().to_bytes())
+    }
+
+    /// The W3C context that names this span.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        self.span().map(|span| context::written(span.span_context()))
+    }
+
+    /// Its call is about this message.
+    pub(crate) fn about(&self, key: &Key, event_type: &str) {
+        let Some(span) = self.span() else { return };
+        span.set_attribute(KeyValue::new("idempotency_ledger.consumer", key.consumer().to_owned()));
+        span.set_attribute(KeyValue::new("idempotency_ledger.key", key.hash().to_string()));
+        if !event_type.is_empty() {
+            span.set_attribute(KeyValue::new("idempotency_ledger.event_type", event_type.to_owned()));
+        }
+    }
+
+    /// Its call has so many items.
+    pub(crate) fn has_items(&self, items: usize) {
+        let Some(span) = self.span() else { return };
+        span.set_attribute(KeyValue::new("idempotency_ledger.items", whole(items)));
+    }
+
+    /// Its one message was answered with this word, as the metrics call it, and at this attempt.
+    pub(crate) fn answered(&self, (label, word): (&'static str, &'static str), attempt: Option<i32>) {
+        let Some(span) = self.span() else { return };
+        span.set_attribute(KeyValue::new(format!("idempotency_ledger.{label}"), word));
+        if let Some(attempt) = attempt {
+            span.set_attribute(KeyValue::new("idempotency_ledger.attempt", i64::from(attempt)));
+        }
+    }
+
+    /// Its one message was refused.
+    pub(crate) fn refused(&self, reason: Reason) {
+        let Some(span) = self.span() else { return };
+        span.set_attribute(KeyValue::new("idempotency_ledger.reason", reason.word()));
+    }
+
+    /// A message of it was tried before: leads to the trace of the first attempt.
+    pub(crate) fn link_first(&self, traceparent: &str) {
+        let Some((recorded, span)) = self.0.as_ref().zip(self.span()) else { return };
+        let Some(first) = context::kept(traceparent) else { return };
+        // A command that loses a race is decided again.
+        let mut known = recorded.first_attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= LINKS_MAX || !known.insert(first.span_id()) {
+            return;
+        }
+        span.add_link(first, vec![KeyValue::new("idempotency_ledger.link", "first_attempt")]);
+    }
+
+    /// Its commands are among those of a batch that belongs to another trace.
+    pub(super) fn link_batch(&self, batch: SpanContext) {
+        let Some(span) = self.span() else { return };
+        span.add_link(batch, vec![KeyValue::new("idempotency_ledger.link", "batch")]);
+    }
+
+    fn end(&self, code: Code) {
+        let Some(span) = self.span() else { return };
+        let status = status_word(code);
+        span.set_attribute(KeyValue::new("rpc.response.status_code", status));
+        if is_failure(code) {
+            span.set_attribute(KeyValue::new("error.type", status));
+            span.set_status(Status::error(""));
+        }
+        span.end();
+    }
+}
+
+/// The span of a call, for whoever answers the call. Where it is dropped without an answer the client has gone.
+#[derive(Debug, Default)]
+pub(crate) struct Served(CallSpan);
+
+impl Served {
+    pub(super) fn new(span: CallSpan) -> Served {
+        Served(span)
+    }
+
+    /// For whoever works for the call.
+    pub(crate) fn span(&self) -> &CallSpan {
+        &self.0
+    }
+
+    /// The head of the answer is there, with this status.
+    pub(crate) fn end(&mut self, code: Code) {
+        std::mem::take(&mut self.0).end(code);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.end(Code::Cancelled);
+    }
+}
+
+/// So many others a span leads to of its own accord, at the most.
+pub(super) const LINKS_MAX: usize = 32;
+
+pub(super) fn whole(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Of a server's span, the statuses that are errors of the server and not of its caller.
+fn is_failure(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss
+    )
+}
+
+/// As the protocol spells it.
+fn status_word(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
