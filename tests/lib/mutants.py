@@ -38,6 +38,7 @@ PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue.rs"
 CHAIN = "src/ledger/claims/chain.rs"
 FAILURES = "src/ledger/claims/failures.rs"
+STATEMENT = "src/ledger/claims/statement.rs"
 CLAIMS_FOLD = "src/ledger/claims/fold.rs"
 DOMAIN_FOLD = "src/domain/fold.rs"
 GROWTH = "proof::rows::growth"
@@ -72,12 +73,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|chain| chain.key.hash());\n", ""),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
-        (BATCH, '            match within(self.shared, "complete", self.session.entries().complete(&part.rows)).await {\n', """\
+        (BATCH, "            let complete = self.session.entries().complete(&part.rows);\n", """\
             let rows = std::mem::take(&mut part.rows);
             for pending in part.pending.drain(..) {
                 self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late: false, attempt: 1 }));
             }
-            match within(self.shared, "complete", self.session.entries().complete(&rows)).await {
+            let complete = self.session.entries().complete(&rows);
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
@@ -153,7 +154,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/postgres/left_behind.rs", "if left < max {", "if left < max * 100 {"),
     ]),
     Mutant("C6", "a silent session is waited for as long as before", "availability::a_silent", [
-        ("src/ledger/claims/batch.rs", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
+        (STATEMENT, "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
     ]),
     Mutant("C7", "the age of unanswered statements is no matter of health", "ledger::upkeep::probe", [
         ("src/ledger/upkeep/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
@@ -491,7 +492,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "                            losers.met.push(pending.chain);\n                            found.push(entry);\n", "                            drop(entry);\n                            losers.unseen.push(pending.chain);\n"),
     ]),
     Mutant("K1", "an outdated server sends what it was about to send", "schema::level", [
-        (BATCH, "    shared.outdated.check()?;\n", ""),
+        (STATEMENT, "    shared.outdated.check()?;\n", ""),
         ("src/ledger/claims/queue.rs", "if waiting.outdated {", "if waiting.outdated && waiting.closed && waiting.commands > usize::MAX / 2 {"),
     ]),
     Mutant("K2", "a start does not look at the level", "store::schema", [
@@ -694,5 +695,56 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
         ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
+    ]),
+    Mutant("M37", "nobody is told how many entries a statement carries", "observe::", [
+        ("src/metrics/work.rs", "sizes.observe(items(rows));", "sizes.observe(items(rows.min(1)));"),
+    ]),
+    Mutant("T1", "a retry does not lead to its first attempt", "observe::traces", [
+        (CLAIMS_FOLD, "request.span.link_first(&entry.traceparent);", "request.span.link_first(&entry.last_error);"),
+    ]),
+    Mutant("T2", "a batch leads to any number of calls", "traces", [
+        ("src/traces/call.rs", "LINKS_MAX: usize = 32;", "LINKS_MAX: usize = 3_200;"),
+    ]),
+    Mutant("T3", "a call does not lead to a batch that belongs to another one", "traces", [
+        ("src/traces/batch.rs", "call.link_batch(context.span().span_context().clone());", "let _ = (call, &context);"),
+    ]),
+    Mutant("T4", "a call is recorded in a trace of its own, whatever its caller has sent", "observe::traces", [
+        ("src/traces/mod.rs", "&context::parent(headers)", "&context::parent(&headers.iter().take(0).map(|(name, value)| (name.clone(), value.clone())).collect())"),
+    ]),
+    Mutant("T5", "a call whose client goes away does not tell so", "traces", [
+        ("src/traces/call.rs", "self.0.end(Code::Cancelled);", "let _ = Code::Cancelled;"),
+    ]),
+    Mutant("T6", "a mistake of a caller is told as an error of the server", "traces", [
+        ("src/traces/call.rs", "        Code::Unknown\n            | Code::DeadlineExceeded", "        Code::Unknown\n            | Code::InvalidArgument\n            | Code::DeadlineExceeded"),
+    ]),
+    Mutant("T7", "what was recorded last is not sent", "observe::traces", [
+        ("src/server/serve.rs", "    exported.end().await;\n", "    std::mem::forget(exported);\n"),
+    ]),
+    Mutant("T8", "a statement that fails looks well in its trace", "observe::traces", [
+        (STATEMENT, "        span.failed(kind(error));\n", ""),
+    ]),
+    Mutant("T9", "an entry does not keep the span of a call whose caller has sent no trace", "observe::traces", [
+        ("src/rpc/edge/auth.rs", ".or_else(|| span.traceparent()).unwrap_or_default()", ".unwrap_or_default()"),
+    ]),
+    Mutant("T10", "health checks are recorded", "observe::traces", [
+        ("src/rpc/edge/layer.rs", "let served = if ours {", "let served = if ours || is_stream {"),
+    ]),
+    Mutant("T11", "a variable that is not used is not told", "server::otlp", [
+        ("src/server/otlp.rs", "if !unknown.is_empty() {", "if unknown.len() > 9 {"),
+    ]),
+    Mutant("T12", "a protocol that is not spoken is taken for the one that is", "server::otlp", [
+        ("src/server/otlp.rs", "Some(other) if wanted && other != \"grpc\" =>", "Some(other) if wanted && other.is_empty() =>"),
+    ]),
+    Mutant("T13", "a collector is not known by the authorities that the system trusts", "observe::traces", [
+        ("src/server/otlp.rs", "ClientTlsConfig::new().with_enabled_roots()", "ClientTlsConfig::new()"),
+    ]),
+    Mutant("T14", "a call with many messages leads to the first attempt of one of them again and again", "traces", [
+        ("src/traces/call.rs", "|| !known.insert(first.span_id())", "|| (!known.insert(first.span_id()) && traceparent.is_empty())"),
+    ]),
+    Mutant("T15", "a batch counts each command as a call of its own", "traces", [
+        ("src/traces/batch.rs", "known.insert(context.span_id())", "known.insert(context.span_id()) || known.len() > 1"),
+    ]),
+    Mutant("T16", "the service has the name of the program, whatever the environment says", "observe::traces", [
+        ("src/server/otlp.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
     ]),
 ]
