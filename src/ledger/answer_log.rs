@@ -1,5 +1,5 @@
 //! What the log says of answers: a line for what a person may want to know of a message, bounded so that no flood of
-//! one consumer fills the log. No payload, and no text of a consumer.
+//! one consumer fills the log. No payload, and no text of a consumer unless that is asked for.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::domain::{Answer, Key, Reason, Reply, State, TraceId, Verdict};
+use crate::domain::{Answer, Command, Key, Reason, Reply, Settle, State, TraceId, Verdict};
 use crate::once_a_second::{HeldBack, Lines, SECOND};
 
 /// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
@@ -23,6 +23,8 @@ pub(super) struct Subject {
     /// Empty: untold.
     pub(super) event_type: String,
     pub(super) trace_id: Option<TraceId>,
+    /// The error that a consumer reports, where the log may tell it.
+    pub(super) error: Option<String>,
 }
 
 /// What the lines are about.
@@ -103,26 +105,54 @@ impl Kind {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
-pub(super) struct AnswerLog(Mutex<Written>);
+#[derive(Debug)]
+pub(super) struct AnswerLog {
+    written: Mutex<Written>,
+    /// Whether error texts of consumers are told.
+    error_texts: bool,
+}
 
 impl AnswerLog {
+    pub(super) fn new(error_texts: bool) -> AnswerLog {
+        AnswerLog { written: Mutex::default(), error_texts }
+    }
+
+    /// The error that a command reports, where it may be told.
+    pub(super) fn error_of(&self, command: &Command) -> Option<String> {
+        match command {
+            Command::Settle(_, Settle::Fail { error, .. }) if self.error_texts => Some(error.clone()),
+            Command::Settle(..) | Command::Claim(_) => None,
+        }
+    }
+
     /// A command for this key was answered.
-    pub(super) fn note(&self, Subject { key, event_type, trace_id }: &Subject, answer: &Answer) {
+    pub(super) fn note(&self, subject: &Subject, answer: &Answer) {
+        let Subject { key, event_type, trace_id, .. } = subject;
         let Some(kind) = Kind::of(answer).filter(|kind| kind.is_logged()) else { return };
-        let turn =
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).turn(key.consumer(), kind, Instant::now());
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = written.turn(key.consumer(), kind, Instant::now());
+        drop(written);
         let Some(held_back) = turn.map(HeldBack::logged) else { return };
         let (event, text, attempt) = (kind.name(), kind.text(), attempt(answer));
         let (consumer, key) = (key.consumer(), key.hash());
         let event_type = Some(event_type.as_str()).filter(|name| !name.is_empty());
         let trace_id = trace_id.map(tracing::field::display);
+        let error = self.error_texts.then(|| error(subject, answer)).flatten();
         if kind == Kind::Duplicate {
             tracing::info!(event, consumer, event_type, %key, attempt, trace_id, held_back, "{text}");
         } else {
-            tracing::warn!(event, consumer, event_type, %key, attempt, trace_id, held_back, "{text}");
+            tracing::warn!(event, consumer, event_type, %key, attempt, trace_id, error, held_back, "{text}");
         }
     }
+}
+
+/// Why a message waits for a person, in its consumer's words.
+fn error<'a>(subject: &'a Subject, answer: &'a Answer) -> Option<&'a str> {
+    let text = match answer {
+        Ok(Reply::Verdict(Verdict::Parked { error, .. })) => Some(error.as_str()),
+        Ok(_) | Err(_) => subject.error.as_deref(),
+    };
+    text.filter(|text| !text.is_empty())
 }
 
 /// At which attempt of the message.

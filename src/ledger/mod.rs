@@ -78,6 +78,8 @@ pub struct LedgerOptions {
     pub batch_max: usize,
     /// Whether only consumers with a policy of their own are served.
     pub registered_only: bool,
+    /// Whether the log tells the error texts of consumers.
+    pub log_error_texts: bool,
     /// Within this time a hold is in force everywhere: for how long at the most claims are granted by policies
     /// that could not be read again.
     pub policies_trusted_for: Duration,
@@ -186,7 +188,7 @@ impl Ledger {
             crew: shared.crew,
             store: shared.store,
             metrics,
-            answer_log: AnswerLog::default(),
+            answer_log: AnswerLog::new(options.log_error_texts),
             outdated: shared.outdated,
             stop,
             tasks,
@@ -221,8 +223,8 @@ impl Ledger {
     fn asked(&self, before: &mut metrics::Before, submission: &mut Submission) -> Asked {
         let Submission { key, command, event_type, trace_id } = submission;
         let counted = self.inner.metrics.asked(before, key, event_type, command);
-        let event_type = std::mem::take(event_type);
-        Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id }, counted }
+        let (event_type, error) = (std::mem::take(event_type), self.inner.answer_log.error_of(command));
+        Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id, error }, counted }
     }
 
     /// Counts an answer, and logs it where a person may want to know of it. The clock is read once for a call.

@@ -217,8 +217,8 @@ pub(super) const ENTRIES: Family = gauge(
     "idempotency_ledger_entries",
     &["consumer", "state"],
     "Entries by their state, as they were counted last; those in completed may be an estimate. Every server counts the \
-     first 10,000 consumers of the ledger: take the max over servers, not the sum. The first 200 by name are shown, the \
-     rest is other.",
+     first 10,000 consumers of the ledger: take the max over servers, not the sum. Shown are those with a \
+     policy of their own, and the first 200 of the others by name; the rest is other.",
 );
 pub(super) const ENTRIES_OLDEST: Family = gauge(
     "idempotency_ledger_entries_oldest_seconds",

@@ -82,8 +82,12 @@ impl Seen {
         }
     }
 
+    fn minute(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     fn before(&self, minute: u32) -> bool {
-        self.0.load(Ordering::Relaxed) < minute
+        self.minute() < minute
     }
 }
 
@@ -239,6 +243,11 @@ impl Consumer {
 
     pub(super) fn see(&self, minute: u32) {
         self.seen.now(minute);
+    }
+
+    /// The minute in which it was counted last.
+    pub(super) fn seen_in(&self) -> u32 {
+        self.seen.minute()
     }
 
     pub(super) fn seen_before(&self, minute: u32) -> bool {

@@ -12,7 +12,7 @@ use super::room::Room;
 use crate::domain::{Answer, Command, FailureKind, Key, Reason, Reply, Settle, Verdict};
 
 /// So many consumers without a policy of their own have series of their own: the first ones that are answered, and not
-/// refused. Those with a policy are always named while there is room.
+/// refused. Those with a policy are always named: where there is no room, one without a policy makes room for it.
 const NAMED_MAX: usize = 100;
 /// Whoever was not seen for so many minutes gives its place to others.
 const IDLE_MINUTES: u32 = 60;
@@ -190,12 +190,19 @@ impl Consumers {
         }
         let (by_policy, needs) = (has_policy(), Consumer::needs(name));
         // Where many consumers have no name, each of their answers comes here: nobody else waits then.
-        if !self.known().has_room(by_policy) || !self.room.has(needs) {
-            return Arc::clone(&self.others);
+        let makes_room = |known: &Known| by_policy && known.without_policy > 0;
+        {
+            let known = self.known();
+            if !known.has_room(by_policy) || !(self.room.has(needs) || makes_room(&known)) {
+                return Arc::clone(&self.others);
+            }
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(consumer) = known.by_name.get(name) {
             return Arc::clone(consumer);
+        }
+        while !self.room.has(needs) && makes_room(&known) {
+            self.forget_one(&mut known);
         }
         if !known.has_room(by_policy) || !self.room.take(needs) {
             return Arc::clone(&self.others);
@@ -207,6 +214,16 @@ impl Consumers {
         known.by_name.insert(name.into(), Arc::clone(&made));
         known.without_policy += usize::from(!by_policy);
         made
+    }
+
+    /// Takes the series of a consumer without a policy away: of the one that was seen least lately.
+    fn forget_one(&self, known: &mut Known) {
+        let without = known.by_name.iter().filter(|(_, consumer)| !consumer.by_policy);
+        let oldest = without.min_by_key(|(_, consumer)| consumer.seen_in()).map(|(name, _)| name.clone());
+        if let Some(gone) = oldest.and_then(|name| known.by_name.remove(&name)) {
+            self.room.give_back(gone.forget(&self.families));
+        }
+        known.without_policy = known.by_name.values().filter(|consumer| !consumer.by_policy).count();
     }
 
     /// A minute has passed: takes away what was not seen for long.

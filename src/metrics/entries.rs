@@ -1,7 +1,7 @@
 //! How many entries there are and how old they get, as they were counted last. Counted they are once a period, never
 //! for a scrape.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::room::{Needs, Room};
 pub(super) const STATES: [&str; 6] =
     ["received", "in_progress", "failed_retryable", "completed", "failed_terminal", "parked"];
 pub(super) const KINDS: [&str; 4] = ["claimable", "in_progress", "expired", "parked"];
-/// So many consumers are shown by name.
+/// So many consumers without a policy of their own are shown by name; those with one are, while there is room.
 const NAMED_MAX: usize = 200;
 
 /// The entries of one consumer; ages are in seconds, and 0 where there is none.
@@ -47,8 +47,8 @@ pub(super) struct Entries {
     near_exhaustion: IntGaugeVec,
     counted_at: IntGauge,
     counting: Histogram,
-    /// Who has series.
-    shown: Mutex<BTreeSet<String>>,
+    /// Who has series, and whether by a policy of its own.
+    shown: Mutex<BTreeMap<String, bool>>,
 }
 
 impl Entries {
@@ -65,21 +65,34 @@ impl Entries {
     }
 
     /// Shows what was counted at this second, and nothing of before. Those who cannot be named are counted together.
-    pub(super) fn show(&self, counted: BTreeMap<String, Counted>, at: i64, room: &Room) {
+    pub(super) fn show(
+        &self,
+        counted: BTreeMap<String, Counted>,
+        at: i64,
+        room: &Room,
+        has_policy: &dyn Fn(&str) -> bool,
+    ) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<String> = shown.iter().filter(|name| !counted.contains_key(*name)).cloned().collect();
-        for name in gone {
-            self.forget(&name);
-            shown.remove(&name);
-            room.give_back(needs(&name));
-        }
+        // Whoever has got a policy, or has lost it, takes a place anew.
+        shown.retain(|name, by_policy| {
+            let stays = counted.contains_key(name) && has_policy(name) == *by_policy;
+            if !stays {
+                self.forget(name);
+                room.give_back(needs(name));
+            }
+            stays
+        });
+        let mut without_policy = shown.values().filter(|by_policy| !**by_policy).count();
         let mut others: Option<Counted> = None;
-        for (name, counted) in counted {
-            let named = name != OTHER
-                && (shown.contains(&name) || (shown.len() < NAMED_MAX && room.take(needs(&name))));
-            if named {
+        let (own, rest): (Vec<_>, Vec<_>) = counted.into_iter().partition(|(name, _)| has_policy(name));
+        let all = own.into_iter().map(|one| (one, true)).chain(rest.into_iter().map(|one| (one, false)));
+        for ((name, counted), by_policy) in all {
+            let has_place = by_policy || without_policy < NAMED_MAX;
+            let is_shown = shown.contains_key(&name);
+            if is_shown || (name != OTHER && has_place && room.take(needs(&name))) {
                 self.set(&name, &counted);
-                shown.insert(name);
+                without_policy += usize::from(!is_shown && !by_policy);
+                shown.insert(name, by_policy);
             } else {
                 others.get_or_insert_default().add(&counted);
             }
@@ -166,7 +179,7 @@ mod tests {
             (vec![], vec![]),
         ] {
             let counts = counts.into_iter().map(|(name, counted)| (name.to_owned(), counted)).collect();
-            entries.show(counts, 1, &room);
+            entries.show(counts, 1, &room, &|_| false);
             let expected: Vec<_> =
                 expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(shown(&registry), expected);
@@ -179,15 +192,17 @@ mod tests {
         let registry = Registry::new();
         let (entries, room) = (Entries::new(&registry).unwrap(), Room::default());
         let counts = (0..1_000).map(|number| (format!("c{number:04}"), counted(1, number))).collect();
-        entries.show(counts, 1, &room);
+        entries.show(counts, 1, &room, &|name| name >= "c0900");
         let shown: BTreeMap<String, i64> = shown(&registry).into_iter().collect();
-        assert_eq!(shown.len(), 2 * 201);
+        assert_eq!(shown.len(), 2 * 301);
         for (name, value) in [
             ("c0000", Some(1)),
             ("c0199", Some(1)),
             ("c0200", None),
-            ("other", Some(800)),
-            ("oldest other", Some(999)),
+            ("c0900", Some(1)),
+            ("c0999", Some(1)),
+            ("other", Some(700)),
+            ("oldest other", Some(899)),
         ] {
             assert_eq!(shown.get(name).copied(), value, "{name}");
         }

@@ -137,8 +137,13 @@ impl Metrics {
     }
 
     /// The entries were counted, by consumer, at this second of the store's clock.
-    pub(crate) fn entries_counted(&self, counted: BTreeMap<String, Counted>, at: i64) {
-        self.inner.entries.show(counted, at, self.inner.consumers.room());
+    pub(crate) fn entries_counted(
+        &self,
+        counted: BTreeMap<String, Counted>,
+        at: i64,
+        has_policy: &dyn Fn(&str) -> bool,
+    ) {
+        self.inner.entries.show(counted, at, self.inner.consumers.room(), has_policy);
     }
 }
 

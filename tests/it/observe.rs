@@ -1,6 +1,7 @@
 //! The plain HTTP port of a running server: what it answers, and that its metrics tell what happened.
 
 mod entries;
+mod log;
 mod traces;
 
 use std::collections::BTreeMap;
@@ -339,60 +340,4 @@ async fn metrics_tell_what_happened(url: &str) {
 fn lines(log: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(log).unwrap();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-/// Those that are about messages: event, level, consumer, event type, trace.
-fn events(log: &Path) -> Vec<[String; 5]> {
-    let told = lines(log).into_iter().filter(|line| line.get("event").is_some());
-    let word = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
-    let names = ["event", "level", "consumer", "event_type", "trace_id"];
-    told.map(|line| names.map(|name| word(&line, name))).collect()
-}
-
-#[tokio::test]
-async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let file = std::fs::File::create(&log).unwrap();
-    let settings = ["--log-format", "json", "--observe-listen", "off"];
-    let server =
-        Server::with(Command::new(BINARY), &sqlite(folder.path()), &settings, Stdio::from(file)).await;
-    let mut client = server.client().await;
-    let granted = acquired(client.claim(claim("billing", "1")).await.unwrap().get_ref());
-    let complete =
-        proto::CompleteRequest { key: key("billing", "1"), token: granted.token, result: "secret".into() };
-    client.complete(complete).await.unwrap();
-    for _ in 0..3 {
-        let paid = proto::ClaimRequest { event_type: "paid".into(), ..claim("billing", "1") };
-        let mut paid = tonic::Request::new(paid);
-        paid.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
-        client.claim(paid).await.unwrap();
-    }
-    let other = proto::ClaimRequest { fingerprint: vec![2; 32].into(), ..claim("shipping", "1") };
-    let first = proto::ClaimRequest { fingerprint: vec![1; 32].into(), ..claim("shipping", "1") };
-    let held = acquired(client.claim(first).await.unwrap().get_ref());
-    client.claim(other).await.unwrap();
-    let fail = proto::FailRequest {
-        key: key("shipping", "1"),
-        token: held.token,
-        kind: proto::FailureKind::Park.into(),
-        error: "secret".into(),
-        event_type: "sent".into(),
-        ..proto::FailRequest::default()
-    };
-    let mut fail = tonic::Request::new(fail);
-    fail.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
-    client.fail(fail).await.unwrap();
-    let expected = [
-        ["duplicate", "INFO", "billing", "paid", TRACE_ID],
-        ["fingerprint_mismatch", "WARN", "shipping", "", ""],
-        ["parked", "WARN", "shipping", "sent", TRACE_ID],
-    ];
-    let expected = expected.map(|line| line.map(str::to_owned));
-    // On a machine that is busy a second may pass between two duplicates.
-    let mut events = events(&log);
-    events.dedup();
-    assert_eq!(events, expected);
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(!text.contains("secret"), "no payload and no text of a consumer: {text}");
 }

@@ -673,7 +673,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/policies/in_force.rs", "(now.asked_at.elapsed(), now.read", "(now.asked_at.elapsed() / 1_000, now.read"),
     ]),
     Mutant("M29", "the entries of a consumer that has none left are still shown", "metrics", [
-        ("src/metrics/entries.rs", "            self.forget(&name);\n", ""),
+        ("src/metrics/entries.rs", "                self.forget(name);\n", ""),
     ]),
     Mutant("M31", "nobody is told how long commands wait", "observe::", [
         ("src/ledger/claims/worker.rs", "work().waited(lane, ", "work().waited(usize::MAX, "),
@@ -698,6 +698,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M37", "nobody is told how many entries a statement carries", "observe::", [
         ("src/metrics/work.rs", "sizes.observe(items(rows));", "sizes.observe(items(rows.min(1)));"),
+    ]),
+    Mutant("M38", "who has no policy keeps the place that one with a policy needs", "metrics", [
+        ("src/metrics/consumers.rs", "by_policy && known.without_policy > 0", "by_policy && known.without_policy > usize::MAX / 2"),
+    ]),
+    Mutant("M39", "entries are shown of the first consumers by name, whoever has a policy", "metrics", [
+        ("src/metrics/entries.rs", "let has_place = by_policy || without_policy < NAMED_MAX;", "let has_place = shown.len() < NAMED_MAX;"),
+    ]),
+    Mutant("M40", "the log tells the error texts of consumers, whoever asks", "observe::log", [
+        ("src/server/config/checked.rs", "given.log_error_texts.as_ref(), false)", "given.log_error_texts.as_ref(), true)"),
     ]),
     Mutant("T1", "a retry does not lead to its first attempt", "observe::traces", [
         (CLAIMS_FOLD, "request.span.link_first(&entry.traceparent);", "request.span.link_first(&entry.last_error);"),

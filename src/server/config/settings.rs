@@ -65,6 +65,9 @@ pub struct Settings {
     /// From which time on the log tells of a call, 1ms to 10m [default: 1s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SLOW_CALL", value_name = "DURATION")]
     pub slow_call: Option<Given<DurationArg>>,
+    /// Whether the log tells the error texts of consumers, of messages that wait for a person [default: false]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LOG_ERROR_TEXTS", value_name = "BOOL")]
+    pub log_error_texts: Option<Given<bool>>,
     /// How long to go on serving after SIGTERM while saying NOT_SERVING, at most 10m [default: 5s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_WAIT", value_name = "DURATION")]
     pub drain_wait: Option<Given<DurationArg>>,
@@ -130,7 +133,7 @@ impl Settings {
         let upper = self;
         first!(upper, lower; listen, observe_listen, database_url, sessions, lock_wait, prepared_statements, startup_wait,
             queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max,
-            slow_call, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
+            slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)

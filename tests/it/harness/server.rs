@@ -236,6 +236,7 @@ impl Served {
             queue_bytes_max: setup.queue_bytes_max,
             batch_max: 1_000,
             registered_only: setup.registered_only,
+            log_error_texts: false,
             policies_trusted_for: setup.policies_trusted_for,
             count_every: Duration::from_secs(60),
             purge: PurgeOptions {

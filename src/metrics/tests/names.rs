@@ -1,0 +1,169 @@
+//! What clients name takes a bounded place, and who has a policy is named.
+
+use super::*;
+
+#[test]
+fn names_of_consumers_take_a_bounded_number_of_series() {
+    let metrics = metrics();
+    // Who is refused takes no place.
+    let refused = Err(Rejection::new(Reason::UnknownConsumer, "no"));
+    for number in 0..1_000 {
+        counted(&metrics, (&format!("junk{number}"), ""), &release(), &refused, false);
+    }
+    for number in 0..1_000 {
+        counted(&metrics, (&format!("c{number}"), ""), &release(), &Ok(released()), false);
+    }
+    counted(&metrics, ("registered", ""), &release(), &Ok(released()), true);
+    let text = metrics.text().unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("idempotency_ledger_claims_total{")).count();
+    assert_eq!(
+        lines,
+        102 * 11,
+        "a hundred consumers, one with a policy and the others, each with eleven verdicts"
+    );
+    for (consumer, is) in [
+        ("c0", Some("1")),
+        ("c99", Some("1")),
+        ("c100", None),
+        ("registered", Some("1")),
+        ("other", Some("900")),
+    ] {
+        assert_eq!(value(&text, &releases(consumer)), is, "{consumer}");
+    }
+    // Whoever has a name keeps it.
+    counted(&metrics, ("c0", ""), &release(), &Ok(released()), false);
+    assert_eq!(value(&metrics.text().unwrap(), &releases("c0")), Some("2"));
+}
+
+/// Whoever came first: those with a policy are named, and the ones without make room for them.
+#[test]
+fn a_consumer_with_a_policy_finds_room() {
+    let metrics = metrics();
+    // Long names, and event types, so that the room is full.
+    let name = |kind: &str, number: usize| format!("{kind}{number:03}{}", "x".repeat(100));
+    for number in 0..100 {
+        for event_type in 0..20 {
+            let event_type = format!("t{event_type}");
+            counted(&metrics, (&name("c", number), &event_type), &claim(), &Ok(backoff()), false);
+        }
+    }
+    let named = |kind: &str| {
+        let text = metrics.text().unwrap();
+        let has = |number: &usize| value(&text, &backoffs(&name(kind, *number), "")).is_some();
+        (0..100).filter(has).count()
+    };
+    let before = named("c");
+    for number in 0..40 {
+        counted(&metrics, (&name("registered", number), ""), &claim(), &Ok(backoff()), true);
+    }
+    assert_eq!(named("registered"), 40);
+    let after = named("c");
+    assert!(after < before, "{before} had room, and {after} have");
+    let text = metrics.text().unwrap();
+    assert!(text.len() < 2_000_000, "{} bytes", text.len());
+    // Where all have a policy there is an end, too.
+    for number in 0..1_000 {
+        counted(&metrics, (&name("more", number), ""), &claim(), &Ok(backoff()), true);
+    }
+    assert_eq!((named("registered"), named("c")), (40, 0));
+    assert!(metrics.text().unwrap().len() < 2_000_000);
+}
+
+#[test]
+fn event_types_take_a_bounded_number_of_series() {
+    let metrics = metrics();
+    for number in 0..100 {
+        counted(&metrics, ("c", &format!("t{number}")), &claim(), &Ok(backoff()), false);
+    }
+    counted(&metrics, ("c", ""), &claim(), &Ok(backoff()), false);
+    let text = metrics.text().unwrap();
+    for (event_type, is) in
+        [("t0", Some("1")), ("t19", Some("1")), ("t20", None), ("other", Some("80")), ("", Some("1"))]
+    {
+        assert_eq!(value(&text, &backoffs("c", event_type)), is, "{event_type}");
+    }
+}
+
+/// The worst that clients can do: each name as long as it may be, and each character written as two.
+#[test]
+fn no_client_makes_the_text_longer_than_two_megabytes() {
+    for (name, event_type, has_policy) in [("c", "t", true), (&*"\"".repeat(123), &*"\"".repeat(123), false)]
+    {
+        let metrics = metrics();
+        for number in 0..10_000 {
+            let consumer = format!("{name}{:05}", number / 20);
+            let event_type = format!("{event_type}{number:05}");
+            counted(&metrics, (&consumer, &event_type), &claim(), &Ok(backoff()), has_policy);
+        }
+        let text = metrics.text().unwrap();
+        let series = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert!(series < 20_000 && text.len() < 2_000_000, "{series} series, {} bytes", text.len());
+        assert!(text.len() > 1_000_000, "there was room: {series} series, {} bytes", text.len());
+        assert_ne!(value(&text, &backoffs("other", "")), Some("0"));
+    }
+}
+
+#[test]
+fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
+    let metrics = metrics();
+    let hour = || (0..60).for_each(|_| metrics.inner.consumers.minute_passed());
+    let fill = |from: usize| {
+        (from..from + 100).for_each(|number| {
+            counted(&metrics, (&format!("c{number}"), "t"), &claim(), &Ok(backoff()), false);
+        });
+    };
+    fill(0);
+    hour();
+    counted(&metrics, ("c7", ""), &claim(), &Ok(backoff()), false);
+    metrics.inner.consumers.minute_passed();
+    fill(100);
+    let text = metrics.text().unwrap();
+    for (consumer, event_type, is) in [
+        ("c0", "", None),
+        ("c0", "t", None),
+        ("c7", "", Some("1")),
+        ("c7", "t", None),
+        ("c100", "t", Some("1")),
+        ("c198", "t", Some("1")),
+        ("c199", "t", None),
+        ("other", "", Some("1")),
+    ] {
+        assert_eq!(value(&text, &backoffs(consumer, event_type)), is, "{consumer} {event_type}");
+    }
+    hour();
+    metrics.inner.consumers.minute_passed();
+    let left = metrics.text().unwrap();
+    assert!(left.lines().all(|line| line.starts_with('#') || !line.contains("consumer=\"c")), "{left}");
+}
+
+/// Whatever a consumer is called, the series of the others stay.
+#[test]
+fn a_consumer_that_is_called_other_is_one_of_the_others() {
+    let metrics = metrics();
+    counted(&metrics, ("other", "other"), &claim(), &Ok(backoff()), true);
+    for _ in 0..70 {
+        metrics.inner.consumers.minute_passed();
+    }
+    counted(&metrics, ("other", "other"), &claim(), &Ok(backoff()), true);
+    assert_eq!(value(&metrics.text().unwrap(), &backoffs("other", "")), Some("2"));
+}
+
+/// Who has a policy is named, whatever is answered; and of who has none the refusals are those of the others.
+#[test]
+fn a_consumer_with_a_policy_is_named_even_if_it_is_refused() {
+    let metrics = metrics();
+    let disabled = Err(Rejection::new(Reason::ConsumerDisabled, "no"));
+    let lost = Err(Rejection::new(Reason::LeaseLost, "no"));
+    counted(&metrics, ("registered", ""), &claim(), &disabled, true);
+    counted(&metrics, ("stranger", ""), &claim(), &disabled, false);
+    counted(&metrics, ("registered", ""), &release(), &lost, true);
+    let text = metrics.text().unwrap();
+    for (series, is) in [
+        (backoffs("registered", "").replace("backoff", "rejected"), Some("1")),
+        (backoffs("other", "").replace("backoff", "rejected"), Some("1")),
+        (backoffs("stranger", "").replace("backoff", "rejected"), None),
+        (releases("registered").replace("\"ok\"", "\"superseded\""), Some("1")),
+    ] {
+        assert_eq!(value(&text, &series), is, "{series}");
+    }
+}
