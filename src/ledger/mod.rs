@@ -196,28 +196,36 @@ impl Ledger {
         Ledger { inner: Arc::new(inner) }
     }
 
-    /// Carries out the one command of the call that has this span.
+    /// Carries out the one command of the call that has this span. It is in the queue when this returns: a future that
+    /// has a command has room for it until its end, once for each function on its way, and is moved with all of that.
     ///
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
-    pub(crate) async fn submit(&self, mut submission: Submission, span: CallSpan) -> Answer {
+    pub(crate) fn submit(&self, mut submission: Submission, span: CallSpan) -> impl Future<Output = Answer> {
         span.about(&submission.key, &submission.event_type);
         let asked = self.asked(&mut metrics::Before::default(), &mut submission);
-        let answer = self.carried_out(submission, span.clone()).await;
-        if span.is_recorded() {
-            span.answered(asked.counted.word(&answer), answer_log::attempt(&answer));
-            answer.as_ref().err().into_iter().for_each(|rejection| span.refused(rejection.reason));
+        let pushed = self.pushed(submission, span.clone());
+        async move {
+            let answer = match pushed {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+                Err(rejection) => Err(rejection),
+            };
+            if span.is_recorded() {
+                span.answered(asked.counted.word(&answer), answer_log::attempt(&answer));
+                answer.as_ref().err().into_iter().for_each(|rejection| span.refused(rejection.reason));
+            }
+            self.note(asked, &answer, &OnceCell::new());
+            answer
         }
-        self.note(asked, &answer, &OnceCell::new());
-        answer
     }
 
-    async fn carried_out(&self, submission: Submission, span: CallSpan) -> Answer {
+    /// Who answers a command that is now in the queue.
+    fn pushed(&self, submission: Submission, span: CallSpan) -> Result<oneshot::Receiver<Answer>, Rejection> {
         self.admit(&submission)?;
         let Submission { key, command, .. } = submission;
         let (reply, answer) = oneshot::channel();
         self.inner.queue.push(Chain::alone(key, Request::new(command, reply, span)))?;
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        Ok(answer)
     }
 
     fn asked(&self, before: &mut metrics::Before, submission: &mut Submission) -> Asked {

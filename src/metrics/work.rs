@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prometheus::local::LocalHistogram;
 use prometheus::{Error, Histogram, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::catalogue::{
@@ -94,10 +95,13 @@ impl Work {
         self.queue_bytes.set(whole(bytes));
     }
 
-    /// Commands of one call were taken from this lane after so long.
-    pub(crate) fn waited(&self, lane: usize, wait: Duration) {
-        if let Some(histogram) = self.queue_wait.get(lane) {
-            histogram.observe(wait.as_secs_f64());
+    /// Commands were taken from these lanes after so long, those of one call together. All are counted at once.
+    pub(crate) fn waited(&self, waits: impl Iterator<Item = (usize, Duration)>) {
+        let mut counted: [Option<LocalHistogram>; LANES.len()] = Default::default();
+        for (lane, wait) in waits {
+            if let Some((counted, all)) = counted.get_mut(lane).zip(self.queue_wait.get(lane)) {
+                counted.get_or_insert_with(|| all.local()).observe(wait.as_secs_f64());
+            }
         }
     }
 

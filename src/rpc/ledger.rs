@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{self, Either};
 use tonic::{Request, Response, Status};
 
 use super::edge::auth::{self, Caller};
@@ -22,34 +24,41 @@ pub(super) struct LedgerRpc {
 }
 
 impl LedgerRpc {
-    async fn submit(&self, asked: Asked, span: CallSpan) -> Answer {
-        let submission = asked.inspect_err(|rejection| {
-            self.ledger.note_refusal(rejection);
-            span.refused(rejection.reason);
-        })?;
-        let answer = self.ledger.submit(submission, span).await;
-        crash::point("before_answer");
-        answer
+    /// Carries out a command, or refuses what is none. The future has none of the request.
+    fn submit(&self, asked: Asked, span: CallSpan) -> impl Future<Output = Answer> {
+        match asked {
+            Ok(submission) => {
+                let answer = self.ledger.submit(submission, span);
+                Either::Left(answer.inspect(|_| crash::point("before_answer")))
+            }
+            Err(rejection) => {
+                self.ledger.note_refusal(&rejection);
+                span.refused(rejection.reason);
+                Either::Right(future::ready(Err(rejection)))
+            }
+        }
     }
 
     /// Carries out one settlement: `read` makes a command of the request, `own` takes the RPC's own kind of answer out.
-    async fn settle<M, T>(
+    fn settle<M, T>(
         &self,
         request: Request<M>,
         read: fn(M, &Limits, Part) -> Asked,
         own: fn(Outcome) -> Option<T>,
-    ) -> Result<Response<T>, Status> {
-        let (asked, span) = {
-            let (_, extensions, message) = request.into_parts();
-            let caller = auth::caller(&extensions)?;
-            let asked = read(message, &self.limits, Part::Whole).map(|asked| caller.submits(asked));
-            (asked, caller.span.clone())
+    ) -> impl Future<Output = Result<Response<T>, Status>> {
+        let (_, extensions, message) = request.into_parts();
+        let answer = match auth::caller(&extensions) {
+            Ok(caller) => {
+                let asked = read(message, &self.limits, Part::Whole).map(|asked| caller.submits(asked));
+                Either::Left(self.submit(asked, caller.span.clone()))
+            }
+            Err(rejection) => Either::Right(future::ready(Err(rejection))),
         };
-        let answer = self.submit(asked, span).await.and_then(|reply| {
-            let answer = own(convert::outcome(&reply)?);
-            answer.ok_or_else(|| errors::internal("a settlement was answered as another kind"))
-        });
-        answer.map(Response::new).map_err(Status::from)
+        answer.map(move |answer| {
+            let outcome = answer.and_then(|reply| convert::outcome(&reply)).map(own)?;
+            let answer = outcome.ok_or_else(|| errors::internal("a settlement was answered as another kind"));
+            Ok(Response::new(answer?))
+        })
     }
 
     /// Submits what is well-formed as one batch; answers everything in order.

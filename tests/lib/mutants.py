@@ -676,7 +676,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/metrics/entries.rs", "                self.forget(name);\n", ""),
     ]),
     Mutant("M31", "nobody is told how long commands wait", "observe::", [
-        ("src/ledger/claims/worker.rs", "work().waited(lane, ", "work().waited(usize::MAX, "),
+        ("src/ledger/claims/worker.rs", "work().waited(waits);", "work().waited(waits.take(0));"),
     ]),
     Mutant("M32", "the log does not tell of slow calls", "observe::", [
         ("src/rpc/edge/layer.rs", "if took >= this.options.slow_call {", "if took >= this.options.slow_call * 1_000 {"),

@@ -24,12 +24,13 @@ impl RecentClock {
 
     /// About what the clock would make a token of by now.
     pub(crate) fn token_clock(&self) -> Option<i64> {
-        let since = |at: Instant| Span::from_std(at.elapsed()).micros();
-        self.noted().map(|(reading, at)| reading.token_clock().saturating_add(since(at)))
+        let since = |age: Duration| Span::from_std(age).micros();
+        self.noted().map(|(reading, age)| reading.token_clock().saturating_add(since(age)))
     }
 
-    fn noted(&self) -> Option<(Reading, Instant)> {
+    /// The reading, and how old it is.
+    fn noted(&self) -> Option<(Reading, Duration)> {
         let noted = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.filter(|(_, at)| at.elapsed() < RECENT)
+        noted.map(|(reading, at)| (reading, at.elapsed())).filter(|(_, age)| *age < RECENT)
     }
 }

@@ -162,13 +162,12 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
 /// Counts how long commands waited: those of one call, which came together, once.
 fn note_waits(shared: &Shared, fresh: &[Chain]) {
     let (now, mut last) = (Instant::now(), None);
-    for chain in fresh {
-        let lane = Queue::lane(chain);
-        if last != Some((lane, chain.since)) {
-            last = Some((lane, chain.since));
-            shared.metrics.work().waited(lane, now.saturating_duration_since(chain.since));
-        }
-    }
+    let waits = fresh.iter().filter_map(|chain| {
+        let one = (Queue::lane(chain), chain.since);
+        let is_another = last.replace(one) != Some(one);
+        is_another.then(|| (one.0, now.saturating_duration_since(one.1)))
+    });
+    shared.metrics.work().waited(waits);
 }
 
 /// Which of the rows are still held; none: the session cannot be used any more.
