@@ -57,6 +57,8 @@ step_proto() {
 step_clippy() {
     cargo clippy --all-targets --locked --features crash-points -- -D warnings
     cargo clippy --lib --profile test --locked --features shuttle -- -D warnings
+    # As a newcomer builds it: without any feature.
+    cargo clippy --bin idempotency-ledger --example echo --profile test --locked -- -D warnings
 }
 
 step_doc() {
@@ -93,8 +95,7 @@ step_wire() {
 
 step_readme() {
     need_venv
-    # As a newcomer builds it: without any feature.
-    build_program
+    build_as_tested
     python tests/python/readme.py
 }
 
@@ -110,11 +111,9 @@ step_redelivery() {
 }
 
 # The very program of the tests: with the points at which a test may crash it.
-build_as_tested() { build_program --features crash-points; }
-
-# The program upon the dependencies that the tests have built: what only tests depend on asks some of them for more
+# It stands upon the dependencies that the tests have built: what only tests depend on asks some of them for more
 # features, and by itself the program would have them all built again. An example is built as tests are.
-build_program() { cargo build --locked --bin idempotency-ledger --example echo "$@"; }
+build_as_tested() { cargo build --locked --features crash-points --bin idempotency-ledger --example echo; }
 
 on_both_stores() {
     need postgres
