@@ -113,7 +113,7 @@ mod tests {
 
     /// Grants by token, `+` with the lease of the claim before over; `b`: the claim is given back.
     fn told(kind: Kind, story: &str) -> Vec<String> {
-        let (names, grants) = (Names::new(Ids::Random, 1), Grants::new(2));
+        let (names, grants) = (Names::new(Ids::Random, 1, 1), Grants::new(2));
         let key = names.key(kind);
         for step in story.split_whitespace() {
             if step == "b" {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn many_faults_are_counted_and_few_are_told() {
-        let (names, grants) = (Names::new(Ids::Random, 1), Grants::new(0));
+        let (names, grants) = (Names::new(Ids::Random, 1, 1), Grants::new(0));
         for _ in 0..100 {
             grants.fault(&names, &names.key(Kind::Fresh), "bad");
         }

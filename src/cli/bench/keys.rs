@@ -39,7 +39,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(ids: Ids, consumers: u32) -> Names {
+    /// Of so many consumers, numbered from `first` on.
+    pub(super) fn new(ids: Ids, first: u32, consumers: u32) -> Names {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host: String = host.chars().filter(|c| !c.is_control()).collect();
         let process = std::process::id().to_string();
@@ -47,7 +48,7 @@ impl Names {
         let host = &host[..host.floor_char_boundary(room)];
         Names {
             ids,
-            consumers: (1..=consumers).map(|number| format!("{CONSUMER}{number}")).collect(),
+            consumers: (first..first.saturating_add(consumers)).map(|number| format!("{CONSUMER}{number}")).collect(),
             owner: format!("{CONSUMER}{host}-{process}"),
         }
     }
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn a_message_is_named_as_the_run_demands() {
         for (ids, version) in [(Ids::Random, 4), (Ids::V7, 7)] {
-            let names = Names::new(ids, 3);
+            let names = Names::new(ids, 1, 3);
             let mut seen = std::collections::BTreeSet::new();
             for _ in 0..200 {
                 let key = names.key(Kind::Fresh);
@@ -124,7 +125,8 @@ mod tests {
             assert!(names.owner.starts_with("bench-") && names.owner.len() <= OWNER_BYTES_MAX);
             assert!(names.owner.ends_with(&format!("-{}", std::process::id())));
         }
-        assert_eq!(Names::new(Ids::V7, 1).consumers(), "bench-1");
-        assert_eq!(Names::new(Ids::V7, 9).consumers(), "bench-1 to bench-9");
+        assert_eq!(Names::new(Ids::V7, 1, 1).consumers(), "bench-1");
+        assert_eq!(Names::new(Ids::V7, 1, 9).consumers(), "bench-1 to bench-9");
+        assert_eq!(Names::new(Ids::V7, 7, 9).consumers(), "bench-7 to bench-15");
     }
 }

@@ -44,6 +44,9 @@ pub(in crate::cli) struct Measurement {
     /// In the name of how many consumers, 1 to 1000: they are called bench-1, bench-2, …
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000), value_name = "N", help_heading = "Load")]
     consumers: u32,
+    /// The number of the first of them, 1 to 1000000: of two runs at once each can have consumers of its own
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000), value_name = "N", help_heading = "Load")]
+    first_consumer: u32,
     /// How the messages' ids are made
     #[arg(long, value_enum, default_value = "random", value_name = "IDS", help_heading = "Load")]
     ids: Ids,
@@ -81,6 +84,7 @@ pub(super) struct Plan {
     pub(super) rate: Option<u32>,
     pub(super) result_bytes: u32,
     pub(super) consumers: u32,
+    pub(super) first_consumer: u32,
     pub(super) ids: Ids,
     pub(super) duration: Duration,
     pub(super) warm_up: Duration,
@@ -125,6 +129,7 @@ impl Measurement {
             rate: self.rate,
             result_bytes: self.result_bytes,
             consumers: self.consumers,
+            first_consumer: self.first_consumer,
             ids: self.ids,
             duration,
             warm_up,

@@ -38,7 +38,7 @@ impl Bench {
         for _ in 0..plan.connections {
             ledgers.push(client.connect_ledger().await?);
         }
-        let names = Names::new(plan.ids, plan.consumers);
+        let names = Names::new(plan.ids, plan.first_consumer, plan.consumers);
         let prepared = prepare::keys(plan.workload, &names, &client, &mut ledgers[0]).await?;
         let shared = Shared::new(&plan, client, names, prepared)?;
         Ok(Bench { shared: Arc::new(shared), ledgers })

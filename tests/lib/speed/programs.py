@@ -1,5 +1,6 @@
 """The programs that are measured, and those that measure."""
 
+import contextlib
 import json
 import os
 import re
@@ -68,10 +69,29 @@ def migrate(binary, url):
                    stdout=subprocess.DEVNULL)
 
 
+def bench_command(binary, address, seconds, *more):
+    return [binary, "bench", "--json", "--no-check", "--endpoint", address, "--for", f"{int(seconds * 1000)}ms", "--warm-up", "0s", *more]
+
+
+@contextlib.contextmanager
+def flood(binary, address, seconds, *more):
+    """A load beside another one, which it outlives."""
+    process = subprocess.Popen(bench_command(binary, address, seconds, *more), env=clean_environment(), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+        said, problem = process.communicate()
+        if process.returncode != 0:
+            raise RuntimeError(f"the flood: {problem.strip()}")
+        process.told = json.loads(said)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def bench(binary, address, seconds, *more):
     """What `bench` measures, as its JSON says; nothing but the load reaches the server."""
-    command = [binary, "bench", "--json", "--no-check", "--endpoint", address, "--for", f"{int(seconds * 1000)}ms",
-               "--warm-up", "0s", *more]
+    command = bench_command(binary, address, seconds, *more)
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command[1:])}: {done.stderr.strip()}")

@@ -84,6 +84,8 @@ RATIOS = [
     Ratio("P16", "at 10,000: p99 of a refusal", ("claim-10000",), lambda run: _refusals(run["claim-10000"]), 50, 5, at_most=True, unit="ms"),
     _ratio("P17", "256 connections ÷ 4, 256 in flight", _rates("connections", "claim-256"), 0.8, 0.9),
     _ratio("P18", "one hot key ÷ 100 hot keys, 64 in flight", _rates("hot-1", "hot-100"), 0.5, 0.9),
+    Ratio("flood", "p99 of a consumer beside a flood of another's ÷ calm", ("flood",), lambda run: run["flood"]["p99"] / run["flood"]["calm_p99"],
+          3, 2, at_most=True),
     Ratio("start", "start of a server, the schema is there", ("start",), lambda run: run["start"]["start_ms"], 200, 100, at_most=True, unit="ms"),
     Ratio("RSS", "memory without a call", ("start",), lambda run: run["start"]["rss_mib"], 24, 16, at_most=True, unit="MiB"),
     Ratio("RSS", "memory with 1,024 in flight", ("claim-1024",), lambda run: run["claim-1024"]["rss_mib"], 64, 48, at_most=True, unit="MiB"),

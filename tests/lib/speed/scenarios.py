@@ -201,6 +201,26 @@ def purge(stage):
     return told
 
 
+# A consumer with little to do, as its own p99 is told.
+FEW = ("--workload", "claim", "--rate", "200", "--in-flight", "64")
+FLOOD = ("--workload", "claim", "--batch", "1000", "--in-flight", "32", "--connections", "32", "--first-consumer", "1000")
+
+
+def flood(stage):
+    """The claims of a consumer while nothing else happens, and while another one sends batches of 1,000 on 32 connections."""
+    told, url = {}, stage.database()
+    with programs.ledger(stage.ledger, url) as server:
+        programs.bench(stage.ledger, server.address, min(1, stage.seconds / 2), *FEW)
+        calm = programs.bench(stage.ledger, server.address, stage.seconds, *FEW)
+        with stage.measured(told, server.pid):
+            with programs.flood(stage.ledger, server.address, stage.seconds + 2, *FLOOD) as beside:
+                time.sleep(1)
+                flooded = programs.bench(stage.ledger, server.address, stage.seconds, *FEW)
+            told.update(items=beside.told["created"], rate=beside.told["perSecond"])
+    told.update(calm_p99=calm["calls"]["Claim"]["p99"], p99=flooded["calls"]["Claim"]["p99"])
+    return told
+
+
 def start(stage):
     """How soon a server listens whose schema is there, and what it takes without a call."""
     url = stage.database()
@@ -243,5 +263,6 @@ SCENARIOS = {
     "v7-256": ("Claim, 256 in flight, ids of version 7", service(256, ids="v7")),
     "full-random": ("Claim, 256 in flight, on a full table, random ids", full("random")),
     "full-v7": ("Claim, 256 in flight, on a full table, ids of version 7", full("v7")),
+    "flood": ("Claim, 200 a second, beside a flood of batches", flood),
     "start": ("start, and memory without a call", start),
 }
