@@ -31,11 +31,6 @@ impl Submission {
 pub struct TraceId(u128);
 
 impl TraceId {
-    /// Of its sixteen bytes; none where all are zero.
-    pub(crate) fn of_bytes(bytes: [u8; 16]) -> Option<TraceId> {
-        Some(u128::from_be_bytes(bytes)).filter(|&id| id > 0).map(TraceId)
-    }
-
     /// That of a W3C `traceparent`: `VERSION-TRACE-PARENT-FLAGS`, in lowercase hexadecimal digits. None: it is none.
     #[must_use]
     pub fn of(traceparent: &str) -> Option<TraceId> {

@@ -137,7 +137,8 @@ impl AnswerLog {
         let (consumer, key) = (key.consumer(), key.hash());
         let event_type = Some(event_type.as_str()).filter(|name| !name.is_empty());
         let trace_id = trace_id.map(tracing::field::display);
-        let error = self.error_texts.then(|| error(subject, answer)).flatten();
+        let is_told = self.error_texts && kind == Kind::Parked;
+        let error = is_told.then(|| error(subject, answer)).flatten();
         if kind == Kind::Duplicate {
             tracing::info!(event, consumer, event_type, %key, attempt, trace_id, held_back, "{text}");
         } else {

@@ -135,7 +135,7 @@ pub(super) const STATEMENT_ROWS: Family = Family {
     name: "idempotency_ledger_store_statement_rows",
     kind: ITEMS,
     labels: &["statement"],
-    help: "With how many entries a statement of claims and settlements was sent.",
+    help: "With how many rows a statement of claims and settlements was sent.",
 };
 pub(super) const FAILURES: Family = counter(
     "idempotency_ledger_store_failures_total",

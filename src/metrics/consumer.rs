@@ -2,7 +2,7 @@
 //! first of that: a rate then sees the next of each.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus::{Error, Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
@@ -52,7 +52,7 @@ pub(super) struct Families {
 pub(super) struct Consumer {
     name: Box<str>,
     /// It has a policy of its own, and its name from that.
-    pub(super) by_policy: bool,
+    by_policy: AtomicBool,
     settlements: Vec<Vec<IntCounter>>,
     held: Vec<Histogram>,
     attempts: Histogram,
@@ -135,7 +135,7 @@ impl Consumer {
         let held = |operation: &&str| families.held.get_metric_with_label_values(&[name, operation]);
         Ok(Consumer {
             name: name.into(),
-            by_policy,
+            by_policy: AtomicBool::new(by_policy),
             settlements: OPERATIONS.iter().map(settle).collect::<Result<_, _>>()?,
             held: OPERATIONS.iter().take(ENDS).map(held).collect::<Result<_, _>>()?,
             attempts: families.attempts.get_metric_with_label_values(&[name])?,
@@ -239,6 +239,14 @@ impl Consumer {
             }
             Err(_) => self.untold(),
         }
+    }
+
+    pub(super) fn has_policy(&self) -> bool {
+        self.by_policy.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_policy(&self, has_policy: bool) {
+        self.by_policy.store(has_policy, Ordering::Relaxed);
     }
 
     pub(super) fn see(&self, minute: u32) {

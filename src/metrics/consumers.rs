@@ -45,6 +45,10 @@ impl Known {
     fn has_room(&self, by_policy: bool) -> bool {
         by_policy || self.without_policy < NAMED_MAX
     }
+
+    fn count(&mut self) {
+        self.without_policy = self.by_name.values().filter(|consumer| !consumer.has_policy()).count();
+    }
 }
 
 /// What a command asks for, without what it carries.
@@ -172,7 +176,13 @@ impl Consumers {
             let untold = consumer.untold();
             return (consumer, untold);
         }
+        // Nobody takes its series away meanwhile.
+        let known = self.known();
+        if known.by_name.get(who.key.consumer()).is_none_or(|there| !Arc::ptr_eq(there, &consumer)) {
+            return (Arc::clone(&self.others), self.others.untold());
+        }
         let event_type = consumer.own_event_type(&self.families, &who.event_type_name, &self.room);
+        drop(known);
         (consumer, event_type)
     }
 
@@ -211,6 +221,7 @@ impl Consumers {
             return Arc::clone(&self.others);
         };
         let made = Arc::new(made);
+        made.see(self.minute.load(Ordering::Relaxed));
         known.by_name.insert(name.into(), Arc::clone(&made));
         known.without_policy += usize::from(!by_policy);
         made
@@ -218,12 +229,21 @@ impl Consumers {
 
     /// Takes the series of a consumer without a policy away: of the one that was seen least lately.
     fn forget_one(&self, known: &mut Known) {
-        let without = known.by_name.iter().filter(|(_, consumer)| !consumer.by_policy);
+        let without = known.by_name.iter().filter(|(_, consumer)| !consumer.has_policy());
         let oldest = without.min_by_key(|(_, consumer)| consumer.seen_in()).map(|(name, _)| name.clone());
         if let Some(gone) = oldest.and_then(|name| known.by_name.remove(&name)) {
             self.room.give_back(gone.forget(&self.families));
         }
-        known.without_policy = known.by_name.values().filter(|consumer| !consumer.by_policy).count();
+        known.count();
+    }
+
+    /// Who has got a policy of its own by now, or has lost it.
+    pub(super) fn policies(&self, has_policy: &dyn Fn(&str) -> bool) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, consumer) in &known.by_name {
+            consumer.set_policy(has_policy(name));
+        }
+        known.count();
     }
 
     /// A minute has passed: takes away what was not seen for long.
@@ -240,7 +260,7 @@ impl Consumers {
             }
             stays
         });
-        known.without_policy = known.by_name.values().filter(|consumer| !consumer.by_policy).count();
+        known.count();
     }
 }
 

@@ -89,6 +89,15 @@ impl Entries {
         for ((name, counted), by_policy) in all {
             let has_place = by_policy || without_policy < NAMED_MAX;
             let is_shown = shown.contains_key(&name);
+            while by_policy && !is_shown && !room.has(needs(&name)) {
+                // One without a policy makes room for it.
+                let Some(one) = shown.iter().find(|(_, by_policy)| !**by_policy) else { break };
+                let one = one.0.clone();
+                self.forget(&one);
+                shown.remove(&one);
+                room.give_back(needs(&one));
+                without_policy -= 1;
+            }
             if is_shown || (name != OTHER && has_place && room.take(needs(&name))) {
                 self.set(&name, &counted);
                 without_policy += usize::from(!is_shown && !by_policy);

@@ -143,6 +143,7 @@ impl Metrics {
         at: i64,
         has_policy: &dyn Fn(&str) -> bool,
     ) {
+        self.inner.consumers.policies(has_policy);
         self.inner.entries.show(counted, at, self.inner.consumers.room(), has_policy);
     }
 }

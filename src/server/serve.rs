@@ -64,12 +64,19 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
         }
         accepting.end();
     };
-    let served = tokio::select! {
-        served = rpc::serve(listener, ledger.clone(), config.serve, exported.traces(), stop) => served,
-        // `serve` has taken the first signal by the time that a second one comes.
-        () = second_signal() => return Err(Failure::Wrong("ended at once by a second signal".into())),
+    let serving = async {
+        let served = rpc::serve(listener, ledger.clone(), config.serve, exported.traces(), stop).await;
+        exported.end().await;
+        served
     };
-    exported.end().await;
+    let served = tokio::select! {
+        served = serving => served,
+        // `serve` has taken the first signal by the time that a second one comes.
+        () = second_signal() => {
+            exported.give_up();
+            return Err(Failure::Wrong("ended at once by a second signal".into()));
+        }
+    };
     match (served, outdated) {
         (Err(error), _) => Err(Failure::Wrong(format!("the server ended: {error}"))),
         (Ok(_), Some(why)) => Err(Failure::Outdated(format!("database_url: {why}"))),

@@ -1,11 +1,29 @@
 //! Logs: for people on a terminal, JSON by a switch. Never a payload.
 
+use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
-use tracing::Level;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing::{Level, Subscriber};
+use tracing_subscriber::filter::{Targets, dynamic_filter_fn};
+use tracing_subscriber::layer::{Filter, Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::once_a_second::Lines;
+
+/// The exporter of traces logs a line or two of each export that fails, however many there are: one of each kind a
+/// second is enough.
+fn bounded<S: Subscriber>() -> impl Filter<S> {
+    let written: Mutex<HashMap<&'static str, Lines>> = Mutex::default();
+    dynamic_filter_fn(move |line, _| {
+        if !line.target().starts_with("opentelemetry") {
+            return true;
+        }
+        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.entry(line.name()).or_default().turn(Instant::now(), true).is_some()
+    })
+}
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -48,13 +66,13 @@ impl LogArgs {
         let started = match self.log_format {
             LogFormat::Text => {
                 let colours = std::io::stderr().is_terminal();
-                filtered.with(logs.with_ansi(colours).with_target(false)).try_init()
+                filtered.with(logs.with_ansi(colours).with_target(false).with_filter(bounded())).try_init()
             }
             LogFormat::Json => {
                 std::panic::set_hook(Box::new(|panic| {
                     tracing::error!(%panic, "a bug of the server: a task panicked");
                 }));
-                filtered.with(logs.json().flatten_event(true)).try_init()
+                filtered.with(logs.json().flatten_event(true).with_filter(bounded())).try_init()
             }
         };
         started.map_err(|error| format!("log: {error}"))?;

@@ -53,12 +53,11 @@ impl BatchSpan {
     /// A statement of this name with so many rows is sent.
     pub(crate) fn statement(&self, name: &'static str, rows: usize) -> StatementSpan {
         let Some(Recorded { tracer, context, database }) = &self.0 else { return StatementSpan::default() };
-        let mut attributes =
-            vec![KeyValue::new("db.system.name", *database), KeyValue::new("db.query.summary", name)];
-        // By the convention one row is no batch.
-        if rows > 1 {
-            attributes.push(KeyValue::new("db.operation.batch.size", whole(rows)));
-        }
+        let attributes = [
+            KeyValue::new("db.system.name", *database),
+            KeyValue::new("db.query.summary", name),
+            KeyValue::new("idempotency_ledger.rows", whole(rows)),
+        ];
         let named = tracer.span_builder(name).with_kind(SpanKind::Client);
         StatementSpan(Some(named.with_attributes(attributes).start_with_context(tracer, context)))
     }

@@ -9,7 +9,7 @@ use opentelemetry_sdk::trace::SdkTracer;
 use tonic::Code;
 
 use super::context;
-use crate::domain::{Key, Reason, TraceId};
+use crate::domain::{Key, Reason};
 
 /// The span of a call, for whoever works for the call. Empty where it is not recorded; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +45,6 @@ impl CallSpan {
     /// How others link to it.
     pub(super) fn context(&self) -> Option<SpanContext> {
         self.span().map(|span| span.span_context().clone())
-    }
-
-    /// By which its spans are found.
-    pub(crate) fn trace_id(&self) -> Option<TraceId> {
-        let span = self.span()?;
-        TraceId::of_bytes(span.span_context().trace_id().to_bytes())
     }
 
     /// The W3C context that names this span.
@@ -93,6 +87,10 @@ impl CallSpan {
     pub(crate) fn link_first(&self, traceparent: &str) {
         let Some((recorded, span)) = self.0.as_ref().zip(self.span()) else { return };
         let Some(first) = context::kept(traceparent) else { return };
+        if first.span_id() == span.span_context().span_id() {
+            // Two items of one call.
+            return;
+        }
         // A command that loses a race is decided again.
         let mut known = recorded.first_attempts.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= LINKS_MAX || !known.insert(first.span_id()) {

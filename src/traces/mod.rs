@@ -40,15 +40,15 @@ impl Traces {
     /// the trace of the caller, as the headers tell it.
     pub(crate) fn call(&self, method: Option<&str>, headers: &HeaderMap) -> Served {
         let Some(tracer) = &self.0 else { return Served::default() };
-        // The convention's word for a method that nobody knows.
-        let method = method.unwrap_or("_OTHER").to_owned();
-        let named = tracer.span_builder(method.clone()).with_kind(SpanKind::Server);
+        let name = method.unwrap_or("grpc").to_owned();
+        let named = tracer.span_builder(name).with_kind(SpanKind::Server);
         let mut span = named.start_with_context(tracer, &context::parent(headers));
         if !span.is_recording() {
             return Served::default();
         }
         span.set_attribute(KeyValue::new("rpc.system.name", "grpc"));
-        span.set_attribute(KeyValue::new("rpc.method", method));
+        // The convention's word for a method that nobody knows.
+        span.set_attribute(KeyValue::new("rpc.method", method.unwrap_or("_OTHER").to_owned()));
         Served::new(CallSpan::new(tracer.clone(), opentelemetry::Context::new().with_span(span)))
     }
 }

@@ -727,25 +727,25 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/traces/call.rs", "        Code::Unknown\n            | Code::DeadlineExceeded", "        Code::Unknown\n            | Code::InvalidArgument\n            | Code::DeadlineExceeded"),
     ]),
     Mutant("T7", "what was recorded last is not sent", "observe::traces", [
-        ("src/server/serve.rs", "    exported.end().await;\n", "    std::mem::forget(exported);\n"),
+        ("src/server/serve.rs", "        exported.end().await;\n", "        std::mem::forget(exported.traces());\n"),
     ]),
     Mutant("T8", "a statement that fails looks well in its trace", "observe::traces", [
         (STATEMENT, "        span.failed(kind(error));\n", ""),
     ]),
     Mutant("T9", "an entry does not keep the span of a call whose caller has sent no trace", "observe::traces", [
-        ("src/rpc/edge/auth.rs", ".or_else(|| span.traceparent()).unwrap_or_default()", ".unwrap_or_default()"),
+        ("src/rpc/edge/auth.rs", "span.traceparent().or(traceparent)", "traceparent.or(None)"),
     ]),
     Mutant("T10", "health checks are recorded", "observe::traces", [
         ("src/rpc/edge/layer.rs", "let served = if ours {", "let served = if ours || is_stream {"),
     ]),
     Mutant("T11", "a variable that is not used is not told", "server::otlp", [
-        ("src/server/otlp.rs", "if !unknown.is_empty() {", "if unknown.len() > 9 {"),
+        ("src/server/otlp/variables.rs", "if !unknown.is_empty() {", "if unknown.len() > 9 {"),
     ]),
     Mutant("T12", "a protocol that is not spoken is taken for the one that is", "server::otlp", [
-        ("src/server/otlp.rs", "Some(other) if wanted && other != \"grpc\" =>", "Some(other) if wanted && other.is_empty() =>"),
+        ("src/server/otlp/variables.rs", "Some(other) if wanted && other != \"grpc\" =>", "Some(other) if wanted && other.is_empty() =>"),
     ]),
     Mutant("T13", "a collector is not known by the authorities that the system trusts", "observe::traces", [
-        ("src/server/otlp.rs", "ClientTlsConfig::new().with_enabled_roots()", "ClientTlsConfig::new()"),
+        ("src/server/otlp/mod.rs", "ClientTlsConfig::new().with_native_roots()", "ClientTlsConfig::new()"),
     ]),
     Mutant("T14", "a call with many messages leads to the first attempt of one of them again and again", "traces", [
         ("src/traces/call.rs", "|| !known.insert(first.span_id())", "|| (!known.insert(first.span_id()) && traceparent.is_empty())"),
@@ -754,6 +754,6 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/traces/batch.rs", "known.insert(context.span_id())", "known.insert(context.span_id()) || known.len() > 1"),
     ]),
     Mutant("T16", "the service has the name of the program, whatever the environment says", "observe::traces", [
-        ("src/server/otlp.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
+        ("src/server/otlp/mod.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
     ]),
 ]

@@ -48,7 +48,9 @@ impl Names {
         let host = &host[..host.floor_char_boundary(room)];
         Names {
             ids,
-            consumers: (first..first.saturating_add(consumers)).map(|number| format!("{CONSUMER}{number}")).collect(),
+            consumers: (first..first.saturating_add(consumers))
+                .map(|number| format!("{CONSUMER}{number}"))
+                .collect(),
             owner: format!("{CONSUMER}{host}-{process}"),
         }
     }

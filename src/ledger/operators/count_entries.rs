@@ -32,18 +32,19 @@ pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration,
             () = sleep(rest) => {}
         }
         let began = Instant::now();
-        match count(&operators).await {
+        let counted = count(&operators).await;
+        let policies = operators.policies_here();
+        let has_policy = |name: &str| policies.registered(name);
+        match counted {
             Ok((counted, at)) => {
                 failures = 0;
-                let policies = operators.policies_here();
-                let has_policy = |name: &str| policies.registered(name);
                 metrics.entries_counted(counted, at.micros() / 1_000_000, &has_policy);
             }
             Err(rejection) => {
                 failures += 1;
                 tracing::warn!(reason = %rejection.reason, failures, "the entries could not be counted");
                 if failures == FAILURES_MAX {
-                    metrics.entries_counted(BTreeMap::new(), 0, &|_| false);
+                    metrics.entries_counted(BTreeMap::new(), 0, &has_policy);
                 }
             }
         }

@@ -17,7 +17,7 @@ const TRACEPARENT_MAX: usize = 64;
 pub(crate) struct Caller {
     /// The authenticated identity.
     pub(crate) principal: Cow<'static, str>,
-    /// The trace context that came with the call, or else that of its span; empty: none.
+    /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
     pub(crate) traceparent: String,
     pub(super) trace_id: Option<TraceId>,
     pub(crate) span: CallSpan,
@@ -28,8 +28,8 @@ impl Caller {
     pub(super) fn of(headers: &HeaderMap, span: CallSpan) -> Caller {
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
-        let traceparent = traceparent.or_else(|| span.traceparent()).unwrap_or_default();
-        let trace_id = span.trace_id().or_else(|| TraceId::of(&traceparent));
+        let traceparent = span.traceparent().or(traceparent).unwrap_or_default();
+        let trace_id = TraceId::of(&traceparent);
         Caller { principal: Cow::Borrowed(ANONYMOUS), traceparent, trace_id, span }
     }
 

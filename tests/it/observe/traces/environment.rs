@@ -56,7 +56,13 @@ async fn the_environment_says_which_calls_are_recorded() {
             ],
             3,
         ),
-        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:PORT"), ("OTEL_EXPORTER_OTLP_INSECURE", "true")], 3),
+        (
+            &[
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:PORT"),
+                ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "true"),
+            ],
+            3,
+        ),
         (&[AT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")], 0),
         (&[AT, ("OTEL_TRACES_EXPORTER", "none")], 0),
         (&[AT, ("OTEL_SDK_DISABLED", "true")], 0),
@@ -98,7 +104,7 @@ async fn the_environment_says_how_spans_are_sent() {
             ],
             &|export| export.metadata.get("x-team").is_some_and(|value| value == "b"),
         ),
-        (&[AT, ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")], &|export| {
+        (&[AT, ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip")], &|export| {
             export.metadata.get("grpc-encoding").is_some_and(|value| value == "gzip")
         }),
         (
@@ -150,6 +156,15 @@ async fn the_environment_says_whom_to_trust() {
         sent(&at, &collector).await;
         assert_eq!(!collector.spans().is_empty(), arrives, "{variables:?}");
     }
+}
+
+/// Who needs no authorities may have none.
+#[tokio::test]
+async fn a_collector_without_tls_needs_no_authority() {
+    let collector = Collector::default();
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://AT"), ("SSL_CERT_FILE", "/nowhere")];
+    sent(&variables, &collector).await;
+    assert!(!collector.spans().is_empty());
 }
 
 #[tokio::test]

@@ -1,23 +1,7 @@
-//! Where traces go: from OpenTelemetry's variables of the environment to a tracer that sends over OTLP, and its end.
-//! The variables keep the names and the meanings that the standard gives them; the exporter reads most of them itself.
+//! OpenTelemetry's variables of the environment. They keep the names and the meanings that the standard gives them; the
+//! exporter reads most of them itself.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-use opentelemetry::KeyValue;
-use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{SpanExporter, WithTonicConfig as _};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
-use opentelemetry_sdk::trace::SdkTracerProvider;
-
-use tonic::transport::{Certificate, ClientTlsConfig};
-
-use crate::traces::Traces;
-
-/// How long what was recorded last may take to be sent, at the end of the server.
-const FLUSH_WITHIN: Duration = Duration::from_secs(5);
-const NAME: &str = "idempotency-ledger";
 
 /// A variable: its name without `OTEL_`, what it is unless it is set, and what it tells.
 struct Variable(&'static str, &'static str, &'static str);
@@ -42,7 +26,8 @@ const VARIABLES: &[Variable] = &[
     Variable(
         "EXPORTER_OTLP_CERTIFICATE",
         "",
-        "A file with the certificates, in PEM, of the authorities that a collector's own must be signed by; without it those          that the system trusts",
+        "A file with the certificates, in PEM, of the authorities that a collector's own must be signed by; \
+         without it, those that the system trusts",
     ),
     Variable("EXPORTER_OTLP_PROTOCOL", "grpc", "Only `grpc` is spoken: with any other nothing is recorded"),
     Variable("TRACES_EXPORTER", "", "`otlp`, or `none`: nothing is recorded"),
@@ -54,7 +39,7 @@ const VARIABLES: &[Variable] = &[
          the caller decides, and the sampler only where the caller has sent no trace",
     ),
     Variable("TRACES_SAMPLER_ARG", "1", "The share of `traceidratio`, from 0 to 1"),
-    Variable("SERVICE_NAME", NAME, "The name of the service that the spans belong to"),
+    Variable("SERVICE_NAME", "idempotency-ledger", "The name of the service that the spans belong to"),
     Variable("RESOURCE_ATTRIBUTES", "", "More about the service, as `name=value,name=value`"),
     Variable("BSP_SCHEDULE_DELAY", "5000", "How often spans are sent, in milliseconds"),
     Variable("BSP_MAX_QUEUE_SIZE", "2048", "How many spans may wait; more are dropped, and the log says so"),
@@ -63,13 +48,35 @@ const VARIABLES: &[Variable] = &[
     Variable("SPAN_LINK_COUNT_LIMIT", "128", "How many links a span has, at the most"),
 ];
 const EXPORTER: &str = "EXPORTER_OTLP_";
-const NUMBERS: [&str; 6] = [
-    "OTEL_EXPORTER_OTLP_TIMEOUT",
-    "OTEL_BSP_SCHEDULE_DELAY",
-    "OTEL_BSP_MAX_QUEUE_SIZE",
-    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
-    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
-    "OTEL_SPAN_LINK_COUNT_LIMIT",
+
+/// A number: its variable without `OTEL_`, the default, the least and the most. Beyond that the exporter would spin, or
+/// take more memory than there is.
+pub(super) struct Number(&'static str, u32, u32, u32);
+
+pub(super) const TIMEOUT: Number = Number("EXPORTER_OTLP_TIMEOUT", 10_000, 1, 600_000);
+pub(super) const DELAY: Number = Number("BSP_SCHEDULE_DELAY", 5_000, 10, 3_600_000);
+pub(super) const QUEUE: Number = Number("BSP_MAX_QUEUE_SIZE", 2_048, 1, 100_000);
+pub(super) const BATCH: Number = Number("BSP_MAX_EXPORT_BATCH_SIZE", 512, 1, 100_000);
+pub(super) const ATTRIBUTES: Number = Number("SPAN_ATTRIBUTE_COUNT_LIMIT", 128, 0, 1_000);
+pub(super) const LINKS: Number = Number("SPAN_LINK_COUNT_LIMIT", 128, 0, 1_000);
+const NUMBERS: [Number; 6] = [TIMEOUT, DELAY, QUEUE, BATCH, ATTRIBUTES, LINKS];
+
+/// Variables that are one of a few words.
+const WORDS: &[(&str, &[&str])] = &[
+    ("SDK_DISABLED", &["true", "false"]),
+    ("EXPORTER_OTLP_INSECURE", &["true", "false"]),
+    ("EXPORTER_OTLP_COMPRESSION", &["gzip", "none"]),
+    (
+        "TRACES_SAMPLER",
+        &[
+            "always_on",
+            "always_off",
+            "traceidratio",
+            "parentbased_always_on",
+            "parentbased_always_off",
+            "parentbased_traceidratio",
+        ],
+    ),
 ];
 
 /// The table of the variables, as docs/traces.md shows it.
@@ -83,22 +90,49 @@ pub fn table() -> String {
 }
 
 /// The variables of OpenTelemetry that are set.
-struct Given(BTreeMap<String, String>);
+pub(super) struct Given(BTreeMap<String, String>);
 
 impl Given {
     /// An empty one counts as not set.
-    fn of(environment: impl Iterator<Item = (String, String)>) -> Given {
+    pub(super) fn of(environment: impl Iterator<Item = (String, String)>) -> Given {
         Given(environment.filter(|(name, value)| name.starts_with("OTEL_") && !value.is_empty()).collect())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
     /// One of the exporter's: that of traces comes first.
-    fn of_exporter(&self, name: &str) -> Option<&str> {
+    pub(super) fn of_exporter(&self, name: &str) -> Option<&str> {
         let of_traces = self.get(&format!("OTEL_{EXPORTER}TRACES_{name}"));
         of_traces.or_else(|| self.get(&format!("OTEL_{EXPORTER}{name}")))
+    }
+
+    /// The value of a variable without `OTEL_`.
+    fn value(&self, name: &str) -> Option<&str> {
+        match name.strip_prefix(EXPORTER) {
+            Some(of_exporter) => self.of_exporter(of_exporter),
+            None => self.get(&format!("OTEL_{name}")),
+        }
+    }
+
+    /// The number that is set, or the default. What is out of bounds is told.
+    fn number(&self, Number(name, usual, least, most): &Number) -> Result<u32, String> {
+        let Some(value) = self.value(name) else { return Ok(*usual) };
+        let number = value.parse().ok().filter(|number| (*least..=*most).contains(number));
+        number.ok_or_else(|| format!("OTEL_{name}: is {value}, must be {least} to {most}; {usual} is used"))
+    }
+
+    pub(super) fn number_or_usual(&self, number: &Number) -> u32 {
+        self.number(number).unwrap_or(number.1)
+    }
+
+    /// Whether the collector is reached by TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        let insecure = self.of_exporter("INSECURE").is_some_and(|word| word.eq_ignore_ascii_case("true"));
+        self.of_exporter("ENDPOINT").is_some_and(|endpoint| {
+            endpoint.starts_with("https://") || (!endpoint.contains("://") && !insecure)
+        })
     }
 
     fn is_known(name: &str) -> bool {
@@ -109,7 +143,7 @@ impl Given {
     }
 
     /// Whether calls are recorded; where that is not what was asked for, why.
-    fn wanted(&self) -> Result<bool, String> {
+    pub(super) fn wanted(&self) -> Result<bool, String> {
         if self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return Ok(false);
         }
@@ -131,7 +165,7 @@ impl Given {
     }
 
     /// What is set, and has no effect or not that which it should.
-    fn doubts(&self) -> Vec<String> {
+    pub(super) fn doubts(&self) -> Vec<String> {
         let unknown: Vec<&str> =
             self.0.keys().map(String::as_str).filter(|name| !Given::is_known(name)).collect();
         let mut doubts = Vec::new();
@@ -141,94 +175,50 @@ impl Given {
                 unknown.join(", ")
             ));
         }
-        let numbers = NUMBERS.iter().map(|name| (*name).to_owned());
-        for name in numbers.chain(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT".to_owned()]) {
-            if let Some(value) = self.get(&name).filter(|value| value.parse::<u32>().is_err()) {
-                doubts.push(format!("{name}: is {value}, must be a whole number; the default is used"));
+        let numbers = NUMBERS.iter().filter_map(|number| self.number(number).err());
+        doubts.extend(numbers);
+        for (name, words) in WORDS {
+            // The exporter knows samplers by their exact names.
+            let exact = *name == "TRACES_SAMPLER";
+            let is = |value: &str, word: &&str| {
+                if exact { value == *word } else { value.eq_ignore_ascii_case(word) }
+            };
+            let value = self.value(name).filter(|value| !words.iter().any(|word| is(value, word)));
+            if let Some(value) = value {
+                doubts.push(format!(
+                    "OTEL_{name}: is {value}, must be one of {}; the default is used",
+                    words.join(", ")
+                ));
             }
+        }
+        let share = self.get("OTEL_TRACES_SAMPLER_ARG");
+        let is_share = |text: &&str| text.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share));
+        if let Some(value) = share.filter(|text| !is_share(text)) {
+            doubts.push(format!("OTEL_TRACES_SAMPLER_ARG: is {value}, must be 0 to 1"));
         }
         doubts
     }
 }
 
-/// Sends what is recorded, until its end.
-pub(super) struct Exported {
-    provider: Option<SdkTracerProvider>,
-}
-
-impl Exported {
-    /// As the environment has it. What is wrong with that is logged: a server without traces serves as well.
-    pub(super) fn start() -> Exported {
-        let given = Given::of(std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-        }));
-        for doubt in given.doubts() {
-            tracing::warn!("{doubt}");
-        }
-        let provider = match given.wanted() {
-            Ok(true) => match provider(&given) {
-                Ok(provider) => Some(provider),
-                Err(error) => {
-                    tracing::error!(
-                        error,
-                        "no traces are recorded: OpenTelemetry's variables are set wrongly"
-                    );
-                    None
-                }
-            },
-            Ok(false) => None,
-            Err(doubt) => {
-                tracing::warn!("{doubt}; no traces are recorded");
-                None
-            }
-        };
-        Exported { provider }
-    }
-
-    /// What records calls.
-    pub(super) fn traces(&self) -> Traces {
-        self.provider.as_ref().map_or_else(Traces::off, |provider| Traces::by(provider.tracer(NAME)))
-    }
-
-    /// Sends what is left.
-    pub(super) async fn end(self) {
-        let Some(provider) = self.provider else { return };
-        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_WITHIN)).await;
-        if let Ok(Err(error)) = ended {
-            tracing::warn!(%error, "the last traces were not sent");
-        }
-    }
-}
-
-fn provider(given: &Given) -> Result<SdkTracerProvider, String> {
-    let tls = match given.of_exporter("CERTIFICATE") {
-        Some(file) => {
-            let text = std::fs::read(file)
-                .map_err(|error| format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {file}: {error}"))?;
-            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(text))
-        }
-        None => ClientTlsConfig::new().with_enabled_roots(),
-    };
-    let exporter = SpanExporter::builder().with_tonic().with_tls_config(tls).build();
-    let exporter = exporter.map_err(|error| error.to_string())?;
-    let resource = Resource::builder_empty()
-        .with_attributes([
-            KeyValue::new("service.name", NAME),
-            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-            KeyValue::new("service.instance.id", crate::random::id().to_string()),
-        ])
-        .with_detector(Box::new(TelemetryResourceDetector))
-        .with_detector(Box::new(EnvResourceDetector::new()));
-    let resource = match given.get("OTEL_SERVICE_NAME") {
-        Some(name) => resource.with_service_name(name.to_owned()),
-        None => resource,
-    };
-    Ok(SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter).build())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn authorities_are_needed_where_the_collector_is_reached_by_tls() {
+        const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+        for (all, secure) in [
+            (&[][..], false),
+            (&[(ENDPOINT, "http://collector:4317")], false),
+            (&[(ENDPOINT, "https://collector:4317")], true),
+            (&[(ENDPOINT, "collector:4317")], true),
+            (&[(ENDPOINT, "collector:4317"), ("OTEL_EXPORTER_OTLP_INSECURE", "True")], false),
+            (&[(ENDPOINT, "https://collector:4317"), ("OTEL_EXPORTER_OTLP_INSECURE", "true")], true),
+            (&[(ENDPOINT, "unix:///tmp/collector")], false),
+        ] {
+            assert_eq!(given(all).is_secure(), secure, "{all:?}");
+        }
+    }
 
     fn given(all: &[(&str, &str)]) -> Given {
         Given::of(all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
@@ -284,9 +274,21 @@ mod tests {
             (&[("OTEL_EXPORTER_OTLP_TRACES", "x")], &["OTEL_EXPORTER_OTLP_TRACES: not used"]),
             (
                 &[("OTEL_BSP_SCHEDULE_DELAY", "5s")],
-                &["OTEL_BSP_SCHEDULE_DELAY: is 5s, must be a whole number"],
+                &["OTEL_BSP_SCHEDULE_DELAY: is 5s, must be 10 to 3600000; 5000 is used"],
             ),
-            (&[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "-1")], &["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: is -1"]),
+            (&[("OTEL_BSP_SCHEDULE_DELAY", "0")], &["OTEL_BSP_SCHEDULE_DELAY: is 0, must be 10 to"]),
+            (&[("OTEL_BSP_MAX_QUEUE_SIZE", "4000000000")], &["OTEL_BSP_MAX_QUEUE_SIZE: is 4000000000"]),
+            (&[("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "0")], &["OTEL_BSP_MAX_EXPORT_BATCH_SIZE: is 0"]),
+            (&[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "-1")], &["OTEL_EXPORTER_OTLP_TIMEOUT: is -1"]),
+            (&[("OTEL_SDK_DISABLED", "1")], &["OTEL_SDK_DISABLED: is 1, must be one of true, false"]),
+            (&[("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "yes")], &["OTEL_EXPORTER_OTLP_INSECURE: is yes"]),
+            (
+                &[("OTEL_TRACES_SAMPLER", "jaeger_remote")],
+                &["OTEL_TRACES_SAMPLER: is jaeger_remote, must be"],
+            ),
+            (&[("OTEL_TRACES_SAMPLER", "Always_On")], &["OTEL_TRACES_SAMPLER: is Always_On"]),
+            (&[("OTEL_TRACES_SAMPLER_ARG", "5")], &["OTEL_TRACES_SAMPLER_ARG: is 5, must be 0 to 1"]),
+            (&[("OTEL_TRACES_SAMPLER", "always_on"), ("OTEL_SDK_DISABLED", "TRUE")], &[]),
         ] {
             let told = given(all).doubts();
             assert_eq!(told.len(), doubts.len(), "{all:?}: {told:?}");
