@@ -59,7 +59,7 @@ fn a_consumer_with_a_policy_finds_room() {
     assert_eq!(named("registered"), 40);
     // Each of those has twenty event types: one that goes leaves room for more than one that comes.
     let after = named("c");
-    assert!(after < before && before < after + 40, "{before} had room, and {after} have");
+    assert!((5..before).contains(&after), "{before} had room, and {after} have");
     let text = metrics.text().unwrap();
     assert!(text.len() < 2_000_000, "{} bytes", text.len());
     // Where all have a policy there is an end, too.

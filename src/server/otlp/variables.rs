@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// A variable: its name without `OTEL_`, what it is unless it is set, and what it tells.
+/// A variable: its name without `OTEL_`, what it is unless it is set, and what it tells. Of numbers `NUMBERS` has the
+/// default and the bounds.
 struct Variable(&'static str, &'static str, &'static str);
 
 /// Every variable that is used. Of those that begin with `EXPORTER_OTLP_` the form with `TRACES_` behind that is used
@@ -20,7 +21,7 @@ const VARIABLES: &[Variable] = &[
         "",
         "Headers of each export, as `name=value,name=value`; values are percent-encoded",
     ),
-    Variable("EXPORTER_OTLP_TIMEOUT", "10000", "How long one export may take, in milliseconds"),
+    Variable("EXPORTER_OTLP_TIMEOUT", "", "How long one export may take, in milliseconds"),
     Variable("EXPORTER_OTLP_COMPRESSION", "none", "`gzip`, or none"),
     Variable("EXPORTER_OTLP_INSECURE", "false", "Of an endpoint without a scheme: `true` means `http://`"),
     Variable(
@@ -41,11 +42,11 @@ const VARIABLES: &[Variable] = &[
     Variable("TRACES_SAMPLER_ARG", "1", "The share of `traceidratio`, from 0 to 1"),
     Variable("SERVICE_NAME", "idempotency-ledger", "The name of the service that the spans belong to"),
     Variable("RESOURCE_ATTRIBUTES", "", "More about the service, as `name=value,name=value`"),
-    Variable("BSP_SCHEDULE_DELAY", "5000", "How often spans are sent, in milliseconds"),
-    Variable("BSP_MAX_QUEUE_SIZE", "2048", "How many spans may wait; more are dropped, and the log says so"),
-    Variable("BSP_MAX_EXPORT_BATCH_SIZE", "512", "How many spans one export has, at the most"),
-    Variable("SPAN_ATTRIBUTE_COUNT_LIMIT", "128", "How many attributes a span has, at the most"),
-    Variable("SPAN_LINK_COUNT_LIMIT", "128", "How many links a span has, at the most"),
+    Variable("BSP_SCHEDULE_DELAY", "", "How often spans are sent, in milliseconds"),
+    Variable("BSP_MAX_QUEUE_SIZE", "", "How many spans may wait; more are dropped, and the log says so"),
+    Variable("BSP_MAX_EXPORT_BATCH_SIZE", "", "How many spans one export has, at the most"),
+    Variable("SPAN_ATTRIBUTE_COUNT_LIMIT", "", "How many attributes a span has, at the most"),
+    Variable("SPAN_LINK_COUNT_LIMIT", "", "How many links a span has, at the most"),
 ];
 const EXPORTER: &str = "EXPORTER_OTLP_";
 
@@ -83,10 +84,15 @@ const WORDS: &[(&str, &[&str])] = &[
 #[must_use]
 pub fn table() -> String {
     let rows = VARIABLES.iter().map(|Variable(name, usual, what)| {
-        let usual = if usual.is_empty() { String::new() } else { format!("`{usual}`") };
-        format!("| `OTEL_{name}` | {usual} | {what} |\n")
+        let number = NUMBERS.iter().find(|Number(number, ..)| number == name);
+        let (usual, bounds) = match number {
+            Some(Number(_, usual, least, most)) => (format!("`{usual}`"), format!("{least} to {most}")),
+            None if usual.is_empty() => (String::new(), String::new()),
+            None => (format!("`{usual}`"), String::new()),
+        };
+        format!("| `OTEL_{name}` | {usual} | {bounds} | {what} |\n")
     });
-    format!("| variable | default | |\n| --- | --- | --- |\n{}", rows.collect::<String>())
+    format!("| variable | default | bounds | |\n| --- | --- | --- | --- |\n{}", rows.collect::<String>())
 }
 
 /// The variables of OpenTelemetry that are set.
