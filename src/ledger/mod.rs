@@ -175,7 +175,10 @@ impl Ledger {
             let (operators, metrics) = (counting.clone(), counted.clone());
             operators::count_entries::run(operators, metrics, options.count_every, ended.clone())
         };
-        runtime::spawn(&tasks, shared.outdated.clone().until(supervised("the counting of entries", count)));
+        if metrics.are_seen() {
+            let counting = supervised("the counting of entries", count);
+            runtime::spawn(&tasks, shared.outdated.clone().until(counting));
+        }
         tasks.close();
         let inner = Inner {
             queue: shared.queue,

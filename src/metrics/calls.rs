@@ -50,6 +50,8 @@ struct All {
     /// The last ones are those of paths that the server does not have.
     counts: Vec<Counts>,
     connections: IntGauge,
+    /// Whether anybody can look at them.
+    counts_calls: bool,
 }
 
 struct Counts {
@@ -67,6 +69,7 @@ impl Calls {
     pub(super) fn new(
         registry: &Registry,
         methods: impl IntoIterator<Item = Method>,
+        counts_calls: bool,
     ) -> Result<Calls, Error> {
         let (started, handled) = (STARTED.counters(registry)?, HANDLED.counters(registry)?);
         let handling = HANDLING.histograms(registry)?;
@@ -90,7 +93,7 @@ impl Calls {
         }
         counts.push(made("unary", "unknown", "unknown", None)?);
         let connections = CONNECTIONS.gauge(registry)?;
-        Ok(Calls(Arc::new(All { places, counts, connections })))
+        Ok(Calls(Arc::new(All { places, counts, connections, counts_calls })))
     }
 
     /// A connection is open until this is dropped.
@@ -122,7 +125,7 @@ impl Connected {
             self.last.store(place, Ordering::Relaxed);
         }
         let call = Call { connection: Arc::clone(self), place, began: Instant::now(), ended: false };
-        if let Some(counts) = call.counts() {
+        if let Some(counts) = call.counts().filter(|_| all.counts_calls) {
             counts.started.inc();
         }
         call
@@ -184,7 +187,8 @@ impl Call {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let Some(counts) = self.counts() else { return };
+        let counts = self.counts().filter(|_| self.connection.calls.0.counts_calls);
+        let Some(counts) = counts else { return };
         counts.handling.observe(took.as_secs_f64());
         if let Some(count) = counts.handled(code) {
             count.inc();

@@ -80,16 +80,17 @@ pub(crate) struct Before(Option<Arc<Who>>);
 
 /// A command that is not answered yet. One that is dropped as such counts as unanswered.
 pub(crate) struct Asked {
-    who: Arc<Who>,
+    /// None: it is not counted.
+    who: Option<Arc<Who>>,
     kind: Kind,
     minute: u32,
     answered: bool,
 }
 
 impl Asked {
-    /// Whether it is a settlement.
+    /// Whether it is a settlement that is counted.
     pub(crate) fn settles(&self) -> bool {
-        matches!(self.kind, Kind::Settle { .. })
+        self.who.is_some() && matches!(self.kind, Kind::Settle { .. })
     }
 
     /// The word by which an answer to it is counted, behind the name of the label.
@@ -128,7 +129,15 @@ impl Consumers {
         &self.room
     }
 
-    pub(super) fn asked(&self, before: &mut Before, key: &Key, event_type: &str, command: &Command) -> Asked {
+    /// A command comes in, and whether it is to be counted.
+    pub(super) fn asked(
+        &self,
+        before: &mut Before,
+        key: &Key,
+        event_type: &str,
+        command: &Command,
+        counts: bool,
+    ) -> Asked {
         let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
         let kind = match command {
             Command::Claim(_) => Kind::Claim,
@@ -137,12 +146,15 @@ impl Consumers {
             Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
             Command::Settle(token, Settle::Renew { .. }) => settle(RENEW, *token, None),
         };
+        if !counts {
+            return Asked { who: None, kind, minute: 0, answered: true };
+        }
         let same =
             |who: &&Arc<Who>| who.key.consumer() == key.consumer() && &*who.event_type_name == event_type;
         let who = before.0.as_ref().filter(same).cloned();
         let who = who.unwrap_or_else(|| Arc::new(self.who(key, event_type)));
         before.0 = Some(Arc::clone(&who));
-        Asked { who, kind, minute: self.minute.load(Ordering::Relaxed), answered: false }
+        Asked { who: Some(who), kind, minute: self.minute.load(Ordering::Relaxed), answered: false }
     }
 
     fn who(&self, key: &Key, event_type_name: &str) -> Who {
@@ -160,11 +172,11 @@ impl Consumers {
     pub(super) fn answered(&self, mut asked: Asked, answered: &Answered<'_>) {
         let answer = answered.answer;
         asked.answered = true;
-        if asked.who.named || !(answer.is_ok() || (answered.has_policy)()) {
-            let Who { consumer, event_type, .. } = &*asked.who;
-            asked.told(consumer, event_type, answered);
+        let Some(who) = &asked.who else { return };
+        if who.named || !(answer.is_ok() || (answered.has_policy)()) {
+            asked.told(&who.consumer, &who.event_type, answered);
         } else {
-            let (consumer, event_type) = self.named(&asked.who, answered.has_policy);
+            let (consumer, event_type) = self.named(who, answered.has_policy);
             asked.told(&consumer, &event_type, answered);
         }
     }
@@ -307,8 +319,8 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if !self.answered {
-            self.count(&self.who.consumer, &self.who.event_type, UNANSWERED.0, UNANSWERED.1);
+        if let Some(who) = self.who.as_ref().filter(|_| !self.answered) {
+            self.count(&who.consumer, &who.event_type, UNANSWERED.0, UNANSWERED.1);
         }
     }
 }

@@ -48,6 +48,8 @@ struct Inner {
     work: Work,
     upkeep: Upkeep,
     entries: Entries,
+    /// Whether calls and statements are counted.
+    counts: bool,
     /// When what was not seen for long was taken away last.
     tidied: Mutex<Instant>,
 }
@@ -58,6 +60,18 @@ impl Metrics {
     /// # Errors
     /// Two metrics have one name, or a name is none: a bug, which any test of this sees.
     pub fn new() -> Result<Metrics, Error> {
+        Metrics::counting(true)
+    }
+
+    /// Where nobody can look at them: what each call and each statement would count is not counted.
+    ///
+    /// # Errors
+    /// As those of [`Metrics::new`].
+    pub fn unseen() -> Result<Metrics, Error> {
+        Metrics::counting(false)
+    }
+
+    fn counting(counts: bool) -> Result<Metrics, Error> {
         let registry = Registry::new();
         #[cfg(target_os = "linux")]
         registry.register(Box::new(ProcessCollector::for_self()))?;
@@ -68,13 +82,19 @@ impl Metrics {
         let inner = Inner {
             consumers: Consumers::new(&registry)?,
             refusals: Refusals::new(&registry)?,
-            work: Work::new(&registry)?,
+            work: Work::new(&registry, counts)?,
             upkeep: Upkeep::new(&registry)?,
             entries: Entries::new(&registry)?,
             tidied: Mutex::new(Instant::now()),
+            counts,
             registry,
         };
         Ok(Metrics { inner: Arc::new(inner) })
+    }
+
+    /// Whether anybody can look at them.
+    pub(crate) fn are_seen(&self) -> bool {
+        self.inner.counts
     }
 
     /// What Prometheus scrapes: its text format, version 0.0.4. Waits for no store.
@@ -100,12 +120,12 @@ impl Metrics {
     /// # Errors
     /// They were made before.
     pub(crate) fn calls(&self, methods: impl IntoIterator<Item = Method>) -> Result<Calls, Error> {
-        Calls::new(&self.inner.registry, methods)
+        Calls::new(&self.inner.registry, methods, self.inner.counts)
     }
 
     /// A command comes in.
     pub(crate) fn asked(&self, before: &mut Before, key: &Key, event_type: &str, command: &Command) -> Asked {
-        self.inner.consumers.asked(before, key, event_type, command)
+        self.inner.consumers.asked(before, key, event_type, command, self.inner.counts)
     }
 
     /// It was answered. One that is dropped without an answer counts as that.

@@ -62,10 +62,12 @@ pub(crate) struct Work {
     statements: Vec<(Histogram, Histogram)>,
     failures: IntCounterVec,
     ready: IntGauge,
+    /// Whether anybody can look at it.
+    counts: bool,
 }
 
 impl Work {
-    pub(super) fn new(registry: &Registry) -> Result<Work, Error> {
+    pub(super) fn new(registry: &Registry, counts: bool) -> Result<Work, Error> {
         let queue_wait = QUEUE_WAIT.histograms(registry)?;
         let (seconds, rows) = (STATEMENTS.histograms(registry)?, STATEMENT_ROWS.histograms(registry)?);
         let of =
@@ -82,6 +84,7 @@ impl Work {
             statements: Statement::ALL.into_iter().map(both).collect::<Result<_, Error>>()?,
             failures: FAILURES.counters(registry)?,
             ready: READY.gauge(registry)?,
+            counts,
         })
     }
 
@@ -97,6 +100,9 @@ impl Work {
 
     /// Commands were taken from these lanes after so long, those of one call together. All are counted at once.
     pub(crate) fn waited(&self, waits: impl Iterator<Item = (usize, Duration)>) {
+        if !self.counts {
+            return;
+        }
         let mut counted: [Option<LocalHistogram>; LANES.len()] = Default::default();
         for (lane, wait) in waits {
             if let Some((counted, all)) = counted.get_mut(lane).zip(self.queue_wait.get(lane)) {
@@ -107,12 +113,14 @@ impl Work {
 
     /// A worker took so many commands.
     pub(crate) fn took(&self, commands: usize) {
-        self.batches.observe(items(commands));
+        if self.counts {
+            self.batches.observe(items(commands));
+        }
     }
 
     /// A statement with so many rows took so long.
     pub(crate) fn sent(&self, statement: Statement, rows: usize, took: Duration) {
-        if let Some((seconds, sizes)) = self.statements.get(statement.place()) {
+        if let Some((seconds, sizes)) = self.statements.get(statement.place()).filter(|_| self.counts) {
             seconds.observe(took.as_secs_f64());
             sizes.observe(items(rows));
         }

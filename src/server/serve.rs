@@ -46,7 +46,8 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
     let address = listener.local_addr().map_err(|error| format!("listen: {error}"))?;
     let observed = observe::bound(&config).await?;
     let mut signals = Signals::new()?;
-    let metrics = Metrics::new().map_err(|error| format!("metrics: {error}"))?;
+    let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
+    let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
     let exported = Exported::start();
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();

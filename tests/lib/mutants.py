@@ -627,7 +627,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/metrics/refusals.rs", "Reason::ALL.iter().map(of).collect()", "Reason::ALL.iter().take(1).map(of).collect()"),
     ]),
     Mutant("M14", "a command that is dropped unanswered is not counted", "metrics", [
-        ("src/metrics/consumers.rs", "        if !self.answered {\n", "        if self.answered && !self.who.named {\n"),
+        ("src/metrics/consumers.rs", "self.who.as_ref().filter(|_| !self.answered)", "self.who.as_ref().filter(|who| self.answered && !who.named)"),
     ]),
     Mutant("M15", "duplicates take the lines of what is worse", "ledger::answer_log", [
         ("src/ledger/answer_log.rs", "let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
@@ -707,6 +707,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M40", "the log tells the error texts of consumers, whoever asks", "observe::log", [
         ("src/server/config/checked.rs", "given.log_error_texts.as_ref(), false)", "given.log_error_texts.as_ref(), true)"),
+    ]),
+    Mutant("M41", "what nobody can look at is counted", "metrics", [
+        ("src/metrics/mod.rs", "Metrics::counting(false)", "Metrics::counting(true)"),
     ]),
     Mutant("T1", "a retry does not lead to its first attempt", "observe::traces", [
         (CLAIMS_FOLD, "request.span.link_first(&entry.traceparent);", "request.span.link_first(&entry.last_error);"),

@@ -254,3 +254,29 @@ fn a_call_is_counted_once_however_it_ends() {
         assert!(text.contains(&line), "{line} is missing in {text}");
     }
 }
+
+/// Where nobody can look, nothing of what each call does is counted; what traces say of it is the same.
+#[test]
+fn what_nobody_sees_is_not_counted() {
+    let seen =
+        |text: &str| text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0")).count();
+    let (counting, unseen) = (Metrics::new().unwrap(), Metrics::unseen().unwrap());
+    let before = [&counting, &unseen].map(|metrics| seen(&metrics.text().unwrap()));
+    for metrics in [&counting, &unseen] {
+        let asked = metrics.asked(&mut Before::default(), &key("c"), "", &claim());
+        assert_eq!(asked.word(&Ok(backoff())), ("verdict", "backoff"));
+        counted(metrics, ("c", "t"), &claim(), &Ok(backoff()), true);
+        counted(metrics, ("c", ""), &release(), &Ok(released()), true);
+        let method = Method { service: "s".into(), name: "M".into(), kind: "unary" };
+        let calls = metrics.calls([method]).unwrap();
+        let mut call = Arc::new(calls.connected()).begin("/s/M");
+        assert_eq!(call.path(), Some("s/M"));
+        call.end(tonic::Code::Ok, Duration::ZERO);
+        metrics.work().took(3);
+        metrics.work().sent(Statement::Insert, 3, Duration::ZERO);
+        metrics.work().waited([(0, Duration::ZERO)].into_iter());
+    }
+    let after = [&counting, &unseen].map(|metrics| seen(&metrics.text().unwrap()));
+    assert!(after[0] > before[0] + 10, "{before:?} {after:?}");
+    assert_eq!(after[1], before[1]);
+}

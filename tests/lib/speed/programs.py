@@ -12,7 +12,7 @@ import time
 
 def clean_environment():
     """Without settings that are meant for another server."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("IDEMPOTENCY_LEDGER_")}
+    return {name: value for name, value in os.environ.items() if not name.startswith(("IDEMPOTENCY_LEDGER_", "OTEL_"))}
 
 
 def build(root, profile):
@@ -31,9 +31,9 @@ def build(root, profile):
 class Listening:
     """A server that says in its first line where it listens."""
 
-    def __init__(self, command):
+    def __init__(self, command, environment=None):
         began = time.monotonic()
-        self.process = subprocess.Popen(command, env=clean_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(command, env={**clean_environment(), **(environment or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, process_group=0)
         line = self.process.stdout.readline()
         self.start_ms = (time.monotonic() - began) * 1e3
@@ -60,8 +60,10 @@ class Listening:
             stream.close()
 
 
-def ledger(binary, url, *more):
-    return Listening([binary, "serve", "--listen", "127.0.0.1:0", "--log", "error", "--database-url", url, *more])
+def ledger(binary, url, *more, environment=None):
+    """With metrics at a port of its own: where the usual one is taken nothing is counted."""
+    observed = [] if "--observe-listen" in more else ["--observe-listen", "127.0.0.1:0"]
+    return Listening([binary, "serve", "--listen", "127.0.0.1:0", "--log", "error", "--database-url", url, *observed, *more], environment)
 
 
 def migrate(binary, url):

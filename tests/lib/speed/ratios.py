@@ -39,6 +39,10 @@ def _cpu(one, other):
     return (one, other), lambda run: run[one]["postgres_us"] / run[other]["postgres_us"]
 
 
+def _server(one, other):
+    return (one, other), lambda run: run[one]["server_us"] / run[other]["server_us"]
+
+
 def _wal(one, other):
     return (one, other), lambda run: run[one]["wal"] / run[other]["wal"]
 
@@ -84,6 +88,9 @@ RATIOS = [
     Ratio("P16", "at 10,000: p99 of a refusal", ("claim-10000",), lambda run: _refusals(run["claim-10000"]), 50, 5, at_most=True, unit="ms"),
     _ratio("P17", "256 connections ÷ 4, 256 in flight", _rates("connections", "claim-256"), 0.8, 0.9),
     _ratio("P18", "one hot key ÷ 100 hot keys, 64 in flight", _rates("hot-1", "hot-100"), 0.5, 0.9),
+    _ratio("observe", "server CPU of a claim, counted ÷ not counted", _server("claim-256", "unseen"), 1.03, 1.02, at_most=True),
+    _ratio("observe", "the same, one call of a hundred traced", _server("traced", "unseen"), 1.08, 1.03, at_most=True),
+    _ratio("observe", "not counted ÷ not counted: how far two runs differ", _server("unseen-again", "unseen"), 1.05, 1.02, at_most=True),
     Ratio("flood", "p99 of a consumer beside a flood of another's ÷ calm", ("flood",), lambda run: run["flood"]["p99"] / run["flood"]["calm_p99"],
           3, 2, at_most=True),
     Ratio("start", "start of a server, the schema is there", ("start",), lambda run: run["start"]["start_ms"], 200, 100, at_most=True, unit="ms"),

@@ -90,13 +90,25 @@ class Stage:
             seconds = min(60, max(0.2, (rows - made) / max(told["rate"], 1)))
 
 
-def service(in_flight, settings=(), **load):
+# What is traced goes to a server that takes it, and knows no traces.
+TRACED = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"}
+
+
+def traced(in_flight):
+    """A load on a ledger that records one call of a hundred."""
+    def run(stage):
+        with programs.Listening([stage.echo]) as collector:
+            return service(in_flight, environment={"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", **TRACED})(stage)
+    return run
+
+
+def service(in_flight, settings=(), environment=None, **load):
     """A load on a ledger over Postgres."""
     def run(stage):
         told, url = {}, stage.database()
         empty = int(stage.cluster.ask("measured", SIZE))
         pages = stage.cluster.pages("measured")
-        with programs.ledger(stage.ledger, url, *settings) as server:
+        with programs.ledger(stage.ledger, url, *settings, environment=environment) as server:
             stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
             peak = machine.PeakMemory(server.pid)
             with stage.measured(told, server.pid):
@@ -243,6 +255,9 @@ SCENARIOS = {
     "pgbench-rows": ("pgbench, 1 client, 100 rows a statement", pgbench("rows", 1, programs.ROWS)),
     "claim-64": ("Claim, 64 in flight", service(64)),
     "claim-256": ("Claim, 256 in flight", service(256)),
+    "unseen": ("Claim, 256 in flight, nothing counted", service(256, ("--observe-listen", "off"))),
+    "traced": ("Claim, 256 in flight, one of a hundred traced", traced(256)),
+    "unseen-again": ("Claim, 256 in flight, nothing counted, again", service(256, ("--observe-listen", "off"))),
     "claim-1024": ("Claim, 1,024 in flight", service(1_024)),
     "claim-10000": ("Claim, 10,000 in flight", service(10_000)),
     "echo-256": ("bare echo, 256 in flight", echo(256)),
