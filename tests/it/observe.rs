@@ -16,6 +16,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::postgres::{Cluster, free_port};
+use crate::harness::signals::signal;
 use crate::process::{BINARY, Server, sqlite};
 
 const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -85,8 +86,7 @@ async fn the_port_answers_probes_and_refuses_all_else() {
 async fn a_draining_server_is_live_and_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let (server, at) = server(&folder, &["--drain-wait", "5s"]).await;
-    let pid = server.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    signal("TERM", &[server.child.id()]);
     let until = Instant::now() + Duration::from_secs(4);
     while asked(&at, "GET /readyz").await != (503, "draining\n".to_owned()) {
         assert!(Instant::now() < until, "it drains, and is ready");
@@ -142,20 +142,15 @@ struct Stopped<'a>(&'a Cluster);
 
 impl Stopped<'_> {
     fn new(cluster: &Cluster) -> Stopped<'_> {
-        assert!(signal(cluster, "-STOP"));
+        signal("STOP", &cluster.pids());
         Stopped(cluster)
     }
 }
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        let _sent = signal(self.0, "-CONT");
+        signal("CONT", &self.0.pids());
     }
-}
-
-fn signal(cluster: &Cluster, name: &str) -> bool {
-    let pids = cluster.pids().into_iter().map(|pid| pid.to_string());
-    Command::new("kill").arg(name).args(pids).status().is_ok_and(|status| status.success())
 }
 
 /// A store that stands still is seen, and neither a scrape nor a probe waits for it.

@@ -16,6 +16,7 @@ use self::collector::{Collector, told};
 use super::postgres;
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::postgres::free_port;
+use crate::harness::signals::signal;
 use crate::process::{BINARY, Server, sqlite};
 
 const PRODUCER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -45,8 +46,7 @@ async fn server(url: &str, variables: &[(&str, &str)], log: Stdio) -> Server {
 
 /// Ends it as an operator would: what it has recorded is sent.
 async fn end(mut server: Server) {
-    let pid = server.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    signal("TERM", &[server.child.id()]);
     let until = Instant::now() + Duration::from_secs(20);
     while server.child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until, "the server does not end");
