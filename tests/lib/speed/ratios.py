@@ -16,8 +16,8 @@ class Ratio:
     # Where less is better.
     at_most: bool = False
     unit: str = ""
-    # What a later change must keep of it, with the program of the tests. Log, disk and pages have 6 % to spare; CPU time
-    # differs by a third from one minute to the next.
+    # What a later change must keep of it, with the program of the tests. Log and disk have 6 % to spare, pages a
+    # tenth; CPU time differs by a third from one minute to the next.
     gate: float | None = None
     # The program of packages must hold `must` of it in the gate.
     gate_of_packages: bool = False
