@@ -72,7 +72,8 @@ step_test() {
         say "NOT CHECKED: what the command line asks and shows at a terminal (this machine has no pseudo-terminals: is /dev/pts mounted?)"
         export LEDGER_TEST_NO_TERMINALS=1
     fi
-    cargo test --locked --features crash-points
+    # Some tests wait for leases and for what does not answer: beside them there is room for one more.
+    cargo test --locked --features crash-points -- --test-threads "$(($(nproc) + 1))"
 }
 
 # Alone: it needs the machine for itself.
