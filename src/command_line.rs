@@ -29,12 +29,16 @@ enum Command {
 ///
 /// # Panics
 /// The operating system gives this process no thread.
-#[tokio::main]
 #[must_use]
-pub async fn run() -> ExitCode {
+pub fn run() -> ExitCode {
     let words = cli::options_behind_group(std::env::args_os().collect(), &CommandLine::command());
     match CommandLine::parse_from(words).command {
-        Command::Operators(command) => cli::run(command, CommandLine::command()).await.into(),
-        Command::Server(command) => command.run().await,
+        Command::Operators(command) => operate(command).into(),
+        Command::Server(command) => command.run(),
     }
+}
+
+#[tokio::main]
+async fn operate(command: cli::Command) -> cli::Exit {
+    cli::run(command, CommandLine::command()).await
 }

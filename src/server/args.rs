@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
+use tokio::runtime::Builder;
 
 use super::config::{Config, InForce, Settings, Typed};
 use super::failure::Failure;
@@ -67,7 +68,8 @@ pub struct ConfigArgs {
 
 impl ServerCommand {
     /// Runs the command, and reports why it fails.
-    pub async fn run(self) -> ExitCode {
+    #[must_use]
+    pub fn run(self) -> ExitCode {
         match self {
             ServerCommand::Serve { config, check_config } => {
                 let log = config.log.clone();
@@ -77,18 +79,22 @@ impl ServerCommand {
                         log.print(&in_force.to_string(), &in_force.json());
                         ExitCode::SUCCESS
                     }
-                    Ok((config, _)) => ended(&log, serve::serve(config, &log).await),
+                    Ok((config, _)) => {
+                        ended(&log, on_threads(config.runtime_threads(), serve::serve(config, &log)))
+                    }
                 }
             }
             ServerCommand::Migrate { config, grant_to } => {
                 let log = config.log.clone();
                 match config.load() {
                     Err(code) => code,
-                    Ok((config, _)) => ended(&log, migrate::migrate(config, grant_to.as_deref(), &log).await),
+                    Ok((config, _)) => {
+                        ended(&log, on_threads(1, migrate::migrate(config, grant_to.as_deref(), &log)))
+                    }
                 }
             }
             ServerCommand::Health { address, service } => {
-                match health::health(&address, &service, HEALTH_TIMEOUT).await {
+                match on_threads(1, health::health(&address, &service, HEALTH_TIMEOUT)) {
                     Ok(()) => ExitCode::SUCCESS,
                     Err(problem) => {
                         drop(writeln!(std::io::stderr(), "error: {problem}"));
@@ -98,6 +104,12 @@ impl ServerCommand {
             }
         }
     }
+}
+
+/// Carries out work on so many threads of its own.
+fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+    let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    runtime.map_err(|error| format!("threads: {error}"))?.block_on(work)
 }
 
 fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {

@@ -109,6 +109,23 @@ pub(crate) fn sqlite(folder: &Path) -> String {
     format!("sqlite://{}", folder.join("ledger.db").display())
 }
 
+/// How many threads of the runtime a server has before its first call.
+async fn threads(settings: &[&str]) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::with(Command::new(BINARY), &sqlite(folder.path()), settings, Stdio::null()).await;
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    names.filter(|name| name.starts_with("tokio-rt")).count()
+}
+
+#[tokio::test]
+async fn as_many_threads_serve_calls_as_are_asked_for() {
+    let one = threads(&["--threads", "1"]).await;
+    assert_eq!(threads(&["--threads", "7"]).await, one + 6);
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(threads(&[]).await, one + processors.div_ceil(2) - 1, "of {processors} processors");
+}
+
 #[tokio::test]
 async fn a_sqlite_file_has_one_process() {
     let folder = tempfile::tempdir().unwrap();

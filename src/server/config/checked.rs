@@ -30,6 +30,8 @@ pub struct Config {
     pub database: Database,
     /// How many Postgres connections carry claims and settlements.
     pub sessions: usize,
+    /// How many threads serve calls; zero: see [`Config::runtime_threads`].
+    pub threads: usize,
     /// How long claims and settlements wait for a row that somebody else holds.
     pub lock_wait: Duration,
     /// Named prepared statements.
@@ -56,6 +58,7 @@ pub(super) fn settings(given: &Settings, policies: Policies, checker: &mut Check
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: ledger_place(given.database_url.as_deref(), checker),
         sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),
+        threads: checker.number("threads", given.threads.as_ref(), 0, 0..=256),
         lock_wait: checker.time("lock_wait", given.lock_wait.as_ref(), millis(250), millis(10)..=secs(1)),
         prepared_statements: checker.switch("prepared_statements", given.prepared_statements.as_ref(), true),
         startup_wait: checker.time(

@@ -28,6 +28,9 @@ pub struct Settings {
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<Given<usize>>,
+    /// How many threads serve calls; 0: one for every two processors, 0 to 256 [default: 0]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_THREADS", value_name = "N")]
+    pub threads: Option<Given<usize>>,
     /// How long claims and settlements wait for a row that another session of the database holds, 10ms to 1s
     /// [default: 250ms]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LOCK_WAIT", value_name = "DURATION")]
@@ -131,8 +134,8 @@ impl Settings {
     /// Each setting from here, or else from there.
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
-        first!(upper, lower; listen, observe_listen, database_url, sessions, lock_wait, prepared_statements, startup_wait,
-            queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max,
+        first!(upper, lower; listen, observe_listen, database_url, sessions, threads, lock_wait, prepared_statements,
+            startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max,
             slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
