@@ -6,6 +6,7 @@ use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use sqlx::Executor as _;
+use tonic_types::StatusExt as _;
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::on_both_stores;
@@ -157,8 +158,10 @@ async fn a_full_queue_refuses_claims_before_completions(kind: Kind) {
     let many = |count: usize| (0..count).map(|number| claim("c", &format!("m{number}"))).collect::<Vec<_>>();
     let refused =
         server.client.batch_claim(proto::BatchClaimRequest { requests: many(11) }).await.unwrap_err();
-    let refused = refusal(&refused);
-    assert_eq!((refused.code, refused.reason.as_str()), (tonic::Code::ResourceExhausted, "OVERLOADED"));
+    let told = refusal(&refused);
+    assert_eq!((told.code, told.reason.as_str()), (tonic::Code::ResourceExhausted, "OVERLOADED"));
+    let wait = refused.get_details_retry_info().unwrap().retry_delay.unwrap();
+    assert!((250..750).contains(&wait.as_millis()), "{wait:?}");
     let answers = batch(&mut server, many(10)).await;
     let mut actions: Vec<Action> = answers
         .iter()

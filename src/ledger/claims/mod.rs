@@ -8,6 +8,7 @@ pub(super) mod crew;
 mod failures;
 mod fold;
 pub(super) mod guess;
+mod later;
 pub(super) mod locked;
 mod part;
 pub(super) mod pulse;

@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::away::{Away, WORTH};
 use super::chain::Chain;
+use super::later::Later;
 use super::turns::Turns;
 use crate::domain::{Command, Reason, Rejection, Settle};
 use crate::ledger::refusals::store_unavailable;
-use crate::ledger::runtime::{Mutex, MutexGuard, pause};
+use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 use crate::metrics;
 
 /// How important a command is: under overload those that end something are kept alive the longest.
@@ -59,6 +60,7 @@ struct Waiting {
     closed: bool,
     /// The batches that are at the store.
     away: Away,
+    later: Later,
     /// A worker was called, and has not come yet: no other one is called.
     called: bool,
     /// Nobody is served any more, which is not for a moment.
@@ -67,7 +69,7 @@ struct Waiting {
 
 impl Waiting {
     fn take(&mut self, max: usize) -> Vec<Chain> {
-        let (mut chains, mut commands) = (Vec::new(), 0);
+        let (mut chains, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
         for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
             while commands < max {
                 let Some(chain) = lane.pop() else { break };
@@ -177,7 +179,7 @@ impl Queue {
 
     /// Whether there is room for so much, of which `lane` is the most important.
     fn admit(&self, lane: Lane, commands: usize, bytes: usize) -> Result<MutexGuard<'_, Waiting>, Rejection> {
-        let waiting = self.waiting();
+        let mut waiting = self.waiting();
         if waiting.outdated {
             return Err(store_unavailable());
         }
@@ -190,10 +192,9 @@ impl Queue {
         let held = self.bytes.load(Ordering::SeqCst);
         let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();
         if too_full || waiting.commands + commands > self.commands_max * lane.eighths() / 8 {
-            return Err(Rejection::new(
-                Reason::Overloaded,
-                "too many calls wait already; nothing was changed: try again later, with fewer at once",
-            ));
+            let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
+            let retry_after = Some(waiting.later.next());
+            return Err(Rejection { retry_after, ..Rejection::new(Reason::Overloaded, why) });
         }
         Ok(waiting)
     }
@@ -274,7 +275,12 @@ impl Queue {
             return Taken::Later(Some(wait));
         }
         let chains = waiting.take(max);
-        let batch = waiting.away.leave();
+        let now = Instant::now();
+        let batch = waiting.away.leave(now);
+        // The last one is of the lane that waits the longest.
+        if let Some(last) = chains.last() {
+            waiting.later.taken_after(now.saturating_duration_since(last.since));
+        }
         if waiting.commands > 0 {
             self.call(waiting, 0);
         }
@@ -317,7 +323,6 @@ mod tests {
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Claim, Claimant, FailureKind, Key, Span};
-    use crate::ledger::runtime::Instant;
     use crate::traces::CallSpan;
 
     fn claim() -> Command {
@@ -358,5 +363,30 @@ mod tests {
             served.push(chain.key.id().to_owned());
         }
         assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
+    }
+
+    #[test]
+    fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
+        let queue = Queue::new(16, 1 << 20, 100);
+        let mut waiting = Vec::new();
+        let mut push = |number: usize, waited: u64| {
+            let (reply, answer) = oneshot::channel();
+            waiting.push(answer);
+            let since = Instant::now().checked_sub(Duration::from_millis(waited)).unwrap();
+            let request = Request::new(claim(), reply, CallSpan::default());
+            queue.push(Chain::new(Key::new("c", "s", &number.to_string()), request, since))
+        };
+        // How long the last batch had waited, and after which time at the least the next ones come again.
+        for (waited, least) in [(0, 250), (1_000, 1_000), (0, 250)] {
+            // Claims take five eighths of 16.
+            assert!((0..10).all(|number| push(number, waited).is_ok()));
+            let Taken::Chains(chains, batch) = queue.take(100) else { panic!("nothing waits") };
+            assert_eq!(chains.len(), 10);
+            queue.waiting().away.back(batch);
+            assert!((10..20).all(|number| push(number, 0).is_ok()));
+            let told = push(20, 0).unwrap_err().retry_after.unwrap().micros() / 1_000;
+            assert!((least..3 * least + 100).contains(&told), "after {waited} ms: {told} ms");
+            drop(queue.try_pull(100));
+        }
     }
 }
