@@ -7,8 +7,8 @@ use super::part::{Part, Pending};
 use super::shared::Shared;
 use super::statement::within;
 use crate::domain::{
-    Answer, Command, Decision, Entry, Reading, Rejection, Reply, Settle, StoreTime, Terms, decide_absent,
-    guessable,
+    Answer, Command, Decision, Entry, Policy, Reading, Rejection, Reply, Settle, StoreTime, Terms,
+    decide_absent, guessable,
 };
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
@@ -65,7 +65,7 @@ impl<'a> Round<'a> {
     pub(super) async fn run(mut self, chains: Vec<Chain>) -> Leftover {
         let calls = chains.iter().flat_map(Chain::requests).map(|request| &request.span);
         self.span = BatchSpan::of(calls, || self.shared.store.database());
-        let mut fresh = Part::default();
+        let mut fresh = Part::with_capacity(chains.len());
         let mut until = StoreTime::MAX;
         let mut completions = Part::default();
         let mut loads = Vec::new();
@@ -79,7 +79,7 @@ impl<'a> Round<'a> {
             let policy = self.policies.of(chain.key.consumer());
             match &chain.head.command {
                 Command::Claim(claim) if !chain.must_load && guess && guessable(claim, &policy, now) => {
-                    until = until.min(self.first_grant(chain, position, &mut fresh));
+                    until = until.min(self.first_grant(chain, &policy, position, &mut fresh));
                 }
                 Command::Settle(token, Settle::Complete { result }) if !chain.must_load => {
                     let row = Completion {
@@ -191,10 +191,15 @@ impl<'a> Round<'a> {
     }
 
     /// Decides for an absent key with the clock at zero, and says until when the grant may be inserted.
-    pub(super) fn first_grant(&mut self, chain: Chain, position: i64, grants: &mut Part<Entry>) -> StoreTime {
-        let policy = self.policies.of(chain.key.consumer());
+    pub(super) fn first_grant(
+        &mut self,
+        chain: Chain,
+        policy: &Policy,
+        position: i64,
+        grants: &mut Part<Entry>,
+    ) -> StoreTime {
         let (Decision { answer, write, .. }, until) =
-            decide_absent(&chain.key, &chain.head.command, &policy, position);
+            decide_absent(&chain.key, &chain.head.command, policy, position);
         let until = until.min(self.policies.trusted_until);
         match write {
             Some(row) => grants.push(Pending { answer: Some(answer), ..Pending::undecided(chain) }, row),

@@ -92,7 +92,8 @@ impl Round<'_> {
                 // A new row takes the clock of its insert, not the one of this look: were
                 // it late, its token could be lower than that of a row that came and went.
                 (None, None) if first_grant => {
-                    until = until.min(self.first_grant(chain, position, &mut grants));
+                    let policy = self.policies.of(chain.key.consumer());
+                    until = until.min(self.first_grant(chain, &policy, position, &mut grants));
                 }
                 (_, _) => self.leftover.again.push(chain),
             }

@@ -43,6 +43,10 @@ impl<T> Default for Part<T> {
 }
 
 impl<T> Part<T> {
+    pub(super) fn with_capacity(capacity: usize) -> Part<T> {
+        Part { pending: Vec::with_capacity(capacity), rows: Vec::with_capacity(capacity) }
+    }
+
     pub(super) fn push(&mut self, pending: Pending, row: T) {
         self.pending.push(pending);
         self.rows.push(row);

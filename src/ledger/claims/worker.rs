@@ -1,8 +1,6 @@
 //! A worker: one session, one task, one batch at a time. While a batch is at the store the next
 //! one gathers; there is no timer.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -214,22 +212,18 @@ fn refuse_all(chains: Vec<Chain>, rejection: &Rejection) {
 /// chain of that key. Another key with the same hash comes next.
 fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> (Vec<Chain>, Vec<Chain>) {
     let all = carried.into_iter().chain(fresh).filter_map(Chain::without_abandoned);
-    let mut batch: Vec<Chain> = Vec::with_capacity(all.size_hint().1.unwrap_or_default());
-    let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(batch.capacity());
+    let mut all: Vec<Chain> = all.collect();
+    // Chains are large: they are moved once. What waits for one key stays in its order.
+    all.sort_by_cached_key(|chain| chain.key.hash());
+    let mut batch: Vec<Chain> = Vec::with_capacity(all.len());
     let mut next = Vec::new();
     for chain in all {
-        match places.entry(chain.key.hash()) {
-            Slot::Occupied(place) => match batch.get_mut(*place.get()) {
-                Some(first) if first.key == chain.key => first.join(chain),
-                Some(_) | None => next.push(chain),
-            },
-            Slot::Vacant(place) => {
-                place.insert(batch.len());
-                batch.push(chain);
-            }
+        match batch.last_mut() {
+            Some(last) if last.key == chain.key => last.join(chain),
+            Some(last) if last.key.hash() == chain.key.hash() => next.push(chain),
+            Some(_) | None => batch.push(chain),
         }
     }
-    batch.sort_by_key(|chain| chain.key.hash());
     (batch, next)
 }
 

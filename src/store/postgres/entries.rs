@@ -15,6 +15,7 @@ use super::errors::of_sqlx;
 use super::{PgSession, column, no_meta};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, entry_columns};
+use crate::store::dictionary::Dictionary;
 use crate::store::row::Raw;
 use crate::store::schema::knows;
 use crate::store::{
@@ -28,9 +29,15 @@ macro_rules! bind_replaced {
 }
 
 impl PgSession {
-    /// The rows of entries whose names are learnt.
-    fn rows_for(&self, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
-        entries.iter().map(|entry| Row::of(entry, &self.dictionary)).collect()
+    /// The rows of entries, whose names are learnt where they are new.
+    async fn rows_for(&mut self, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
+        match rows_by(&self.dictionary, entries) {
+            Err(_new) => {
+                self.learn_names(entries).await?;
+                rows_by(&self.dictionary, entries)
+            }
+            rows => rows,
+        }
     }
 
     /// The rows with these hashes, in their order.
@@ -64,12 +71,11 @@ impl Entries for PgSession {
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
-        self.learn_names(rows).await?;
-        if let [row] = rows {
-            return self.insert_one(row, until).await;
+        let raw = self.rows_for(rows).await?;
+        if let [entry] = rows {
+            return self.insert_one(&entry.key, raw, until).await;
         }
         let mark = self.mark.get();
-        let raw = self.rows_for(rows)?;
         let looks = !self.quiet.is_quiet(Instant::now());
         let answers = match self.insert_all(if looks { INSERT } else { INSERT_NEW }, &raw, mark, until).await
         {
@@ -96,7 +102,8 @@ impl Entries for PgSession {
         } else {
             Vec::new()
         };
-        let met = met.into_iter().map(|row| (row.hash(), Err(row)));
+        // Boxed: there are few, and a token is small.
+        let met = met.into_iter().map(|row| (row.hash(), Err(Box::new(row))));
         let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default().into_iter().map(Ok));
         let all = in_order(rows.iter().map(|row| row.key.hash()), met.chain(fresh).collect());
         let outcomes = all.zip(rows).map(|(row, entry)| match row {
@@ -131,8 +138,7 @@ impl Entries for PgSession {
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
-        self.learn_names(entries).await?;
-        let raw = self.rows_for(entries)?;
+        let raw = self.rows_for(entries).await?;
         let query = self
             .query(REPLACE.as_str())
             .bind(column(&raw, |row| row.key))
@@ -153,6 +159,16 @@ impl Entries for PgSession {
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         rows.iter().map(|row| row.try_get("key").map_err(of_sqlx)).collect()
     }
+}
+
+/// The rows of entries, where all their names were learnt.
+fn rows_by(dictionary: &Dictionary, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
+    // What is collected of results grows step by step, and copies its rows each time.
+    let mut rows = Vec::with_capacity(entries.len());
+    for entry in entries {
+        rows.push(Row::of(entry, dictionary)?);
+    }
+    Ok(rows)
 }
 
 /// What the statements of entries need besides.
@@ -184,10 +200,15 @@ impl PgSession {
         query.fetch_all(&mut self.connection).await
     }
 
-    /// The same of one row.
-    async fn insert_one(&mut self, entry: &Entry, until: StoreTime) -> Result<Inserted, StoreError> {
+    /// The same of the row of one key.
+    async fn insert_one(
+        &mut self,
+        key: &Key,
+        rows: Vec<Row>,
+        until: StoreTime,
+    ) -> Result<Inserted, StoreError> {
         let mark = self.mark.get();
-        let row = Row::of(entry, &self.dictionary)?;
+        let Some(row) = rows.into_iter().next() else { return Err(no_meta()) };
         let looks = !self.quiet.is_quiet(Instant::now());
         let query = self
             .query(if looks { INSERT_ONE } else { INSERT_NEW_ONE })
@@ -210,7 +231,7 @@ impl PgSession {
             Err(error) if !looks && meets_an_entry(&error) => None,
             fresh => fresh.map_err(of_sqlx)?,
         };
-        let Some(fresh) = fresh else { return self.met_one(&entry.key).await };
+        let Some(fresh) = fresh else { return self.met_one(key).await };
         let (now, token): (i64, i64) =
             (fresh.try_get("created_at").map_err(of_sqlx)?, fresh.try_get("token").map_err(of_sqlx)?);
         // What is inserted is not behind: the mark that the database has written down is not above the token.
