@@ -70,7 +70,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_ENTRIES, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
-        ("src/ledger/claims/worker.rs", "    batch.sort_by_key(|chain| chain.key.hash());\n", ""),
+        ("src/ledger/claims/worker.rs", "    all.sort_by_cached_key(|chain| chain.key.hash());\n", """\
+    let order = std::collections::hash_map::RandomState::new();
+    all.sort_by_cached_key(|chain| std::hash::BuildHasher::hash_one(&order, chain.key.hash()));
+"""),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
         (BATCH, "            let complete = self.session.entries().complete(&part.rows);\n", """\
@@ -585,6 +588,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L12", "claims look first for ever", "faults::", [
         ("src/ledger/claims/fold.rs", "matches!(found, Found::Absent)).collect();", "matches!(found, Found::Collision)).collect();"),
+    ]),
+    Mutant("L13", "calls have as many threads as there are processors, whatever is set", "process::as_many", [
+        ("src/server/config/mod.rs", "        match self.threads {\n", "        match self.threads / 257 {\n"),
+    ]),
+    Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
+        ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
+    ]),
+    Mutant("L15", "a slow queue asks those whom it refuses to come again as soon as a quick one", "ledger::claims::queue", [
+        ("src/ledger/claims/queue.rs", "taken_after(now.saturating_duration_since(last.since))", "taken_after(now.saturating_duration_since(now))"),
     ]),
     Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
         ("src/server/observe.rs", '"/readyz" if accepting.is() =>', '"/readyz" if accepting.is() || ledger.metrics().text().is_ok() =>'),
