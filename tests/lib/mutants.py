@@ -95,7 +95,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
-        (FAILURES, "if wrote { &mut request.unknown } else { &mut request.rounds }", "if wrote { &mut request.rounds } else { &mut request.unknown }"),
+        (FAILURES, "            if wrote {\n", "            if !wrote {\n"),
     ]),
     Mutant("11", "the write ignores the version: the last one wins", "proof::live::suites::histories", [
         (PG_ENTRIES, "AND e.version = r.version - 1", "AND r.version > 0"),
@@ -422,7 +422,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_POLICIES, "AND (?6 OR (", "AND (?6 IS NOT NULL OR ("),
     ]),
     Mutant("P21", "the server arms a claim once more for a caller who may have gone", "faults::", [
-        (CLAIMS_FOLD, "request.unknown > 0 && entry.is_some_and", "request.unknown > 9 && entry.is_some_and"),
+        (CLAIMS_FOLD, "request.unknown > 0 && entry.map", "request.unknown > 9 && entry.map"),
     ]),
     Mutant("W1", "a grant tells its lease as what is left to hold", DIFFERENTIAL, [
         (CLAIM, "hold: entry.hold_until.remaining(context.now)", "hold: entry.lease_until.remaining(context.now)"),
@@ -597,6 +597,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L15", "a slow queue asks those whom it refuses to come again as soon as a quick one", "ledger::claims::queue", [
         ("src/ledger/claims/queue.rs", "taken_after(now.saturating_duration_since(last.since))", "taken_after(now.saturating_duration_since(now))"),
+    ]),
+    Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
+        ("src/ledger/claims/fold.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),
     ]),
     Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
         ("src/server/observe.rs", '"/readyz" if accepting.is() =>', '"/readyz" if accepting.is() || ledger.metrics().text().is_ok() =>'),

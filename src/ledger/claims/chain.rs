@@ -20,6 +20,8 @@ pub(crate) struct Request {
     pub(super) rounds: u32,
     /// How often it is unknown whether it was applied.
     pub(super) unknown: u32,
+    /// The version of the entry that its change would have replaced, where that is unknown; none: there was no entry.
+    pub(super) over: Option<i64>,
     /// Its call consists of this one command: no other answer waits for it.
     pub(super) alone: bool,
     /// Its bytes, once it is in the queue and until it is answered.
@@ -40,7 +42,7 @@ impl Drop for Held {
 
 impl Request {
     pub(crate) fn new(command: Command, reply: oneshot::Sender<Answer>, span: CallSpan) -> Request {
-        Request { command, reply, span, rounds: 0, unknown: 0, alone: false, held: None }
+        Request { command, reply, span, rounds: 0, unknown: 0, over: None, alone: false, held: None }
     }
 
     /// The caller has gone away before anything was sent to the store.

@@ -88,8 +88,14 @@ impl Round<'_> {
     /// It is unknown whether the changes of a chain were applied. Who changed nothing is decided again, like those who
     /// lost a race.
     fn unknown(&mut self, mut pending: Pending) {
+        let over = pending.over;
         for (request, wrote) in pending.decided() {
-            *(if wrote { &mut request.unknown } else { &mut request.rounds }) += 1;
+            if wrote {
+                request.unknown += 1;
+                request.over = over;
+            } else {
+                request.rounds += 1;
+            }
         }
         pending.chain.must_load = true;
         if let Some(chain) = refuse_where(pending.chain, |request| request.unknown > UNKNOWN_MAX, &lost()) {

@@ -76,18 +76,23 @@ impl Round<'_> {
         }
         let (mut grants, mut until, mut replaces) = (Part::default(), StoreTime::MAX, Part::default());
         for ((chain, found), position) in chains.into_iter().zip(loaded.found).zip(1..) {
-            let Decided { folded, write, first_grant } = match found.entry(chain.key.hash()) {
-                Ok(entry) => self.decide(&chain, entry, &loaded.reading, position),
+            let (over, decided) = match found.entry(chain.key.hash()) {
+                Ok(entry) => {
+                    let over = entry.map(|entry| entry.version);
+                    (over, self.decide(&chain, entry, &loaded.reading, position))
+                }
                 Err(rejection) => {
                     refuse(chain, &rejection);
                     continue;
                 }
             };
+            let Decided { folded, write, first_grant } = decided;
             let Some((chain, answer, later)) = answer_reads(chain, folded) else { continue };
             match (write, answer) {
                 (Some((entry, granting)), Some(answer)) => {
                     let until = if granting { self.policies.trusted_until } else { StoreTime::MAX };
-                    replaces.push(Pending { chain, answer: Some(answer.answer), later, until }, entry);
+                    let answer = Some(answer.answer);
+                    replaces.push(Pending { chain, answer, later, until, over }, entry);
                 }
                 // A new row takes the clock of its insert, not the one of this look: were
                 // it late, its token could be lower than that of a row that came and went.
@@ -147,8 +152,8 @@ impl Round<'_> {
             if decision.write.is_some() && fold.entry().is_none() {
                 return Decided { folded, write: None, first_grant: true };
             }
-            folded.push(if decision.write.is_some() && granted_before(request, fold.entry()) {
-                // It was applied, and its lease is over: to arm it once more is for the caller to ask.
+            folded.push(if decision.write.is_some() && may_be_granted_before(request, entry) {
+                // Its lease is over, or others came after it: to claim once more is for the caller to ask.
                 Folded { answer: Err(lost()), wrote: false }
             } else {
                 fold.keep(decision)
@@ -243,12 +248,11 @@ fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, 
     fold.decide(&request.command, &Context::at(reading, policy, position))
 }
 
-/// A claim of unknown outcome finds that it was granted: one call takes effect once.
-fn granted_before(request: &Request, entry: Option<&Entry>) -> bool {
+/// A claim of unknown outcome finds that it was granted, or that the entry is not the one any more which its grant would
+/// have replaced: claims before the last one are forgotten. One call takes effect once.
+fn may_be_granted_before(request: &Request, entry: Option<&Entry>) -> bool {
     match &request.command {
-        Command::Claim(claim) => {
-            request.unknown > 0 && entry.is_some_and(|entry| entry.is_claim_of(&claim.claimant))
-        }
+        Command::Claim(_) => request.unknown > 0 && entry.map(|entry| entry.version) != request.over,
         Command::Settle(..) => false,
     }
 }

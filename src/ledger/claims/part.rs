@@ -15,12 +15,14 @@ pub(super) struct Pending {
     pub(super) later: Vec<Folded>,
     /// Until when the row may be written.
     pub(super) until: StoreTime,
+    /// The version of the entry that it replaces; none: there is no entry.
+    pub(super) over: Option<i64>,
 }
 
 impl Pending {
     /// Nothing is decided yet.
     pub(super) fn undecided(chain: Chain) -> Pending {
-        Pending { chain, answer: None, later: Vec::new(), until: StoreTime::MAX }
+        Pending { chain, answer: None, later: Vec::new(), until: StoreTime::MAX, over: None }
     }
 
     /// The commands that were decided, and whether the statement carries a change of theirs. The head's it does.
