@@ -12,6 +12,7 @@ mod policies;
 mod problem;
 mod settings;
 
+use std::num::NonZero;
 use std::path::Path;
 use std::thread::available_parallelism;
 
@@ -69,12 +70,13 @@ impl Config {
         Ok((config, in_force))
     }
 
-    /// How many threads serve calls. A call costs a fifth more CPU time where two threads serve it: what one of them
-    /// does wakes the other, and what it has read lies in the other's cache. The store needs processors, too.
+    /// How many threads serve calls: the more there are, the more each call costs, since they wake each other; and the
+    /// store needs processors, too. Two at the least: one thread that reads a flood of calls does not come to end those
+    /// that their client has reset, and each takes memory until then.
     #[must_use]
     pub fn runtime_threads(&self) -> usize {
         match self.threads {
-            0 => available_parallelism().map_or(1, |processors| processors.get().div_ceil(2)),
+            0 => available_parallelism().map_or(0, NonZero::get).div_ceil(2).max(2),
             threads => threads,
         }
     }
