@@ -16,6 +16,8 @@ use super::{health, migrate, serve};
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the end of a process waits for what still blocks a thread.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// What runs and tends a server.
 #[derive(Subcommand)]
@@ -109,7 +111,11 @@ impl ServerCommand {
 /// Carries out work on so many threads of its own.
 fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-    runtime.map_err(|error| format!("threads: {error}"))?.block_on(work)
+    let runtime = runtime.map_err(|error| format!("the runtime cannot start: {error}"))?;
+    let done = runtime.block_on(work);
+    // A look-up of a name, say, may take longer than anybody waits for it.
+    runtime.shutdown_timeout(ENDS_WITHIN);
+    done
 }
 
 fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {

@@ -31,6 +31,7 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 /// What is wrong, and with which setting.
 pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failure> {
     ignore_hangup()?;
+    let threads = config.runtime_threads();
     config.serve.connections_max = descriptors::connections(config.serve.connections_max);
     let store = store(&config)?;
     if matches!(config.database, Database::Sqlite { .. }) {
@@ -56,7 +57,7 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
     if let Some(listener) = observed {
         tokio::spawn(observe::serve(listener, ledger.clone(), accepting.clone()));
     }
-    greet(log, &address.to_string(), &store.describe(), observe_address);
+    greet(log, &address.to_string(), &store.describe(), observe_address, threads);
     let mut outdated = None;
     let stop = async {
         tokio::select! {
@@ -89,11 +90,11 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
 }
 
 /// Says that the server serves, and what to try next: an event of the log, and lines for people.
-fn greet(log: &LogArgs, address: &str, store: &str, observed: Option<SocketAddr>) {
+fn greet(log: &LogArgs, address: &str, store: &str, observed: Option<SocketAddr>, threads: usize) {
     let version = env!("CARGO_PKG_VERSION");
     let health = format!("{} health --address {address}", program());
     let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
-    tracing::info!(version, address, store, metrics, health, "serving");
+    tracing::info!(version, address, store, metrics, threads, health, "serving");
     if log.log_format == LogFormat::Text {
         let lines = [
             format!("idempotency-ledger {version} listens on {address}"),
