@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(super) rounds: u32,
     /// How often it is unknown whether it was applied.
     pub(super) unknown: u32,
-    /// The version of the entry that its change would have replaced, where that is unknown; none: there was no entry.
+    /// Where that is unknown: the version of the entry that its change would have replaced; none: it was inserted.
     pub(super) over: Option<i64>,
     /// Its call consists of this one command: no other answer waits for it.
     pub(super) alone: bool,

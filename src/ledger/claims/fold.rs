@@ -149,15 +149,15 @@ impl Round<'_> {
         let mut folded = Vec::new();
         for request in chain.requests().take(self.together(chain)) {
             let decision = decide(&fold, request, &rules, reading, position);
+            if decision.write.is_some() && may_be_granted_before(request, entry) {
+                // Its lease is over, or others came after it: to claim once more is for the caller to ask.
+                folded.push(Folded { answer: Err(lost()), wrote: false });
+                continue;
+            }
             if decision.write.is_some() && fold.entry().is_none() {
                 return Decided { folded, write: None, first_grant: true };
             }
-            folded.push(if decision.write.is_some() && may_be_granted_before(request, entry) {
-                // Its lease is over, or others came after it: to claim once more is for the caller to ask.
-                Folded { answer: Err(lost()), wrote: false }
-            } else {
-                fold.keep(decision)
-            });
+            folded.push(fold.keep(decision));
         }
         Decided { folded, write: fold.into_write(), first_grant: false }
     }

@@ -15,7 +15,7 @@ pub(super) struct Pending {
     pub(super) later: Vec<Folded>,
     /// Until when the row may be written.
     pub(super) until: StoreTime,
-    /// The version of the entry that it replaces; none: there is no entry.
+    /// The version of the entry that it replaces; none: it is inserted, or the statement itself finds the entry.
     pub(super) over: Option<i64>,
 }
 

@@ -211,9 +211,9 @@ fn refuse_all(chains: Vec<Chain>, rejection: &Rejection) {
 /// The chains of one batch: each key once, and nobody who has gone away. Whoever waits for the same key joins the
 /// chain of that key. Another key with the same hash comes next.
 fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> (Vec<Chain>, Vec<Chain>) {
-    let all = carried.into_iter().chain(fresh).filter_map(Chain::without_abandoned);
-    let mut all: Vec<Chain> = all.collect();
-    // Chains are large: they are moved once. What waits for one key stays in its order.
+    let mut all: Vec<Chain> = Vec::with_capacity(carried.len() + fresh.len());
+    all.extend(carried.into_iter().chain(fresh).filter_map(Chain::without_abandoned));
+    // What waits for one key stays in its order.
     all.sort_by_cached_key(|chain| chain.key.hash());
     let mut batch: Vec<Chain> = Vec::with_capacity(all.len());
     let mut next = Vec::new();
