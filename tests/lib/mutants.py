@@ -596,7 +596,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),
     Mutant("L15", "a slow queue asks those whom it refuses to come again as soon as a quick one", "ledger::claims::queue", [
-        ("src/ledger/claims/queue.rs", "taken_after(now.saturating_duration_since(last.since))", "taken_after(now.saturating_duration_since(now))"),
+        ("src/ledger/claims/queue.rs", "taken_after(last.since.elapsed())", "taken_after(last.since.elapsed() / 1_000)"),
     ]),
     Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
         ("src/ledger/claims/fold.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),

@@ -21,9 +21,9 @@ pub(super) struct Away {
 
 impl Away {
     /// A batch leaves for the store.
-    pub(super) fn leave(&mut self, now: Instant) -> u64 {
+    pub(super) fn leave(&mut self) -> u64 {
         self.last += 1;
-        self.batches.push((self.last, now));
+        self.batches.push((self.last, Instant::now()));
         self.last
     }
 

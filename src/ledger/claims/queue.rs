@@ -15,7 +15,7 @@ use super::later::Later;
 use super::turns::Turns;
 use crate::domain::{Command, Reason, Rejection, Settle};
 use crate::ledger::refusals::store_unavailable;
-use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
+use crate::ledger::runtime::{Mutex, MutexGuard, pause};
 use crate::metrics;
 
 /// How important a command is: under overload those that end something are kept alive the longest.
@@ -77,6 +77,12 @@ impl Waiting {
                 *waits -= chain.len();
                 chains.push(chain);
             }
+        }
+        // What comes a second time has waited for something else.
+        if let Some(last) =
+            chains.last().filter(|last| Lane::of(&last.head.command) == Lane::Claim && !last.must_load)
+        {
+            self.later.taken_after(last.since.elapsed());
         }
         self.commands -= commands;
         chains
@@ -193,7 +199,9 @@ impl Queue {
         let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();
         if too_full || waiting.commands + commands > self.commands_max * lane.eighths() / 8 {
             let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
-            let retry_after = Some(waiting.later.next());
+            let later = &mut waiting.later;
+            let retry_after = if lane == Lane::Claim { later.claim() } else { later.settlement() };
+            let retry_after = Some(retry_after);
             return Err(Rejection { retry_after, ..Rejection::new(Reason::Overloaded, why) });
         }
         Ok(waiting)
@@ -275,12 +283,7 @@ impl Queue {
             return Taken::Later(Some(wait));
         }
         let chains = waiting.take(max);
-        let now = Instant::now();
-        let batch = waiting.away.leave(now);
-        // The last one is of the lane that waits the longest.
-        if let Some(last) = chains.last() {
-            waiting.later.taken_after(now.saturating_duration_since(last.since));
-        }
+        let batch = waiting.away.leave();
         if waiting.commands > 0 {
             self.call(waiting, 0);
         }
@@ -323,6 +326,7 @@ mod tests {
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Claim, Claimant, FailureKind, Key, Span};
+    use crate::ledger::runtime::Instant;
     use crate::traces::CallSpan;
 
     fn claim() -> Command {
@@ -377,7 +381,7 @@ mod tests {
             queue.push(Chain::new(Key::new("c", "s", &number.to_string()), request, since))
         };
         // How long the last batch had waited, and after which time at the least the next ones come again.
-        for (waited, least) in [(0, 250), (1_000, 1_000), (0, 250)] {
+        for (waited, least) in [(0, 250), (400, 400), (0, 250)] {
             // Claims take five eighths of 16.
             assert!((0..10).all(|number| push(number, waited).is_ok()));
             let Taken::Chains(chains, batch) = queue.take(100) else { panic!("nothing waits") };
@@ -385,7 +389,7 @@ mod tests {
             queue.waiting().away.back(batch);
             assert!((10..20).all(|number| push(number, 0).is_ok()));
             let told = push(20, 0).unwrap_err().retry_after.unwrap().micros() / 1_000;
-            assert!((least..3 * least + 100).contains(&told), "after {waited} ms: {told} ms");
+            assert!((least..2 * least + 100).contains(&told), "after {waited} ms: {told} ms");
             drop(queue.try_pull(100));
         }
     }
