@@ -71,9 +71,11 @@ impl Entries for PgSession {
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
-        let raw = self.rows_for(rows).await?;
-        if let [entry] = rows {
-            return self.insert_one(&entry.key, raw, until).await;
+        let mut raw = self.rows_for(rows).await?;
+        if let [entry] = rows
+            && let Some(row) = raw.pop()
+        {
+            return self.insert_one(&entry.key, row, until).await;
         }
         let mark = self.mark.get();
         let looks = !self.quiet.is_quiet(Instant::now());
@@ -201,14 +203,8 @@ impl PgSession {
     }
 
     /// The same of the row of one key.
-    async fn insert_one(
-        &mut self,
-        key: &Key,
-        rows: Vec<Row>,
-        until: StoreTime,
-    ) -> Result<Inserted, StoreError> {
+    async fn insert_one(&mut self, key: &Key, row: Row, until: StoreTime) -> Result<Inserted, StoreError> {
         let mark = self.mark.get();
-        let Some(row) = rows.into_iter().next() else { return Err(no_meta()) };
         let looks = !self.quiet.is_quiet(Instant::now());
         let query = self
             .query(if looks { INSERT_ONE } else { INSERT_NEW_ONE })
