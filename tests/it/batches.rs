@@ -162,6 +162,8 @@ async fn a_full_queue_refuses_claims_before_completions(kind: Kind) {
     assert_eq!((told.code, told.reason.as_str()), (tonic::Code::ResourceExhausted, "OVERLOADED"));
     let wait = refused.get_details_retry_info().unwrap().retry_delay.unwrap();
     assert!((250..500).contains(&wait.as_millis()), "{wait:?}");
+    let pushback = refused.metadata().get("grpc-retry-pushback-ms").unwrap().to_str().unwrap();
+    assert_eq!(pushback, wait.as_millis().to_string(), "a client that repeats by itself waits as long");
     let answers = batch(&mut server, many(10)).await;
     let mut actions: Vec<Action> = answers
         .iter()

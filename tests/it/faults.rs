@@ -1,6 +1,8 @@
 //! A store that fails: what is unknown is resolved or said to be unknown, what is poisoned fails
 //! alone, what dies is answered and comes back.
 
+mod second_try;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,15 +19,13 @@ use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::faulty::{FaultyStore, Inject, POISON, Plan};
 use crate::harness::on_both_stores;
 use crate::harness::postgres as pg;
-use crate::harness::server::{Kind, Served, Setup, TestServer, TestStore};
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 
 on_both_stores!(
     a_lost_answer_is_resolved_by_one_repeat,
     a_lost_request_is_repeated,
     what_stays_unknown_is_said_and_the_identical_request_finds_out,
     after_an_unknown_outcome_no_answer_says_not_applied,
-    a_grant_whose_answer_came_too_late_is_not_armed_once_more,
-    a_grant_that_others_took_over_is_not_given_once_more,
     an_unknown_outcome_without_a_session_stays_unknown,
     a_refused_write_is_certainly_not_applied,
     a_conflict_is_tried_again,
@@ -145,69 +145,6 @@ async fn after_an_unknown_outcome_no_answer_says_not_applied(kind: Kind) {
     assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
     let refused = refusal(&server.client.complete(complete("1", slow.token)).await.unwrap_err());
     assert_eq!(refused.reason, "LEASE_LOST");
-    server.stop().await;
-}
-
-/// One call takes effect once: to arm the claim again is for the caller's own repeat.
-async fn a_grant_whose_answer_came_too_late_is_not_armed_once_more(kind: Kind) {
-    let (mut server, plan) = server(kind).await;
-    plan.next([Inject::LateLostAnswer]);
-    plan.close();
-    plan.let_through();
-    let mut client = server.client.clone();
-    let first = tokio::spawn(async move { client.claim(delivery("1", 1)).await });
-    plan.arrived(2).await;
-    server.advance(Span::from_secs(31)).await;
-    plan.open();
-    let refused = refusal(&first.await.unwrap().unwrap_err());
-    assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
-    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
-    assert!(held.replayed, "its own claim, armed by its own repeat");
-    let closed = server.client.claim(delivery("1", 2)).await.unwrap().into_inner();
-    assert!(matches!(closed.verdict, Some(Verdict::InProgress(_))), "the lease runs again: {closed:?}");
-    server.stop().await;
-}
-
-/// Nobody can tell any more whether the first one was applied: the entry knows its last claim alone.
-async fn a_grant_that_others_took_over_is_not_given_once_more(kind: Kind) {
-    let mut at = TestStore::new(kind).await;
-    let (store, plan) = (Arc::clone(&at.store), Arc::new(Plan::default()));
-    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
-    let mut server = TestServer::on(at, Setup::default()).await;
-    let mut other = Served::start(store, Setup::default()).await;
-    let failed = |held: &proto::Acquired| proto::FailRequest {
-        key: key("c", "1"),
-        token: held.token,
-        retry_after: Some(prost_types::Duration::default()),
-        ..Default::default()
-    };
-    plan.next([Inject::LateLostAnswer]);
-    plan.close();
-    plan.let_through();
-    let mut client = server.client.clone();
-    let first = tokio::spawn(async move { client.claim(delivery("1", 1)).await });
-    plan.arrived(2).await;
-    server.advance(Span::from_secs(32)).await;
-    let second = acquired(&other.client.claim(delivery("1", 2)).await.unwrap().into_inner());
-    assert_eq!(second.attempt, 2, "the first one was applied");
-    other.client.fail(failed(&second)).await.unwrap();
-    plan.open();
-    assert_eq!(refusal(&first.await.unwrap().unwrap_err()).reason, "OUTCOME_UNKNOWN");
-    let third = acquired(&server.client.claim(delivery("1", 3)).await.unwrap().into_inner());
-    assert_eq!(third.attempt, 3, "nobody was granted anything meanwhile");
-    server.client.fail(failed(&third)).await.unwrap();
-    // An insert that may have come and gone.
-    plan.next([Inject::LostRequest]);
-    let refused = refusal(&server.client.claim(delivery("1", 4)).await.unwrap_err());
-    assert_eq!(refused.reason, "OUTCOME_UNKNOWN");
-    let fourth = acquired(&server.client.claim(delivery("1", 4)).await.unwrap().into_inner());
-    assert_eq!((fourth.attempt, fourth.replayed), (4, false), "nothing was applied");
-    server.client.fail(failed(&fourth)).await.unwrap();
-    // A change of an entry that is still the same: certainly not applied.
-    plan.next([Inject::Conflict, Inject::LostRequest]);
-    let fifth = acquired(&server.client.claim(delivery("1", 5)).await.unwrap().into_inner());
-    assert_eq!((fifth.attempt, fifth.replayed), (5, false));
-    other.stop().await;
     server.stop().await;
 }
 

@@ -601,6 +601,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
         ("src/ledger/claims/fold.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),
     ]),
+    Mutant("L17", "a claim of unknown outcome is granted once more where its entry was deleted since", "faults::", [
+        ("src/ledger/claims/fold.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
+    ]),
+    Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
+        ("src/ledger/claims/queue.rs", "later.settlement()", "later.claim()"),
+    ]),
     Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
         ("src/server/observe.rs", '"/readyz" if accepting.is() =>', '"/readyz" if accepting.is() || ledger.metrics().text().is_ok() =>'),
     ]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::domain::Span;
 
-/// The shortest wait that anybody is told, and the shortest of the longest.
+/// The bounds of what the queue takes to go by, as those who are refused are told; none is told more than its double.
 const WAIT_MIN: Duration = Duration::from_millis(250);
 const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Of a turn of 65,536 parts: multiples of the golden section lie evenly, however many there are.

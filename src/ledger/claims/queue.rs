@@ -341,10 +341,15 @@ mod tests {
         })
     }
 
+    /// Nobody waits for its answer, of which the queue knows nothing.
+    fn chain(id: usize, command: Command, since: Instant) -> Chain {
+        let request = Request::new(command, oneshot::channel().0, CallSpan::default());
+        Chain::new(Key::new("c", "s", &id.to_string()), request, since)
+    }
+
     #[test]
     fn what_ends_something_is_served_before_what_begins_it() {
         let queue = Queue::new(100, 1 << 20, 100);
-        let mut waiting = Vec::new();
         let settles = [
             Settle::Release { delay: Span::ZERO },
             Settle::Renew { lease: None, effect_started: false, checkpoint: None },
@@ -353,14 +358,7 @@ mod tests {
         ];
         let commands = std::iter::once(claim()).chain(settles.map(|settle| Command::Settle(1, settle)));
         for (number, command) in commands.enumerate() {
-            let (reply, answer) = oneshot::channel();
-            waiting.push(answer);
-            let key = Key::new("c", "s", &number.to_string());
-            assert!(
-                queue
-                    .push(Chain::new(key, Request::new(command, reply, CallSpan::default()), Instant::now()))
-                    .is_ok()
-            );
+            assert!(queue.push(chain(number, command, Instant::now())).is_ok());
         }
         let mut served = Vec::new();
         while let Some(chain) = queue.try_pull(1).pop() {
@@ -372,24 +370,26 @@ mod tests {
     #[test]
     fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
         let queue = Queue::new(16, 1 << 20, 100);
-        let mut waiting = Vec::new();
-        let mut push = |number: usize, waited: u64| {
-            let (reply, answer) = oneshot::channel();
-            waiting.push(answer);
-            let since = Instant::now().checked_sub(Duration::from_millis(waited)).unwrap();
-            let request = Request::new(claim(), reply, CallSpan::default());
-            queue.push(Chain::new(Key::new("c", "s", &number.to_string()), request, since))
-        };
-        // How long the last batch had waited, and after which time at the least the next ones come again.
+        let renew =
+            || Command::Settle(1, Settle::Renew { lease: None, effect_started: false, checkpoint: None });
+        let told =
+            |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
+        // How long the last batch had waited, and after which time at the least the next claims come again.
         for (waited, least) in [(0, 250), (400, 400), (0, 250)] {
+            let now = Instant::now();
+            let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
             // Claims take five eighths of 16.
-            assert!((0..10).all(|number| push(number, waited).is_ok()));
+            assert!((0..10).all(|number| queue.push(chain(number, claim(), since)).is_ok()));
             let Taken::Chains(chains, batch) = queue.take(100) else { panic!("nothing waits") };
             assert_eq!(chains.len(), 10);
             queue.waiting().away.back(batch);
-            assert!((10..20).all(|number| push(number, 0).is_ok()));
-            let told = push(20, 0).unwrap_err().retry_after.unwrap().micros() / 1_000;
-            assert!((least..2 * least + 100).contains(&told), "after {waited} ms: {told} ms");
+            let claims: Vec<i64> = (0..18).filter_map(|number| told(chain(number, claim(), now))).collect();
+            let fits = |told: &i64| (least..2 * least + 100).contains(told);
+            assert!(claims.len() == 8 && claims.iter().all(fits), "after {waited} ms: {claims:?} ms");
+            // Renewals take seven, and for them there is room as soon as a batch leaves.
+            let renews: Vec<i64> = (0..12).filter_map(|number| told(chain(number, renew(), now))).collect();
+            let fits = |told: &i64| (250..500).contains(told);
+            assert!(renews.len() == 8 && renews.iter().all(fits), "after {waited} ms: {renews:?} ms");
             drop(queue.try_pull(100));
         }
     }

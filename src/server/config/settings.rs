@@ -135,8 +135,8 @@ impl Settings {
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, observe_listen, database_url, sessions, threads, lock_wait, prepared_statements,
-            startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max, server_bytes_max, deadline_max,
-            slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
+            startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max,
+            server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)
