@@ -15,7 +15,8 @@
 //! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
 //!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Beside them: [`metrics`], what a running server counts of itself, and [`traces`], what it records of calls.
+//! Beside them: [`identity`], who calls and what they may do, [`metrics`], what a running server counts of itself, and
+//! [`traces`], what it records of calls.
 //!
 //! Around them: [`command_line`] (the program), [`server`] (the process: its commands, settings and logs) and
 //! [`cli`] (what operators type; a client like any other).
@@ -33,6 +34,7 @@ pub mod command_line;
 mod crash;
 pub mod domain;
 pub mod duration_arg;
+pub mod identity;
 pub mod ledger;
 pub mod metrics;
 mod once_a_second;

@@ -1,6 +1,17 @@
 //! Randomness: its one home. Nothing that is decided depends on it.
 
+use ring::rand::{SecureRandom as _, SystemRandom};
 use uuid::Uuid;
+
+/// So many bytes that nobody can guess.
+///
+/// # Errors
+/// The system has none to give.
+pub(crate) fn secret<const BYTES: usize>() -> Result<[u8; BYTES], String> {
+    let mut secret = [0; BYTES];
+    let filled = SystemRandom::new().fill(&mut secret);
+    filled.map(|()| secret).map_err(|_| "the system has no random bytes to give".to_owned())
+}
 
 /// An id that nobody else has.
 #[allow(clippy::disallowed_methods, reason = "the one home of randomness")]

@@ -1,0 +1,87 @@
+//! Certificates: whom one names, and until when it is valid.
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+use super::refused::Refused;
+
+/// What a SPIFFE id begins with.
+pub(super) const SPIFFE: &str = "spiffe://";
+
+/// The names that a certificate has for its holder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    uris: Vec<String>,
+    dns: Vec<String>,
+}
+
+impl Names {
+    /// Of a certificate that was verified.
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<Names, Refused> {
+        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| Refused::Nameless)?;
+        let names = parsed.subject_alternative_name().map_err(|_| Refused::Nameless)?;
+        let mut found = Names::default();
+        for name in names.map_or(&[][..], |names| names.value.general_names.as_slice()) {
+            // Other kinds of names name nobody here.
+            if let GeneralName::URI(uri) = name {
+                found.uris.push((*uri).to_owned());
+            } else if let GeneralName::DNSName(name) = name {
+                found.dns.push((*name).to_owned());
+            }
+        }
+        Ok(found)
+    }
+
+    /// The principal that it names: its one SPIFFE id, or else its first DNS name.
+    pub(super) fn principal(&self) -> Result<String, Refused> {
+        let mut ids = self.uris.iter().filter(|uri| uri.starts_with(SPIFFE));
+        match (ids.next(), ids.next(), self.dns.first()) {
+            (Some(id), None, _) => Ok(id.clone()),
+            (None, None, Some(name)) => Ok(format!("dns:{name}")),
+            (_, Some(_), _) | (None, None, None) => Err(Refused::Nameless),
+        }
+    }
+
+    /// All names, as a list of trusted proxies writes them.
+    pub(super) fn all(&self) -> impl Iterator<Item = String> {
+        let dns = self.dns.iter().map(|name| format!("dns:{name}"));
+        self.uris.iter().cloned().chain(dns)
+    }
+}
+
+/// When a certificate ends, in seconds since 1970; none: it cannot be read.
+pub(super) fn ends_at(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    Some(parsed.validity().not_after.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_names_its_one_spiffe_id_or_its_first_dns_name() {
+        for (uris, dns, principal) in [
+            (&["spiffe://shop/pay"][..], &[][..], Ok("spiffe://shop/pay")),
+            (&["spiffe://shop/pay"], &["pay.shop"], Ok("spiffe://shop/pay")),
+            (&["https://shop/pay"], &["pay.shop", "pay"], Ok("dns:pay.shop")),
+            (&["https://shop/pay", "spiffe://shop/pay"], &[], Ok("spiffe://shop/pay")),
+            (&["spiffe://shop/a", "spiffe://shop/b"], &["pay.shop"], Err(Refused::Nameless)),
+            (&["https://shop/pay"], &[], Err(Refused::Nameless)),
+            (&[], &[], Err(Refused::Nameless)),
+        ] {
+            let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+            let names = Names { uris: owned(uris), dns: owned(dns) };
+            assert_eq!(names.principal(), principal.map(str::to_owned), "{uris:?} {dns:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_names_nobody() {
+        for bytes in [&b""[..], b"0", &[0x30, 0x82, 0xff, 0xff]] {
+            let certificate = CertificateDer::from(bytes);
+            assert_eq!(Names::of(&certificate), Err(Refused::Nameless));
+            assert_eq!(ends_at(&certificate), None);
+        }
+    }
+}

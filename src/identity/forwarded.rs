@@ -1,0 +1,130 @@
+//! `x-forwarded-client-cert`: whom a proxy in front says that it speaks for.
+//!
+//! Its form is Envoy's: elements parted by commas, the last one added by the proxy next to us; each has `KEY=VALUE`
+//! pairs parted by semicolons; a value may stand in double quotes, within which a backslash stands before a quote.
+
+use super::certificate::SPIFFE;
+use super::refused::Refused;
+
+/// No honest proxy sends more.
+const BYTES_MAX: usize = 8 * 1_024;
+const KEY: &str = "uri";
+
+/// The one SPIFFE id in the last element.
+///
+/// # Errors
+/// There is none, more than one, or no such form.
+pub(super) fn principal(header: &[u8]) -> Result<String, Refused> {
+    let text = std::str::from_utf8(header).map_err(|_| Refused::Forwarded)?;
+    if text.len() > BYTES_MAX {
+        return Err(Refused::Forwarded);
+    }
+    let pairs = last_element(text)?;
+    let uris = pairs.iter().filter(|(key, _)| key.eq_ignore_ascii_case(KEY)).map(|(_, value)| value);
+    let mut ids = uris.filter(|uri| uri.starts_with(SPIFFE));
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => Ok(id.clone()),
+        (None, _) | (Some(_), Some(_)) => Err(Refused::Forwarded),
+    }
+}
+
+type Pairs = Vec<(String, String)>;
+
+/// The pairs of the last element. The whole header is read: a quote that an earlier element leaves open would else
+/// decide where the last one begins.
+fn last_element(text: &str) -> Result<Pairs, Refused> {
+    let mut pairs = Pairs::new();
+    let mut rest = text.chars();
+    loop {
+        let (pair, end) = pair(&mut rest)?;
+        pairs.push(pair);
+        match end {
+            End::Pair => {}
+            End::Element => pairs.clear(),
+            End::Header => return Ok(pairs),
+        }
+    }
+}
+
+/// What stands behind a pair.
+enum End {
+    Pair,
+    Element,
+    Header,
+}
+
+fn pair(rest: &mut std::str::Chars<'_>) -> Result<((String, String), End), Refused> {
+    let (mut key, mut value) = (String::new(), String::new());
+    loop {
+        match rest.next() {
+            Some('=') => break,
+            Some(char) if !matches!(char, ';' | ',' | '"') => key.push(char),
+            Some(_) | None => return Err(Refused::Forwarded),
+        }
+    }
+    let quoted = rest.as_str().starts_with('"');
+    if quoted {
+        rest.next();
+        loop {
+            match rest.next() {
+                Some('"') => break,
+                Some('\\') => value.push(rest.next().ok_or(Refused::Forwarded)?),
+                Some(char) => value.push(char),
+                None => return Err(Refused::Forwarded),
+            }
+        }
+    }
+    loop {
+        let end = match rest.next() {
+            None => End::Header,
+            Some(';') => End::Pair,
+            Some(',') => End::Element,
+            Some(char) if !quoted && char != '"' => {
+                value.push(char);
+                continue;
+            }
+            // A quote inside, or something behind the closing one.
+            Some(_) => return Err(Refused::Forwarded),
+        };
+        return Ok(((key.trim().to_owned(), value), end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_spiffe_id_of_the_last_element_is_the_principal() {
+        for (header, id) in [
+            ("URI=spiffe://a/b", Some("spiffe://a/b")),
+            ("By=spiffe://me/x;Hash=468e;URI=spiffe://a/b", Some("spiffe://a/b")),
+            (
+                "By=spiffe://me/x;Hash=468e;Subject=\"CN=a,O=\\\"b;c\\\"\";URI=spiffe://a/b",
+                Some("spiffe://a/b"),
+            ),
+            ("uri=\"spiffe://a/b\"", Some("spiffe://a/b")),
+            ("URI=spiffe://forged/x,URI=spiffe://a/b", Some("spiffe://a/b")),
+            ("URI=spiffe://forged/x, URI=spiffe://a/b", Some("spiffe://a/b")),
+            ("URI=https://a/b;URI=spiffe://a/b;DNS=a", Some("spiffe://a/b")),
+            ("URI=spiffe://a/b;URI=spiffe://a/c", None),
+            ("URI=spiffe://a/b;URI=spiffe://a/b", None),
+            ("URI=spiffe://forged/x,Hash=1", None),
+            ("URI=spiffe://forged/x,", None),
+            ("By=spiffe://me/x;Hash=1", None),
+            ("URI=", None),
+            ("URI=SPIFFE://a/b", None),
+            ("Subject=\"a,URI=spiffe://forged/x", None),
+            ("Subject=\"a\"URI=spiffe://forged/x", None),
+            ("Subject=a\"b;URI=spiffe://forged/x", None),
+            ("Subject=\"a\\", None),
+            ("URI", None),
+            ("", None),
+        ] {
+            assert_eq!(principal(header.as_bytes()).ok().as_deref(), id, "{header}");
+        }
+        assert_eq!(principal(&[b'U', b'R', b'I', b'=', 0xff]), Err(Refused::Forwarded));
+        let long = format!("Subject={};URI=spiffe://a/b", "a".repeat(BYTES_MAX));
+        assert_eq!(principal(long.as_bytes()), Err(Refused::Forwarded));
+    }
+}

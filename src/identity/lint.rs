@@ -1,0 +1,136 @@
+//! What is allowed in a file of rights, and hardly meant.
+
+use super::pattern::Pattern;
+use super::rights::{Line, Right, Rights};
+use super::tokens::Tokens;
+
+/// What somebody should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The line of the file; none: it is about what is not there.
+    pub line: Option<usize>,
+    /// What is odd, and what to do.
+    pub text: String,
+}
+
+/// What principals look like; each form has a source of its own.
+const FORMS: [&str; 4] = ["token:", "jwt:", "spiffe://", "dns:"];
+
+impl Rights {
+    /// All that looks like a slip of the pen.
+    #[must_use]
+    pub fn lint(&self, tokens: Option<&Tokens>) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for (at, line) in self.lines.iter().enumerate() {
+            let mut warn = |text: String| warnings.push(Warning { line: Some(line.number), text });
+            of_principal(line, tokens, &mut warn);
+            if let Some(other) = self.lines.iter().take(at).find(|other| covers(other, line)) {
+                warn(format!("adds nothing to line {}, which allows all of it: take it out", other.number));
+            }
+            for (has, lacks, then) in [
+                (Right::Claim, Right::Settle, "each claim would run until its lease is over: add settle"),
+                (
+                    Right::Settle,
+                    Right::Claim,
+                    "there is nothing of its own to settle: add claim, or take it out",
+                ),
+            ] {
+                if line.may.contains(&has) && !self.also(line, lacks) {
+                    warn(format!("{} may {has} and not {lacks}: {then}", line.principal));
+                }
+            }
+        }
+        for principal in tokens.map_or_else(Vec::new, Tokens::principals) {
+            if !self.lines.iter().any(|line| line.principal.fits(principal)) {
+                let text = format!("{principal} has a token, and no line that allows it anything");
+                warnings.push(Warning { line: None, text });
+            }
+        }
+        warnings
+    }
+
+    /// Whether the principal of a line has this right, too, for all consumers of the line.
+    fn also(&self, line: &Line, right: Right) -> bool {
+        let lines = || {
+            let fit = self.lines.iter().filter(|other| other.principal.covers(&line.principal));
+            fit.filter(|other| other.may.contains(&right))
+        };
+        let has = |consumer| lines().any(|other| other.consumers.iter().any(|one| one.covers(consumer)));
+        line.consumers.iter().all(has)
+    }
+}
+
+fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(String)) {
+    let principal = &line.principal;
+    let (Pattern::Exact(text) | Pattern::Prefix(text)) = principal;
+    if principal.is_all() {
+        if line.may.iter().any(|right| *right != Right::Read) {
+            warn("everybody who is authenticated may change something: name who may".into());
+        }
+        return;
+    }
+    // A prefix may end within the form.
+    let is_prefix = matches!(principal, Pattern::Prefix(_));
+    if !FORMS.iter().any(|form| text.starts_with(form) || is_prefix && form.starts_with(&**text)) {
+        warn(format!("no principal looks like {principal}: they begin with {}", FORMS.join(", ")));
+    }
+    let known = |tokens: &Tokens| tokens.principals().iter().any(|one| principal.fits(one));
+    if text.starts_with("token:") && tokens.is_some_and(|tokens| !known(tokens)) {
+        warn(format!("no token stands for {principal}"));
+    }
+}
+
+/// Whether one line allows all that the other does.
+fn covers(one: &Line, other: &Line) -> bool {
+    one.principal.covers(&other.principal)
+        && other.may.iter().all(|right| one.may.contains(right))
+        && other.consumers.iter().all(|name| one.consumers.iter().any(|pattern| pattern.covers(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hardly_meant_is_told() {
+        let line = |principal: &str, consumers: &str, may: &str| {
+            format!("[[rights]]\nprincipal = '{principal}'\nconsumers = [{consumers}]\nmay = [{may}]\n")
+        };
+        let both = "'claim', 'settle'";
+        let hash = format!("sha256:{}", "1".repeat(64));
+        let tokens = Tokens::read(&format!("[tokens]\none = ['{hash}']\n")).expect("tokens");
+        for (text, warnings) in [
+            (line("token:one", "'a', 'b*'", both), &[][..]),
+            (line("token:one", "'a'", "'claim'") + &line("token:*", "'*'", "'settle', 'claim'"), &[]),
+            (line("token:one", "'a'", both) + &line("*", "'*'", "'read'"), &[]),
+            (line("token:o*", "'a'", "'read'"), &[]),
+            (line("tok*", "'a'", "'read'"), &[]),
+            (line("token:one", "'a'", "'claim'"), &["may claim and not settle"]),
+            (line("token:one", "'a'", "'settle'"), &["may settle and not claim"]),
+            (
+                line("token:one", "'a', 'b'", "'claim'") + &line("token:one", "'a'", "'settle', 'claim'"),
+                &["may claim and not settle"],
+            ),
+            (
+                line("token:one", "'a*'", both) + &line("token:one", "'ab'", "'claim', 'settle'"),
+                &["adds nothing to line 1"],
+            ),
+            (
+                line("*", "'a'", both) + &line("token:one", "'x'", "'read'"),
+                &["everybody who is authenticated"],
+            ),
+            (
+                line("one", "'a'", "'read'") + &line("token:one", "'a'", "'read'"),
+                &["no principal looks like one"],
+            ),
+            (line("token:two", "'a'", "'read'"), &["no token stands for token:two", "token:one has a token"]),
+        ] {
+            let found = Rights::read(&text).expect("rights").lint(Some(&tokens));
+            let told: Vec<&str> = found.iter().map(|warning| warning.text.as_str()).collect();
+            assert_eq!(told.len(), warnings.len(), "{text}: {told:?}");
+            for (told, says) in told.iter().zip(warnings) {
+                assert!(told.contains(says), "{says}: {told}");
+            }
+        }
+    }
+}

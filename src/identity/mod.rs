@@ -1,0 +1,36 @@
+//! Who calls, and what they may do: credentials to a principal, and a principal to its rights.
+//!
+//! It is the shape of docs/contract.md, section 14. Nothing here reads a file or waits: texts come in, and what is in
+//! force is replaced as a whole.
+
+mod certificate;
+mod door;
+mod forwarded;
+mod guard;
+mod lint;
+mod pattern;
+mod peer;
+mod principal;
+mod proxies;
+mod refused;
+mod rights;
+mod rpcs;
+mod tls;
+mod tokens;
+
+pub use self::door::Door;
+pub use self::guard::{Guard, Trust};
+pub use self::lint::Warning;
+pub use self::peer::Peer;
+pub use self::principal::Identity;
+pub use self::proxies::Proxies;
+pub use self::refused::Refused;
+pub use self::rights::{Grants, Right, Rights, Whose};
+pub use self::rpcs::Rpc;
+pub use self::tls::{ClientAuthority, OwnCertificate, Tls, Wrong};
+pub use self::tokens::{NewToken, Tokens};
+
+/// The principal of everybody where nobody is authenticated.
+pub const ANONYMOUS: &str = "anonymous";
+/// The longest name of a principal, in bytes.
+pub const PRINCIPAL_BYTES_MAX: usize = 512;

@@ -1,0 +1,330 @@
+//! The file of rights: which principal may do what, for which consumers. What no line allows is refused.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::PRINCIPAL_BYTES_MAX;
+use super::pattern::Pattern;
+
+/// The longest name of a consumer that any setting allows, in bytes.
+const CONSUMER_BYTES_MAX: usize = 1_024;
+const LINES_MAX: usize = 10_000;
+const CONSUMERS_MAX: usize = 1_000;
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    /// Claim and `BatchClaim`.
+    Claim,
+    /// Complete, Fail, Release, Renew and `BatchSettle`.
+    Settle,
+    /// Queries.
+    Read,
+    /// Changes of entries and policies.
+    Admin,
+}
+
+impl Right {
+    /// All of them.
+    pub const ALL: [Right; 4] = [Right::Claim, Right::Settle, Right::Read, Right::Admin];
+
+    /// Its word, as the file has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Right::Claim => "claim",
+            Right::Settle => "settle",
+            Right::Read => "read",
+            Right::Admin => "admin",
+        }
+    }
+
+    /// Its place in [`Right::ALL`].
+    const fn place(self) -> usize {
+        match self {
+            Right::Claim => 0,
+            Right::Settle => 1,
+            Right::Read => 2,
+            Right::Admin => 3,
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.word())
+    }
+}
+
+/// What a right is needed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose<'a> {
+    /// Any consumer: which ones comes later.
+    Any,
+    /// One consumer.
+    Consumer(&'a str),
+    /// All consumers: no list of them would do.
+    All,
+}
+
+/// A line of the file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stated {
+    principal: String,
+    consumers: Vec<String>,
+    may: Vec<Right>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    rights: Vec<Spanned<Stated>>,
+}
+
+/// A line of the file: a `[[rights]]` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Where it begins, from 1.
+    pub(super) number: usize,
+    pub(super) principal: Pattern,
+    pub(super) consumers: Vec<Pattern>,
+    pub(super) may: Vec<Right>,
+}
+
+impl Line {
+    fn allows(&self, right: Right, whose: Whose<'_>) -> bool {
+        let fits = |pattern: &Pattern| match whose {
+            Whose::Consumer(name) => pattern.fits(name),
+            Whose::All => pattern.is_all(),
+            Whose::Any => true,
+        };
+        self.may.contains(&right) && self.consumers.iter().any(fits)
+    }
+}
+
+/// What is in force: the union of all lines that fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    pub(super) lines: Vec<Line>,
+}
+
+/// The number of the line that holds this byte.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// A problem of a TOML file, with its line.
+pub(super) fn problem_of(text: &str, error: &toml::de::Error) -> String {
+    let said = error.message().lines().next().unwrap_or_default();
+    match error.span() {
+        Some(Range { start, .. }) => format!("line {}: {said}", line_of(text, start)),
+        None => said.to_owned(),
+    }
+}
+
+impl Rights {
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    /// All that is wrong, each with its line.
+    pub fn read(text: &str) -> Result<Rights, Vec<String>> {
+        let File { rights } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
+        if rights.len() > LINES_MAX {
+            return Err(vec![format!("has {} sections, must have at most {LINES_MAX}", rights.len())]);
+        }
+        let (mut lines, mut problems) = (Vec::with_capacity(rights.len()), Vec::new());
+        for stated in rights {
+            let number = line_of(text, stated.span().start);
+            match line(number, stated.into_inner()) {
+                Ok(line) => lines.push(line),
+                Err(wrong) => problems.extend(wrong.into_iter().map(|text| format!("line {number}: {text}"))),
+            }
+        }
+        if problems.is_empty() { Ok(Rights { lines }) } else { Err(problems) }
+    }
+
+    /// What a principal may do.
+    #[must_use]
+    pub fn of(&self, principal: &str) -> Grants {
+        let mut scopes: [Scope; 4] = Default::default();
+        for line in self.lines.iter().filter(|line| line.principal.fits(principal)) {
+            for right in &line.may {
+                scopes[right.place()].add(&line.consumers);
+            }
+        }
+        for scope in &mut scopes {
+            scope.exact.sort_unstable();
+            scope.exact.dedup();
+        }
+        Grants(Some(scopes))
+    }
+
+    /// The first line that allows it, by its number; none: nothing does.
+    #[must_use]
+    pub fn line_for(&self, principal: &str, right: Right, whose: Whose<'_>) -> Option<usize> {
+        let mut lines = self.lines.iter().filter(|line| line.principal.fits(principal));
+        lines.find(|line| line.allows(right, whose)).map(|line| line.number)
+    }
+}
+
+fn line(number: usize, stated: Stated) -> Result<Line, Vec<String>> {
+    let Stated { principal, consumers, mut may } = stated;
+    let mut problems = Vec::new();
+    let principal = Pattern::of(&principal, PRINCIPAL_BYTES_MAX);
+    let principal = principal.map_err(|text| problems.push(format!("principal: {text}")));
+    if consumers.is_empty() {
+        problems.push("consumers: is empty: name consumers, prefixes like \"billing-*\", or \"*\"".into());
+    }
+    if consumers.len() > CONSUMERS_MAX {
+        problems.push(format!("consumers: has {} names, must have at most {CONSUMERS_MAX}", consumers.len()));
+    }
+    let mut patterns = Vec::new();
+    for text in consumers.iter().take(CONSUMERS_MAX) {
+        match Pattern::of(text, CONSUMER_BYTES_MAX) {
+            Ok(pattern) => patterns.push(pattern),
+            Err(text) => problems.push(format!("consumers: {text}")),
+        }
+    }
+    if may.is_empty() {
+        problems.push("may: is empty: name some of claim, settle, read and admin".into());
+    }
+    may.dedup();
+    match principal {
+        Ok(principal) if problems.is_empty() => Ok(Line { number, principal, consumers: patterns, may }),
+        Ok(_) | Err(()) => Err(problems),
+    }
+}
+
+/// The consumers for which one right holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Scope {
+    all: bool,
+    /// Sorted.
+    exact: Vec<Box<str>>,
+    prefixes: Vec<Box<str>>,
+}
+
+impl Scope {
+    fn add(&mut self, patterns: &[Pattern]) {
+        for pattern in patterns {
+            match pattern {
+                _ if pattern.is_all() => self.all = true,
+                Pattern::Exact(name) => self.exact.push(name.clone()),
+                Pattern::Prefix(prefix) => self.prefixes.push(prefix.clone()),
+            }
+        }
+    }
+}
+
+/// What one principal may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grants(Option<[Scope; 4]>);
+
+impl Grants {
+    /// Everything.
+    pub const EVERYTHING: Grants = Grants(None);
+
+    /// Whether a right holds.
+    #[must_use]
+    pub fn allow(&self, right: Right, whose: Whose<'_>) -> bool {
+        let Some(scopes) = &self.0 else { return true };
+        let scope = &scopes[right.place()];
+        match whose {
+            _ if scope.all => true,
+            Whose::All => false,
+            Whose::Any => !scope.exact.is_empty() || !scope.prefixes.is_empty(),
+            Whose::Consumer(name) => {
+                scope.exact.binary_search_by(|exact| (**exact).cmp(name)).is_ok()
+                    || scope.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "# who may do what\n\
+        [[rights]]\nprincipal = 'token:payments'\nconsumers = ['payments', 'payments-*']\nmay = ['claim', 'settle']\n\
+        \n\
+        [[rights]]\nprincipal = 'spiffe://shop/*'\nconsumers = ['*']\nmay = ['read']\n\
+        [[rights]]\nprincipal = 'token:payments'\nconsumers = ['refunds']\nmay = ['admin']\n";
+
+    #[test]
+    fn the_union_of_all_lines_that_fit_holds_and_nothing_else() {
+        let rights = Rights::read(FILE).expect("rights");
+        let (one, all) = (Whose::Consumer, Whose::All);
+        for (principal, right, whose, line) in [
+            ("token:payments", Right::Claim, one("payments"), Some(2)),
+            ("token:payments", Right::Settle, one("payments-eu"), Some(2)),
+            ("token:payments", Right::Settle, one("payment"), None),
+            ("token:payments", Right::Read, one("payments"), None),
+            ("token:payments", Right::Admin, one("payments"), None),
+            ("token:payments", Right::Admin, one("refunds"), Some(11)),
+            ("token:payments", Right::Claim, one("refunds"), None),
+            ("token:payments", Right::Claim, all, None),
+            ("token:payments2", Right::Claim, one("payments"), None),
+            ("token:", Right::Claim, one("payments"), None),
+            ("spiffe://shop/checkout", Right::Read, one("any"), Some(7)),
+            ("spiffe://shop/checkout", Right::Read, all, Some(7)),
+            ("spiffe://shop/checkout", Right::Claim, one("any"), None),
+            ("spiffe://shop", Right::Read, all, None),
+            ("anonymous", Right::Read, one("payments"), None),
+            ("", Right::Read, one("payments"), None),
+            ("token:payments", Right::Claim, Whose::Any, Some(2)),
+            ("token:payments", Right::Admin, Whose::Any, Some(11)),
+            ("token:payments", Right::Read, Whose::Any, None),
+            ("spiffe://shop/x", Right::Read, Whose::Any, Some(7)),
+        ] {
+            let found = rights.line_for(principal, right, whose);
+            assert_eq!(found, line, "{principal} {right} {whose:?}");
+            let grants = rights.of(principal);
+            assert_eq!(grants.allow(right, whose), line.is_some(), "{principal} {right} {whose:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_allows_nothing() {
+        let rights = Rights::read("").expect("rights");
+        for right in Right::ALL {
+            assert!(!rights.of("token:any").allow(right, Whose::Consumer("any")), "{right}");
+            assert!(Grants::EVERYTHING.allow(right, Whose::All), "{right}");
+        }
+    }
+
+    #[test]
+    fn each_right_is_found_at_its_place() {
+        for (place, right) in Right::ALL.into_iter().enumerate() {
+            assert_eq!(right.place(), place, "{right}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let section = |lines: &str| format!("\n[[rights]]\n{lines}\n");
+        for (text, says) in [
+            ("rights = 5".to_owned(), "line 1: "),
+            (section("principal = 'a'\nconsumers = ['c']"), "line 2: missing field `may`"),
+            (section("principal = 'a'\nconsumers = ['c']\nmay = ['own']"), "line 5: unknown variant `own`"),
+            (
+                section("principal = 'a'\nconsumers = ['c']\nmay = ['read']\nsince = 1"),
+                "line 6: unknown field `since`",
+            ),
+            (section("principal = ''\nconsumers = ['c']\nmay = ['read']"), "line 2: principal: is empty"),
+            (section("principal = 'a'\nconsumers = []\nmay = ['read']"), "line 2: consumers: is empty"),
+            (section("principal = 'a'\nconsumers = ['*-eu']\nmay = ['read']"), "line 2: consumers: "),
+            (section("principal = 'a'\nconsumers = ['c']\nmay = []"), "line 2: may: is empty"),
+            ("[[right]]\n".to_owned(), "line 1: unknown field `right`"),
+        ] {
+            let problems = Rights::read(&text).expect_err(&text);
+            assert!(problems.iter().any(|one| one.starts_with(says)), "{says}: {problems:?}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which right each RPC needs: the one table of it.
+
+use super::rights::Right;
+
+/// An RPC of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rpc {
+    /// Its name.
+    pub name: &'static str,
+    /// The right that it needs on the consumers that it names; on all of them where it names none.
+    pub needs: Right,
+    /// Whether it is a stream, which may take long.
+    pub streams: bool,
+}
+
+const STREAMS: [&str; 2] = ["RedriveEntries", "ImportEntries"];
+
+const ROWS: &[(&str, Right)] = &[
+    ("Claim", Right::Claim),
+    ("BatchClaim", Right::Claim),
+    ("Complete", Right::Settle),
+    ("Fail", Right::Settle),
+    ("Release", Right::Settle),
+    ("Renew", Right::Settle),
+    ("BatchSettle", Right::Settle),
+    ("GetEntry", Right::Read),
+    ("ListEntries", Right::Read),
+    ("SummarizeEntries", Right::Read),
+    ("GetPolicy", Right::Read),
+    ("ListPolicies", Right::Read),
+    ("ListPolicyVersions", Right::Read),
+    ("ListAuditEvents", Right::Read),
+    ("GetRetentionStatus", Right::Read),
+    ("RedriveEntry", Right::Admin),
+    ("ParkEntry", Right::Admin),
+    ("ResolveEntry", Right::Admin),
+    ("DeleteEntry", Right::Admin),
+    ("RedriveEntries", Right::Admin),
+    ("ImportEntries", Right::Admin),
+    ("SetPolicy", Right::Admin),
+    ("DeletePolicy", Right::Admin),
+    ("RaiseTokenOffset", Right::Admin),
+];
+
+impl Rpc {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Rpc> {
+        ROWS.iter().map(|&(name, needs)| Rpc { name, needs, streams: STREAMS.contains(&name) })
+    }
+
+    /// The one of this name; none: there is no such RPC.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Rpc> {
+        Rpc::all().find(|rpc| rpc.name == name)
+    }
+}

@@ -1,0 +1,149 @@
+//! TLS of the server: from the texts of its files to what a handshake needs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{RootCertStore, ServerConfig};
+
+use super::certificate;
+use super::peer::Peer;
+use super::refused::Refused;
+
+/// gRPC is HTTP/2.
+const PROTOCOL: &[u8] = b"h2";
+/// More than any chain has, and any list of authorities here.
+const CERTIFICATES_MAX: usize = 256;
+
+/// The server's own certificate and key, which fit each other.
+#[derive(Clone, Debug)]
+pub struct OwnCertificate {
+    key: Arc<CertifiedKey>,
+    /// When the certificate ends, in seconds since 1970.
+    ends_at: i64,
+}
+
+impl OwnCertificate {
+    /// From the texts of two files, as PEM: the certificate and those between it and its authority's, and its key. A
+    /// problem begins with the word for the file that has it, `cert` or `key`.
+    ///
+    /// # Errors
+    /// What is wrong, without anything of a key.
+    pub fn read(certificate: &[u8], key: &[u8]) -> Result<OwnCertificate, Wrong> {
+        let chain = certificates(certificate).map_err(|text| ("cert", text))?;
+        let ends_at = chain.first().and_then(certificate::ends_at);
+        let ends_at = ends_at.ok_or_else(|| ("cert", "its first certificate cannot be read".to_owned()))?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| ("key", "has no private key in PEM (PKCS#8, PKCS#1 or SEC1)".to_owned()))?;
+        let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
+            .map_err(|error| ("key", format!("does not fit the certificate: {error}")))?;
+        Ok(OwnCertificate { key: Arc::new(key), ends_at })
+    }
+}
+
+/// The authorities that sign clients' certificates, and what they revoked.
+#[derive(Clone, Debug)]
+pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
+
+impl ClientAuthority {
+    /// From the texts of two files, as PEM. A problem begins with the word for the file that has it, `client_ca` or
+    /// `client_crl`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read(authority: &[u8], revoked: Option<&[u8]>) -> Result<ClientAuthority, Wrong> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(authority).map_err(|text| ("client_ca", text))? {
+            roots
+                .add(certificate)
+                .map_err(|error| ("client_ca", format!("has no usable authority: {error}")))?;
+        }
+        let provider = Arc::new(ring::default_provider());
+        let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        if let Some(revoked) = revoked {
+            let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(revoked).collect();
+            let lists = lists.map_err(|error| ("client_crl", format!("is no PEM: {error}")))?;
+            if lists.is_empty() {
+                return Err(("client_crl", "has no revocation list in PEM".into()));
+            }
+            builder = builder.with_crls(lists);
+        }
+        let which = if revoked.is_some() { "client_crl" } else { "client_ca" };
+        // Who shows no certificate is let in as far as the services, which ask for another credential: a health check
+        // has none.
+        let verifier = builder.allow_unauthenticated().build();
+        verifier.map(ClientAuthority).map_err(|error| (which, format!("cannot be used: {error}")))
+    }
+}
+
+/// The word for a file, and what is wrong with it.
+pub type Wrong = (&'static str, String);
+
+/// What a handshake needs.
+#[derive(Clone)]
+pub struct Tls {
+    /// For the accept loop.
+    pub config: Arc<ServerConfig>,
+    /// When the server's certificate ends, in seconds since 1970.
+    pub ends_at: i64,
+    clients: Option<ClientAuthority>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Tls").field("ends_at", &self.ends_at).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// With this certificate; clients are asked for one where there is an authority.
+    ///
+    /// # Errors
+    /// The cryptography of this build cannot do it.
+    pub fn new(own: &OwnCertificate, clients: Option<&ClientAuthority>) -> Result<Tls, String> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        // 1.2 and 1.3: there are no others.
+        let builder =
+            builder.with_protocol_versions(rustls::ALL_VERSIONS).map_err(|error| error.to_string())?;
+        let builder = match clients {
+            Some(ClientAuthority(verifier)) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            None => builder.with_no_client_auth(),
+        };
+        let resolver = SingleCertAndKey::from(CertifiedKey::clone(&own.key));
+        let mut config = builder.with_cert_resolver(Arc::new(resolver));
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        Ok(Tls { config: Arc::new(config), ends_at: own.ends_at, clients: clients.cloned() })
+    }
+
+    /// Whether clients are asked for a certificate.
+    #[must_use]
+    pub fn asks_clients(&self) -> bool {
+        self.clients.is_some()
+    }
+
+    /// Whether a certificate that was shown is valid now.
+    pub(super) fn verify(&self, peer: &Peer, now: UnixTime) -> Result<(), Refused> {
+        let (Some(ClientAuthority(clients)), Some((own, between))) =
+            (&self.clients, peer.chain.split_first())
+        else {
+            return Err(Refused::Certificate);
+        };
+        let verified = clients.verify_client_cert(own, between, now);
+        verified.map(drop).map_err(|_| Refused::Certificate)
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| format!("is no PEM: {error}"))?;
+    match found.len() {
+        0 => Err("has no certificate in PEM".into()),
+        1..=CERTIFICATES_MAX => Ok(found),
+        many => Err(format!("has {many} certificates, must have at most {CERTIFICATES_MAX}")),
+    }
+}
