@@ -49,7 +49,7 @@ impl LedgerRpc {
         let (_, extensions, message) = request.into_parts();
         let answer = match auth::caller(&extensions) {
             Ok(caller) => {
-                let asked = read(message, &self.limits, Part::Whole).map(|asked| caller.submits(asked));
+                let asked = allowed(caller, read(message, &self.limits, Part::Whole));
                 Either::Left(self.submit(asked, caller.span.clone()))
             }
             Err(rejection) => Either::Right(future::ready(Err(rejection))),
@@ -89,9 +89,9 @@ impl LedgerRpc {
     fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<(Asked, CallSpan), Rejection> {
         let (_, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
-        let Caller { principal, traceparent, .. } = caller;
-        let asked = convert::claim(request, principal, traceparent, &self.limits, Part::Whole);
-        Ok((asked.map(|asked| caller.submits(asked)), caller.span.clone()))
+        let asked =
+            convert::claim(request, caller.principal(), &caller.traceparent, &self.limits, Part::Whole);
+        Ok((allowed(caller, asked), caller.span.clone()))
     }
 
     /// The same of a batch.
@@ -101,7 +101,7 @@ impl LedgerRpc {
     ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
         let (_, extensions, proto::BatchClaimRequest { requests }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
-        let Caller { principal, traceparent, .. } = caller;
+        let (principal, traceparent) = (caller.principal(), caller.traceparent.as_str());
         self.count(requests.len(), "requests")?;
         let mut seen = HashSet::with_capacity(requests.len());
         let asked = requests.into_iter().enumerate().map(|(index, request)| {
@@ -110,8 +110,7 @@ impl LedgerRpc {
             if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
                 return Err(repeated_claim_id(part));
             }
-            let asked = convert::claim(request, principal, traceparent, &self.limits, part);
-            asked.map(|asked| caller.submits(asked))
+            allowed(caller, convert::claim(request, principal, traceparent, &self.limits, part))
         });
         Ok((asked.collect(), caller.span.clone()))
     }
@@ -124,9 +123,10 @@ impl LedgerRpc {
         let (_, extensions, proto::BatchSettleRequest { settlements }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         self.count(settlements.len(), "settlements")?;
-        let asked = settlements.into_iter().enumerate().map(|(index, settlement)| {
-            convert::settle(settlement, &self.limits, index).map(|asked| caller.submits(asked))
-        });
+        let asked = settlements
+            .into_iter()
+            .enumerate()
+            .map(|(index, settlement)| allowed(caller, convert::settle(settlement, &self.limits, index)));
         Ok((asked.collect(), caller.span.clone()))
     }
 
@@ -227,6 +227,13 @@ impl LedgerService for LedgerRpc {
         fit::settlements(&mut results, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchSettleResponse { results }))
     }
+}
+
+/// What is well-formed, where its caller may ask for it.
+fn allowed(caller: &Caller, asked: Asked) -> Asked {
+    let asked = asked?;
+    caller.allowed(asked.key.consumer())?;
+    Ok(caller.submits(asked))
 }
 
 fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {

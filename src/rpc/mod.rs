@@ -9,6 +9,7 @@ pub mod proto;
 mod wire;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -27,6 +28,7 @@ use self::edge::services::Services;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
 use self::proto::ledger_service_server::LedgerServiceServer;
+use crate::identity::{Door, Guard};
 use crate::ledger::Ledger;
 use crate::traces::Traces;
 
@@ -58,13 +60,15 @@ pub struct ServeOptions {
 const NAME_BYTES_MAX: usize = 8 * 1_024;
 
 /// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
-/// what was accepted. Says whether that was done within its time. `traces` tells which calls are recorded.
+/// what was accepted. Says whether that was done within its time. `guard` knows who calls, and `traces` tells which calls
+/// are recorded.
 ///
 /// # Errors
 /// Those of the transport.
 pub async fn serve(
     listener: TcpListener,
     ledger: Ledger,
+    guard: Guard,
     options: ServeOptions,
     traces: Traces,
     stop: impl Future<Output = ()> + Send,
@@ -82,15 +86,15 @@ pub async fn serve(
         bytes_max: options.limits.batch_bytes,
         slow_call: options.slow_call,
     };
-    let calls = ledger.metrics().calls(methods()?)?;
-    let called = ledger.clone();
+    let calls = Arc::new(ledger.metrics().calls(methods()?)?);
+    let (called, doors) = (ledger.clone(), guard.clone());
     // What calls count and share at every turn belongs to their connection: no other core needs it.
-    let service_of = move || {
+    let service_of = move |peer| {
         let services = Services::new(ledger_service(called.clone(), options.limits), others.clone());
-        Edge::new(services, edge, budget.connection(), &calls, traces.clone())
+        Edge::new(services, edge, budget.connection(), &calls, Door::new(doors.clone(), peer), traces.clone())
     };
-    let server =
-        tokio::spawn(edge::accept::run(listener, options.connections_max, service_of, closing.clone()));
+    let accepting = edge::accept::run(listener, options.connections_max, guard, service_of, closing.clone());
+    let server = tokio::spawn(accepting);
     tokio::pin!(server);
     tokio::select! {
         () = stop => {}

@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 use super::config::{Config, InForce, Settings, Typed};
 use super::failure::Failure;
 use super::telemetry::LogArgs;
+use super::trust::Files;
 use super::{health, migrate, serve};
 
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
@@ -23,7 +24,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Subcommand)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "each text is also its command's help")]
 pub enum ServerCommand {
-    /// Serve until SIGTERM or SIGINT; SIGHUP is logged and ignored. Policies are read from the file: [policy] and [consumers."NAME"]
+    /// Serve until SIGTERM or SIGINT; with SIGHUP, files of TLS, tokens and rights are read again. Policies are read from the file: [policy] and [consumers."NAME"]
     Serve {
         /// The configuration
         #[command(flatten)]
@@ -75,16 +76,19 @@ impl ServerCommand {
         match self {
             ServerCommand::Serve { config, check_config } => {
                 let log = config.log.clone();
-                match config.load() {
-                    Err(code) => code,
-                    Ok((_, in_force)) if check_config => {
-                        log.print(&in_force.to_string(), &in_force.json());
-                        ExitCode::SUCCESS
-                    }
-                    Ok((config, _)) => {
-                        ended(&log, on_threads(config.runtime_threads(), serve::serve(config, &log)))
-                    }
+                let (config, in_force) = match config.load() {
+                    Ok(loaded) => loaded,
+                    Err(code) => return code,
+                };
+                let files = match Files::read(&config.identity) {
+                    Ok(files) => files,
+                    Err(problems) => return wrong(&log, &problems),
+                };
+                if check_config {
+                    log.print(&in_force.to_string(), &in_force.json());
+                    return ExitCode::SUCCESS;
                 }
+                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log)))
             }
             ServerCommand::Migrate { config, grant_to } => {
                 let log = config.log.clone();
@@ -118,6 +122,14 @@ fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result
     done
 }
 
+/// Reports all that is wrong.
+fn wrong(log: &LogArgs, texts: &[String]) -> ExitCode {
+    for text in texts {
+        log.report(text);
+    }
+    ExitCode::from(WRONGLY_CALLED)
+}
+
 fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -140,9 +152,6 @@ impl ConfigArgs {
         problems.sort_by(|one, other| one.place.cmp(&other.place));
         let texts = wrong_log.into_iter().chain(problems.iter().map(ToString::to_string));
         let texts: Vec<String> = texts.collect();
-        for text in &texts {
-            self.log.report(text);
-        }
-        checked.filter(|_| texts.is_empty()).ok_or_else(|| ExitCode::from(WRONGLY_CALLED))
+        checked.filter(|_| texts.is_empty()).ok_or_else(|| wrong(&self.log, &texts))
     }
 }

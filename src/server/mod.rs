@@ -12,3 +12,4 @@ mod serve;
 mod signals;
 mod store;
 pub mod telemetry;
+mod trust;

@@ -13,15 +13,19 @@ use super::descriptors;
 use super::failure::Failure;
 use super::observe::{self, Accepting};
 use super::otlp::Exported;
-use super::signals::{Signals, ignore_hangup, second_signal};
+use super::signals::{Signals, hangups, second_signal};
 use super::store::store;
 use super::telemetry::{LogArgs, LogFormat};
+use super::trust::Files;
+use crate::identity::Guard;
 use crate::ledger::{Ledger, adopt};
 use crate::metrics::Metrics;
 use crate::program::program;
 use crate::rpc;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
+/// How often the log says that nobody is authenticated.
+const WARN_EVERY: Duration = Duration::from_mins(1);
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT, or until the store does not serve this binary any more; then drains. A second
@@ -29,8 +33,19 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failure> {
-    ignore_hangup()?;
+pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Result<(), Failure> {
+    if config.identity.insecure_anonymous {
+        warn_of_anonymous();
+        tokio::spawn(async {
+            loop {
+                sleep(WARN_EVERY).await;
+                warn_of_anonymous();
+            }
+        });
+    }
+    let hangups = hangups()?;
+    let guard = Guard::new(files.trust()?);
+    tokio::spawn(files.follow(guard.clone(), hangups));
     let threads = config.runtime_threads();
     config.serve.connections_max = descriptors::connections(config.serve.connections_max);
     let store = store(&config)?;
@@ -67,7 +82,7 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
         accepting.end();
     };
     let serving = async {
-        let served = rpc::serve(listener, ledger.clone(), config.serve, exported.traces(), stop).await;
+        let served = rpc::serve(listener, ledger.clone(), guard, config.serve, exported.traces(), stop).await;
         exported.end().await;
         served
     };
@@ -87,6 +102,12 @@ pub(super) async fn serve(mut config: Config, log: &LogArgs) -> Result<(), Failu
         }
         (Ok(true), None) => Ok(()),
     }
+}
+
+fn warn_of_anonymous() {
+    tracing::warn!(
+        "insecure_anonymous: nobody is authenticated, and whoever reaches this server may do everything"
+    );
 }
 
 /// Says that the server serves, and what to try next: an event of the log, and lines for people.

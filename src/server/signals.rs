@@ -1,6 +1,9 @@
 //! The signals that end a server, and one that does not.
 
+use std::sync::Arc;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 pub(super) struct Signals {
     terminate: Signal,
@@ -29,18 +32,25 @@ pub(super) async fn second_signal() {
     signals.next().await;
 }
 
-/// From here on SIGHUP, as of a terminal that is closed, does not end the process.
+/// From here on SIGHUP, as of a terminal that is closed, does not end the process: it has the files of credentials read
+/// at once. Tells of each.
 ///
 /// # Errors
 /// Signals cannot be received.
-pub(super) fn ignore_hangup() -> Result<(), String> {
+pub(super) fn hangups() -> Result<Arc<Notify>, String> {
     let mut hangup = listen(SignalKind::hangup())?;
+    let heard = Arc::new(Notify::new());
+    let tell = Arc::clone(&heard);
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            tracing::info!("SIGHUP is ignored: settings are read at the start only; restart to change them");
+            tracing::info!(
+                "SIGHUP: the files of TLS, tokens and rights are read again, where there are some; all other settings \
+                 are read at the start only: restart to change them"
+            );
+            tell.notify_one();
         }
     });
-    Ok(())
+    Ok(heard)
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, String> {

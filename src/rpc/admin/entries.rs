@@ -149,6 +149,11 @@ impl Query {
         fields.finish(|| Query { listing: Listing { filter, newest_first, after, limit }, ages, bound })
     }
 
+    /// Whose entries are listed.
+    pub(super) fn consumer(&self) -> &str {
+        &self.listing.filter.consumer
+    }
+
     pub(super) async fn run(self, operators: &Operators) -> Result<proto::ListEntriesResponse, Rejection> {
         let (listing, listed) = operators.list(self.listing, self.ages).await?;
         let mut page = proto::ListEntriesResponse::default();

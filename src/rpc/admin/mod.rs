@@ -15,8 +15,8 @@ use super::proto::{self, admin_service_server::AdminService};
 use super::wire::entry;
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
-use crate::domain::Rejection;
-use crate::ledger::{ChangeRequest, Operators, PolicyOrder, PolicyResult, redrive_all};
+use crate::identity::{Right, Whose};
+use crate::ledger::{ChangeRequest, CountScope, Operators, PolicyOrder, PolicyResult, Sought, redrive_all};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
@@ -32,6 +32,12 @@ impl AdminService for AdminRpc {
         request: Request<proto::GetEntryRequest>,
     ) -> Result<Response<proto::GetEntryResponse>, Status> {
         let sought = entries::sought(request.get_ref(), &self.limits)?;
+        let caller = auth::caller(request.extensions())?;
+        match &sought {
+            Sought::Key(key) => caller.allowed(key.consumer())?,
+            // Whose entry a hash finds is not known before.
+            Sought::Hash(_) => caller.allowed_everywhere()?,
+        }
         let (reading, entry) = self.operators.get(sought).await?;
         let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
@@ -45,6 +51,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListEntriesRequest>,
     ) -> Result<Response<proto::ListEntriesResponse>, Status> {
         let query = entries::Query::of(request.get_ref(), &self.limits)?;
+        auth::caller(request.extensions())?.allowed(query.consumer())?;
         let page = query.run(&self.operators).await?;
         Ok(Response::new(page))
     }
@@ -53,7 +60,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::SummarizeEntriesRequest>,
     ) -> Result<Response<proto::SummarizeEntriesResponse>, Status> {
-        let summary = summary::summarize(&self.operators, request.get_ref(), &self.limits).await;
+        let scope = summary::scope(request.get_ref(), &self.limits)?;
+        let caller = auth::caller(request.extensions())?;
+        match &scope {
+            CountScope::One(consumer) => caller.allowed(consumer)?,
+            CountScope::ConsumerPage(..) => caller.allowed_everywhere()?,
+        }
+        let summary = summary::summarize(&self.operators, scope).await;
         Ok(Response::new(summary?))
     }
 
@@ -63,11 +76,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RedriveEntriesRequest>,
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = bulk::redrive(request.get_ref(), &actor, &self.limits);
-        let order = order?;
+        let caller = auth::caller(request.extensions())?;
+        let order = bulk::redrive(request.get_ref(), caller.principal(), &self.limits)?;
+        // Also of a dry run, which names entries of states that only a change would look for.
+        caller.allowed(&order.filter.consumer)?;
+        let (caller, consumer) = (caller.clone(), order.filter.consumer.clone());
         let told = redrive_all(&self.operators, order).await?;
-        Ok(Response::new(bulk::told(told)))
+        Ok(Response::new(bulk::told(told, caller, consumer)))
     }
 
     type ImportEntriesStream = bulk::Answers<proto::ImportEntriesResponse>;
@@ -76,12 +91,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone().into_owned();
+        let caller = auth::caller(request.extensions())?.clone();
+        caller.allowed_somewhere()?;
         let permit = self.operators.long_permit()?;
         let intake = bulk::Intake {
             operators: self.operators.clone(),
             limits: self.limits,
-            actor,
+            caller,
             incoming: request.into_inner(),
             _permit: permit,
         };
@@ -90,8 +106,9 @@ impl AdminService for AdminRpc {
 
     async fn get_retention_status(
         &self,
-        _request: Request<proto::GetRetentionStatusRequest>,
+        request: Request<proto::GetRetentionStatusRequest>,
     ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
+        auth::caller(request.extensions())?.allowed_everywhere()?;
         retention::status(&self.operators).await.map(Response::new).map_err(Status::from)
     }
 
@@ -99,9 +116,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RaiseTokenOffsetRequest>,
     ) -> Result<Response<proto::RaiseTokenOffsetResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = token_offset::order(request.get_ref(), &actor, &self.limits);
-        let order = order?;
+        let caller = auth::caller(request.extensions())?;
+        let order = token_offset::order(request.get_ref(), caller.principal(), &self.limits)?;
+        if order.validate_only {
+            caller.has_right(Right::Read, Whose::All)?;
+        } else {
+            caller.allowed_everywhere()?;
+        }
         let clock = self.operators.raise_token_offset(order).await?;
         Ok(Response::new(token_offset::response(clock)))
     }
@@ -110,8 +131,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RedriveEntryRequest>,
     ) -> Result<Response<proto::RedriveEntryResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = changes::redrive(request.get_ref(), &actor, &self.limits);
+        let caller = auth::caller(request.extensions())?;
+        let order = changes::redrive(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(order.key.consumer())?;
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::RedriveEntryResponse { entry, replayed }))
     }
@@ -120,8 +142,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ParkEntryRequest>,
     ) -> Result<Response<proto::ParkEntryResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = changes::park(request.get_ref(), &actor, &self.limits);
+        let caller = auth::caller(request.extensions())?;
+        let order = changes::park(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(order.key.consumer())?;
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::ParkEntryResponse { entry, replayed }))
     }
@@ -130,8 +153,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ResolveEntryRequest>,
     ) -> Result<Response<proto::ResolveEntryResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = changes::resolve(request.get_ref(), &actor, &self.limits);
+        let caller = auth::caller(request.extensions())?;
+        let order = changes::resolve(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(order.key.consumer())?;
         let (entry, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::ResolveEntryResponse { entry, replayed }))
     }
@@ -140,8 +164,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::DeleteEntryRequest>,
     ) -> Result<Response<proto::DeleteEntryResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = changes::delete(request.get_ref(), &actor, &self.limits);
+        let caller = auth::caller(request.extensions())?;
+        let order = changes::delete(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(order.key.consumer())?;
         let (_, replayed) = self.carry_out(order).await?;
         Ok(Response::new(proto::DeleteEntryResponse { replayed }))
     }
@@ -154,6 +179,7 @@ impl AdminService for AdminRpc {
         let mut fields = Fields::new(&self.limits);
         fields.name("consumer", consumer, self.limits.consumer);
         fields.finish(|| ())?;
+        auth::caller(request.extensions())?.allowed(consumer)?;
         let all = self.operators.policies().await?;
         Ok(Response::new(proto::GetPolicyResponse { policy: Some(policies::shown(&all, consumer)) }))
     }
@@ -162,11 +188,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Result<Response<proto::ListPoliciesResponse>, Status> {
+        let caller = auth::caller(request.extensions())?;
         let request = request.get_ref();
         let mut fields = Fields::new(&self.limits);
         let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         fields.text("page_token", &request.page_token, self.limits.consumer);
         fields.finish(|| ())?;
+        caller.allowed_everywhere()?;
         let all = self.operators.policies().await?;
         // The place is the last name of the page before.
         let mut names = all.names();
@@ -182,8 +210,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::SetPolicyRequest>,
     ) -> Result<Response<proto::SetPolicyResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = policies::set(request.get_ref(), &actor, &self.limits);
+        let caller = auth::caller(request.extensions())?;
+        let order = policies::set(request.get_ref(), caller.principal(), &self.limits)?;
+        if order.validate_only {
+            caller.has_right(Right::Read, Whose::Consumer(&order.consumer))?;
+        } else {
+            caller.allowed(&order.consumer)?;
+        }
         let (policy, result) = self.put_in_force(order).await?;
         let changes =
             result.changed.map_or_else(Vec::new, |(before, after)| policy::changes(&before, &after));
@@ -194,8 +227,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::DeletePolicyRequest>,
     ) -> Result<Response<proto::DeletePolicyResponse>, Status> {
-        let actor = auth::caller(request.extensions())?.principal.clone();
-        let order = policies::delete(request.get_ref(), &actor, &self.limits);
+        let caller = auth::caller(request.extensions())?;
+        let order = policies::delete(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(&order.consumer)?;
         let (policy, result) = self.put_in_force(order).await?;
         Ok(Response::new(proto::DeletePolicyResponse { policy, replayed: result.replayed }))
     }
@@ -204,7 +238,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListPolicyVersionsRequest>,
     ) -> Result<Response<proto::ListPolicyVersionsResponse>, Status> {
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let mut fields = Fields::new(&self.limits);
         fields.name("consumer", &request.consumer, self.limits.consumer);
         let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
@@ -214,6 +248,7 @@ impl AdminService for AdminRpc {
             fields.wrong("page_token", "is not a next_page_token of this call: start again without one");
         }
         fields.finish(|| ())?;
+        auth::caller(&extensions)?.allowed(&request.consumer)?;
         let versions =
             self.operators.policy_versions(request.consumer, before.unwrap_or(i32::MAX), size).await;
         let versions = versions?;
@@ -227,7 +262,18 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListAuditEventsRequest>,
     ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
-        let query = changes::audit(request.get_ref(), &self.limits)?;
+        let asked = request.get_ref();
+        let query = changes::audit(asked, &self.limits)?;
+        let caller = auth::caller(request.extensions())?;
+        match asked
+            .key
+            .as_ref()
+            .map(|key| &key.consumer)
+            .or(Some(&asked.consumer).filter(|name| !name.is_empty()))
+        {
+            Some(consumer) => caller.allowed(consumer)?,
+            None => caller.allowed_everywhere()?,
+        }
         let events = self.operators.audit(query.listing.clone()).await;
         Ok(Response::new(query.page(events?)))
     }
@@ -237,20 +283,15 @@ impl AdminRpc {
     /// The policy after an order, and what became of the order.
     async fn put_in_force(
         &self,
-        order: Result<PolicyOrder, Rejection>,
+        order: PolicyOrder,
     ) -> Result<(Option<proto::ConsumerPolicy>, PolicyResult), Status> {
-        let order = order?;
         let consumer = order.consumer.clone();
         let result = self.operators.set_policy(order).await?;
         Ok((Some(policies::shown(&result.policies, &consumer)), result))
     }
 
     /// The entry after an order, and whether the order had been carried out before.
-    async fn carry_out(
-        &self,
-        order: Result<ChangeRequest, Rejection>,
-    ) -> Result<(Option<proto::Entry>, bool), Status> {
-        let order = order?;
+    async fn carry_out(&self, order: ChangeRequest) -> Result<(Option<proto::Entry>, bool), Status> {
         let carried = self.operators.change(order).await?;
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))

@@ -9,11 +9,11 @@ use crate::rpc::wire::words;
 const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;
 
-pub(super) async fn summarize(
-    operators: &Operators,
+/// What is counted: one consumer, or a page of them.
+pub(super) fn scope(
     request: &proto::SummarizeEntriesRequest,
     limits: &Limits,
-) -> Result<proto::SummarizeEntriesResponse, Rejection> {
+) -> Result<CountScope, Rejection> {
     let mut fields = Fields::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
     fields.text("page_token", &request.page_token, limits.consumer);
@@ -27,10 +27,16 @@ pub(super) async fn summarize(
     } else {
         CountScope::One(request.consumer.clone())
     };
-    fields.finish(|| ())?;
-    let more = matches!(whose, CountScope::ConsumerPage(..));
+    fields.finish(|| whose)
+}
+
+pub(super) async fn summarize(
+    operators: &Operators,
+    whose: CountScope,
+) -> Result<proto::SummarizeEntriesResponse, Rejection> {
+    let full = if let CountScope::ConsumerPage(_, size) = &whose { Some(*size) } else { None };
     let (names, summary) = operators.count(whose).await?;
-    let last = names.last().filter(|_| more && names.len() == size);
+    let last = names.last().filter(|_| full == Some(names.len()));
     let next_page_token = last.cloned().unwrap_or_default();
     let policies = operators.policies_here();
     let consumers = names

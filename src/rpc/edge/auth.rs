@@ -1,42 +1,142 @@
-//! Who calls. Authentication is off: everybody is `anonymous`.
+//! Who calls, and what they may do. The edge asks the connection's door at each call; the services ask for rights, as
+//! soon as they know the consumer.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::{Extensions, HeaderMap};
 
-use crate::domain::{Rejection, Submission, TraceId};
+use crate::domain::{Reason, Rejection, Submission, TraceId};
+use crate::identity::{Door, Identity, Refused, Right, Rpc, Whose};
+use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
 use crate::traces::CallSpan;
 
-const ANONYMOUS: &str = "anonymous";
 /// A W3C `traceparent` has 55 characters.
 const TRACEPARENT_MAX: usize = 64;
 
 /// Who calls. The edge puts it into the extensions of each request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The authenticated identity.
-    pub(crate) principal: Cow<'static, str>,
+    identity: Arc<Identity>,
+    rpc: Option<Rpc>,
+    /// What a call that may take long was known by.
+    shown: Option<Arc<Shown>>,
     /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
     pub(crate) traceparent: String,
     pub(super) trace_id: Option<TraceId>,
     pub(crate) span: CallSpan,
 }
 
+/// What is judged again while a call goes on.
+#[derive(Debug)]
+struct Shown {
+    door: Arc<Door>,
+    headers: HeaderMap,
+}
+
 impl Caller {
-    /// The caller of a request with these headers, whose call has this span.
-    pub(super) fn of(headers: &HeaderMap, span: CallSpan) -> Caller {
+    /// The caller of a request with these headers to this path, whose call has this span.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED`: nobody is known by what was presented.
+    pub(super) fn of(
+        door: &Arc<Door>,
+        path: &str,
+        headers: &HeaderMap,
+        span: CallSpan,
+    ) -> Result<Caller, Rejection> {
+        let rpc = path.rsplit('/').next().and_then(Rpc::of);
+        let identity = door.caller(headers).map_err(|refused| unauthenticated(door, rpc, refused))?;
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
         let traceparent = span.traceparent().or(traceparent).unwrap_or_default();
         let trace_id = TraceId::of(&traceparent);
-        Caller { principal: Cow::Borrowed(ANONYMOUS), traceparent, trace_id, span }
+        let takes_long = rpc.is_some_and(|rpc| rpc.streams);
+        let shown = takes_long.then(|| Arc::new(Shown { door: Arc::clone(door), headers: headers.clone() }));
+        Ok(Caller { identity, rpc, shown, traceparent, trace_id, span })
+    }
+
+    /// The caller as the credentials of the call, which may have come long ago, are judged now.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED`: they are not valid any more.
+    pub(crate) fn again(&self) -> Result<Caller, Rejection> {
+        let Some(shown) = &self.shown else { return Ok(self.clone()) };
+        let identity = shown.door.caller(&shown.headers);
+        let identity = identity.map_err(|refused| unauthenticated(&shown.door, self.rpc, refused))?;
+        Ok(Caller { identity, ..self.clone() })
+    }
+
+    /// The authenticated identity.
+    pub(crate) fn principal(&self) -> &str {
+        &self.identity.principal
     }
 
     /// The same, by this caller.
     pub(crate) fn submits(&self, submission: Submission) -> Submission {
         Submission { trace_id: self.trace_id, ..submission }
     }
+
+    /// Whether the caller may do for this consumer what the RPC does. Neither a policy nor the store is looked at before.
+    ///
+    /// # Errors
+    /// `CONSUMER_NOT_ALLOWED`.
+    pub(crate) fn allowed(&self, consumer: &str) -> Result<(), Rejection> {
+        self.has(self.rpc.map(|rpc| rpc.needs), Whose::Consumer(consumer))
+    }
+
+    /// Whether the caller may do for all consumers what the RPC does.
+    ///
+    /// # Errors
+    /// `CONSUMER_NOT_ALLOWED`.
+    pub(crate) fn allowed_everywhere(&self) -> Result<(), Rejection> {
+        self.has(self.rpc.map(|rpc| rpc.needs), Whose::All)
+    }
+
+    /// Whether the caller may do for some consumer what the RPC does: for a stream, whose messages name them.
+    ///
+    /// # Errors
+    /// `CONSUMER_NOT_ALLOWED`.
+    pub(crate) fn allowed_somewhere(&self) -> Result<(), Rejection> {
+        self.has(self.rpc.map(|rpc| rpc.needs), Whose::Any)
+    }
+
+    /// Whether the caller has this right: for an RPC that only looks, as it is asked this time.
+    ///
+    /// # Errors
+    /// `CONSUMER_NOT_ALLOWED`.
+    pub(crate) fn has_right(&self, right: Right, whose: Whose<'_>) -> Result<(), Rejection> {
+        self.has(Some(right), whose)
+    }
+
+    fn has(&self, right: Option<Right>, whose: Whose<'_>) -> Result<(), Rejection> {
+        let principal = self.principal();
+        let Some(right) = right else {
+            return Err(errors::internal("an RPC stands in no row of the table of rights"));
+        };
+        if self.identity.may(right, whose) {
+            return Ok(());
+        }
+        let rpc = self.rpc.map_or("", |rpc| rpc.name);
+        let (consumer, on) = match whose {
+            Whose::Consumer(consumer) => (consumer, "this consumer"),
+            Whose::All => ("*", "all consumers (\"*\")"),
+            Whose::Any => ("", "any consumer"),
+        };
+        warn_once_a_second!(principal, rpc, consumer, %right, "refused: the principal has not this right");
+        Err(Rejection::new(
+            Reason::ConsumerNotAllowed,
+            format!(
+                "{principal} has not the right `{right}` on {on}; nothing was changed: ask who keeps the rights"
+            ),
+        ))
+    }
+}
+
+fn unauthenticated(door: &Door, rpc: Option<Rpc>, refused: Refused) -> Rejection {
+    let (peer, rpc) = (door.peer().address, rpc.map_or("", |rpc| rpc.name));
+    warn_once_a_second!(%peer, rpc, why = refused.text(), "refused: the caller is not authenticated");
+    Rejection::new(Reason::Unauthenticated, format!("{refused}; nothing was changed"))
 }
 
 /// The caller of a request that came through the edge.

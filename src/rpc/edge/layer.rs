@@ -19,6 +19,7 @@ use tower::Service;
 use super::auth::Caller;
 use super::budget::{self, Budget, Counted, Within};
 use crate::domain::{Reason, Rejection, TraceId, Violation};
+use crate::identity::Door;
 use crate::metrics::{Call, Calls, Connected};
 use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
@@ -49,6 +50,7 @@ pub(crate) struct Edge<S> {
     options: EdgeOptions,
     budget: Budget,
     connected: Arc<Connected>,
+    door: Arc<Door>,
     traces: Traces,
 }
 
@@ -58,9 +60,11 @@ impl<S> Edge<S> {
         options: EdgeOptions,
         budget: Budget,
         calls: &Calls,
+        door: Door,
         traces: Traces,
     ) -> Edge<S> {
-        Edge { inner, options, budget, connected: Arc::new(calls.connected()), traces }
+        let (connected, door) = (Arc::new(calls.connected()), Arc::new(door));
+        Edge { inner, options, budget, connected, door, traces }
     }
 }
 
@@ -83,22 +87,35 @@ where
         }
         let options = self.options;
         let path = request.uri().path();
-        let counted = self.connected.begin(path);
+        let mut counted = self.connected.begin(path);
         let ours = path.starts_with("/idempotency.ledger.v1.");
         let is_stream = !ours || path.ends_with("/ImportEntries");
         let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
-        let served = if ours {
+        let mut served = if ours {
             self.traces.call(counted.path(), request.headers())
         } else {
             // Health and reflection.
             Served::default()
         };
-        let caller = Caller::of(request.headers(), served.span().clone());
-        let trace_id = caller.trace_id;
-        request.extensions_mut().insert(caller);
+        let mut trace_id = None;
+        if ours {
+            match Caller::of(&self.door, path, request.headers(), served.span().clone()) {
+                Ok(caller) => {
+                    trace_id = caller.trace_id;
+                    request.extensions_mut().insert(caller);
+                }
+                Err(rejection) => {
+                    self.budget.refused(&rejection);
+                    let answer = errors::status(&rejection, during).into_http();
+                    counted.end(Code::Unauthenticated, counted.took());
+                    served.end(Code::Unauthenticated);
+                    return Either::Left(future::ready(Ok(answer)));
+                }
+            }
+        }
         let call = self.budget.call();
         let request =
             request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));

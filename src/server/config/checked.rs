@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::checker::Checker;
 use super::database::{Database, database};
 use super::given::Given;
+use super::identity::{IdentitySettings, identity};
 use super::observe_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
@@ -24,6 +25,8 @@ const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// By what callers are known.
+    pub identity: IdentitySettings,
     /// Where the plain HTTP port listens.
     pub observe_listen: ObserveListen,
     /// Where the ledger lives.
@@ -53,8 +56,10 @@ const DAY: Duration = Duration::from_hours(24);
 /// A configuration; the checker keeps what is wrong with it.
 pub(super) fn settings(given: &Settings, policies: Policies, checker: &mut Checker) -> Config {
     let (secs, millis) = (Duration::from_secs, Duration::from_millis);
+    let listen = checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT);
     let config = Config {
-        listen: checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT),
+        listen,
+        identity: identity(given, listen, checker),
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: ledger_place(given.database_url.as_deref(), checker),
         sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),

@@ -3,12 +3,16 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::given::Given;
 use super::observe_listen::ObserveListen;
 use super::problem::{Places, Problem};
 use crate::duration_arg::DurationArg;
+
+/// What stands for no file, so that a flag can take back what a file says.
+pub(super) const NONE: &str = "none";
 
 /// A setting as it would be in force.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +119,13 @@ impl Checker {
         };
         self.shown(name, value.to_string());
         value
+    }
+
+    /// A file, or none.
+    pub(super) fn file(&mut self, name: &str, given: Option<&PathBuf>) -> Option<PathBuf> {
+        let path = given.filter(|path| path.as_os_str() != NONE);
+        self.shown(name, path.map_or_else(|| NONE.to_owned(), |path| path.display().to_string()));
+        path.cloned()
     }
 
     fn bounded<T: Copy + Debug + PartialOrd>(

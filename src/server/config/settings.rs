@@ -1,6 +1,7 @@
 //! Every setting, declared once.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -21,6 +22,33 @@ pub struct Settings {
     /// [default: 127.0.0.1:9464]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_OBSERVE_LISTEN", value_name = "ADDRESS")]
     pub observe_listen: Option<Given<ObserveListen>>,
+    /// The server's certificate, and those between it and its authority's, as PEM: the server speaks TLS alone then
+    /// [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_CERT", value_name = "FILE")]
+    pub listen_tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, as PEM [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_KEY", value_name = "FILE")]
+    pub listen_tls_key: Option<PathBuf>,
+    /// The authorities that sign clients' certificates, as PEM: a client's certificate names its principal then
+    /// [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_CLIENT_CA", value_name = "FILE")]
+    pub listen_tls_client_ca: Option<PathBuf>,
+    /// Their revocation lists, as PEM: one of each authority in a chain [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_CLIENT_CRL", value_name = "FILE")]
+    pub listen_tls_client_crl: Option<PathBuf>,
+    /// The hashes of bearer tokens, by the names of their holders; `rights token` makes one [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_TOKENS_FILE", value_name = "FILE")]
+    pub tokens_file: Option<PathBuf>,
+    /// Which principal may do what, for which consumers; what no line allows is refused [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_RIGHTS_FILE", value_name = "FILE")]
+    pub rights_file: Option<PathBuf>,
+    /// The proxies whose x-forwarded-client-cert is believed: addresses, networks, and names of their certificates like
+    /// spiffe://mesh/gateway or dns:gateway.example, parted by commas [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_TRUSTED_PROXIES", value_name = "LIST")]
+    pub trusted_proxies: Option<String>,
+    /// Listen where others reach it though nobody is authenticated [default: false]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_INSECURE_ANONYMOUS", value_name = "BOOL")]
+    pub insecure_anonymous: Option<Given<bool>>,
     /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE
     /// [default: sqlite://data/ledger.db]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
@@ -134,7 +162,8 @@ impl Settings {
     /// Each setting from here, or else from there.
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
-        first!(upper, lower; listen, observe_listen, database_url, sessions, threads, lock_wait, prepared_statements,
+        first!(upper, lower; listen, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
+            listen_tls_client_crl, tokens_file, rights_file, trusted_proxies, insecure_anonymous, database_url, sessions, threads, lock_wait, prepared_statements,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max,
             server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
             audit_retention,

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa, KeyIdMethod,
+    KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+};
 
 /// Files of an authority, and of a certificate that it signed for a name.
 pub(crate) struct Pki {
@@ -14,6 +17,7 @@ impl Pki {
     pub(crate) fn new() -> Pki {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
@@ -25,6 +29,46 @@ impl Pki {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// A certificate with these names, URIs and DNS names, this serial number, and what else is changed; and its key.
+    pub(crate) fn issued(
+        &self,
+        names: &[&str],
+        serial: u64,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names = names
+            .iter()
+            .map(|name| match name.contains("://") {
+                true => SanType::URI((*name).try_into().unwrap()),
+                false => SanType::DnsName((*name).try_into().unwrap()),
+            })
+            .collect();
+        params.serial_number = Some(SerialNumber::from(serial));
+        change(&mut params);
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// A revocation list with these serial numbers.
+    pub(crate) fn revoked(&self, serials: &[u64]) -> String {
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: date_time_ymd(2026, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2026, 1, 1),
+            next_update: date_time_ymd(2100, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
     /// A file of this name in the folder, in which `ca.pem` is.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Entry, Key, Policy, Reading, Span, StoreTime};
+use idempotency_ledger::identity::{Guard, Trust};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::metrics::Metrics;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
@@ -195,6 +196,7 @@ pub(crate) struct Setup {
     pub(crate) connection_bytes_max: usize,
     pub(crate) server_bytes_max: usize,
     pub(crate) connections_max: usize,
+    pub(crate) guard: Guard,
 }
 
 impl Default for Setup {
@@ -212,6 +214,7 @@ impl Default for Setup {
             connection_bytes_max: 16 << 20,
             server_bytes_max: 256 << 20,
             connections_max: 10_000,
+            guard: Guard::new(Trust::default()),
         }
     }
 }
@@ -265,9 +268,10 @@ impl Served {
             let stopped = async {
                 let _stop = stopped.await;
             };
-            serve(listener, serving, edge, Traces::off(), stopped).await.unwrap();
+            serve(listener, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
         });
-        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        // Where the server speaks TLS, this one is of no use.
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
         Served {
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
             admin: AdminServiceClient::new(channel),

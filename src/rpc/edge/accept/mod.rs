@@ -5,9 +5,11 @@ mod calls;
 mod connection;
 mod opening;
 mod stream;
+mod wire;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
+
+use crate::identity::{Guard, Peer};
 
 /// Streams that one connection may have open.
 const STREAMS_MAX: u32 = 256;
@@ -47,11 +51,12 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
 /// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
-/// `service_of` makes the service of one connection.
+/// `service_of` makes the service of one connection; `guard` says whether it begins with TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
     connections_max: usize,
-    service_of: impl Fn() -> S,
+    guard: Guard,
+    service_of: impl Fn(Peer) -> S + Send + Sync + 'static,
     closing: CancellationToken,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
@@ -59,6 +64,7 @@ pub(crate) async fn run<S>(
 {
     let places = Arc::new(Semaphore::new(connections_max));
     let connections = TaskTracker::new();
+    let service_of = Arc::new(service_of);
     let http2 = http2();
     let mut warned: Option<Instant> = None;
     loop {
@@ -68,8 +74,12 @@ pub(crate) async fn run<S>(
         }
         // The semaphore is never closed.
         let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
-        let Some(stream) = until(&closing, accepted(&listener)).await else { break };
-        let serving = connection::serve(stream, service_of(), http2.clone(), closing.clone());
+        let Some((stream, from)) = until(&closing, accepted(&listener)).await else { break };
+        let tls = guard.trust().tls;
+        let opening = opening::opened(stream, from.ip(), tls);
+        let service_of = Arc::clone(&service_of);
+        let service_of = move |peer| service_of(peer);
+        let serving = connection::serve(opening, service_of, http2.clone(), closing.clone());
         connections.spawn(async move {
             serving.await;
             drop(place);
@@ -90,15 +100,15 @@ async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) ->
     }
 }
 
-async fn accepted(listener: &TcpListener) -> TcpStream {
+async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
                 // Answers are small: none may wait for more.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "TCP_NODELAY was not set");
                 }
-                return stream;
+                return (stream, from);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted: is the limit of open files too low?");

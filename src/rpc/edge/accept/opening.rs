@@ -2,9 +2,16 @@
 
 use std::io;
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::wire::Wire;
+use crate::identity::{Peer, Tls};
 
 /// The first bytes of each HTTP/2 client; a SETTINGS frame follows and belongs to the preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -13,9 +20,32 @@ const SETTINGS: u8 = 4;
 /// A larger SETTINGS frame is not waited for: HTTP/2 refuses it.
 const SETTINGS_BYTES_MAX: usize = 16_384;
 
+/// A connection that HTTP/2 can take over.
+pub(super) struct Opened {
+    pub(super) wire: Wire,
+    pub(super) peer: Peer,
+    pub(super) read_before: BytesMut,
+}
+
+/// The handshake of TLS, where the server speaks it, and the preface of HTTP/2.
+pub(super) async fn opened(stream: TcpStream, from: IpAddr, tls: Option<Arc<Tls>>) -> io::Result<Opened> {
+    let mut peer = Peer::at(from);
+    let mut wire = match tls {
+        None => Wire::Plain(stream),
+        Some(tls) => {
+            let stream = TlsAcceptor::from(Arc::clone(&tls.config)).accept(stream).await?;
+            let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            peer.chain = chain.iter().map(|one| one.clone().into_owned()).collect();
+            Wire::Tls(Box::new(stream))
+        }
+    };
+    let read_before = read(&mut wire).await?;
+    Ok(Opened { wire, peer, read_before })
+}
+
 /// Reads until the preface is whole, or until what came can be none; HTTP/2 says to the client what is wrong
 /// with that. Returns all that was read.
-pub(super) async fn read(stream: &mut TcpStream) -> io::Result<BytesMut> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<BytesMut> {
     let mut bytes = BytesMut::with_capacity(256);
     while !is_decided(&bytes) {
         if stream.read_buf(&mut bytes).await? == 0 {

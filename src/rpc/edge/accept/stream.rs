@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+
+use super::wire::Wire;
 
 /// How many bytes went through a connection, both ways.
 #[derive(Clone, Default)]
@@ -25,13 +26,13 @@ impl Moved {
 }
 
 pub(super) struct Stream {
-    inner: TcpStream,
+    inner: Wire,
     read_before: BytesMut,
     moved: Moved,
 }
 
 impl Stream {
-    pub(super) fn new(inner: TcpStream, read_before: BytesMut, moved: Moved) -> Stream {
+    pub(super) fn new(inner: Wire, read_before: BytesMut, moved: Moved) -> Stream {
         Stream { inner, read_before, moved }
     }
 }

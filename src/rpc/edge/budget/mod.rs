@@ -84,6 +84,11 @@ struct Purses {
 }
 
 impl Budget {
+    /// Counts what was refused before a service saw it.
+    pub(super) fn refused(&self, rejection: &Rejection) {
+        self.0.metrics.refused(rejection);
+    }
+
     /// A call, which has taken nothing yet.
     pub(super) fn call(&self) -> Arc<Call> {
         Arc::new(Call { budget: self.clone(), taken: AtomicUsize::new(0) })
@@ -100,9 +105,9 @@ impl Call {
     /// # Errors
     /// `OVERLOADED`: there is no room for so many bytes now.
     fn take(&self, bytes: usize) -> Result<(), Rejection> {
-        let Purses { server, connection, metrics } = &*self.budget.0;
+        let Purses { server, connection, .. } = &*self.budget.0;
         let counted = |rejection| {
-            metrics.refused(&rejection);
+            self.budget.refused(&rejection);
             Err(rejection)
         };
         if !connection.take(bytes) {

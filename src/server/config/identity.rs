@@ -1,0 +1,199 @@
+//! The settings by which callers are known: files, and what must be there together.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::checker::{Checker, NONE};
+use super::settings::Settings;
+use crate::identity::Proxies;
+
+/// The files of the server's TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Its certificate.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of its clients.
+    pub client_ca: Option<PathBuf>,
+    /// Their revocation lists.
+    pub client_crl: Option<PathBuf>,
+}
+
+/// By what callers are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdentitySettings {
+    /// TLS of the server.
+    pub tls: Option<TlsFiles>,
+    /// The hashes of tokens.
+    pub tokens: Option<PathBuf>,
+    /// Who may do what.
+    pub rights: Option<PathBuf>,
+    /// The proxies that name others.
+    pub proxies: Proxies,
+    /// Nobody is authenticated, and the server may listen where others reach it.
+    pub insecure_anonymous: bool,
+}
+
+impl IdentitySettings {
+    /// Whether there is anything by which somebody is known.
+    #[must_use]
+    pub fn knows_anybody(&self) -> bool {
+        let by_certificate = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        self.tokens.is_some() || by_certificate || !self.proxies.is_empty()
+    }
+}
+
+/// The settings; the checker keeps what is wrong with them.
+pub(super) fn identity(given: &Settings, listen: SocketAddr, checker: &mut Checker) -> IdentitySettings {
+    let mut file = |name: &str, path: Option<&PathBuf>| checker.file(name, path);
+    let cert = file("listen_tls_cert", given.listen_tls_cert.as_ref());
+    let key = file("listen_tls_key", given.listen_tls_key.as_ref());
+    let client_ca = file("listen_tls_client_ca", given.listen_tls_client_ca.as_ref());
+    let client_crl = file("listen_tls_client_crl", given.listen_tls_client_crl.as_ref());
+    let tokens = file("tokens_file", given.tokens_file.as_ref());
+    let rights = file("rights_file", given.rights_file.as_ref());
+    let proxies = proxies(given.trusted_proxies.as_deref(), checker);
+    let insecure_anonymous = checker.switch("insecure_anonymous", given.insecure_anonymous.as_ref(), false);
+    for (name, path, needs, there) in [
+        ("listen_tls_client_crl", &client_crl, "listen_tls_client_ca", client_ca.is_some()),
+        ("listen_tls_client_ca", &client_ca, "listen_tls_cert", cert.is_some()),
+        ("listen_tls_cert", &cert, "listen_tls_key", key.is_some()),
+        ("listen_tls_key", &key, "listen_tls_cert", cert.is_some()),
+    ] {
+        if path.is_some() && !there {
+            checker.wrong(name, &format!("is of no use without {needs}: set both"));
+        }
+    }
+    let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key, client_ca, client_crl });
+    let settings = IdentitySettings { tls, tokens, rights, proxies, insecure_anonymous };
+    together(&settings, listen, checker);
+    settings
+}
+
+fn proxies(given: Option<&str>, checker: &mut Checker) -> Proxies {
+    let text = given.filter(|text| *text != NONE);
+    checker.shown("trusted_proxies", text.unwrap_or(NONE));
+    let Some(text) = text else { return Proxies::default() };
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    Proxies::read(entries).unwrap_or_else(|problems| {
+        for problem in problems {
+            checker.wrong("trusted_proxies", &problem);
+        }
+        Proxies::default()
+    })
+}
+
+/// What contradicts itself, or would be less safe than it looks.
+fn together(settings: &IdentitySettings, listen: SocketAddr, checker: &mut Checker) {
+    let sources = "tokens_file, listen_tls_client_ca or trusted_proxies";
+    let known = settings.knows_anybody();
+    if known && settings.rights.is_none() {
+        let text = "is missing: callers are authenticated, and without it none of them may do anything";
+        checker.wrong("rights_file", text);
+    }
+    if !known && settings.rights.is_some() {
+        checker.wrong("rights_file", &format!("is of no use while nobody is authenticated: set {sources}"));
+    }
+    if known && settings.insecure_anonymous {
+        checker.wrong("insecure_anonymous", "is true, but callers are authenticated: leave it out");
+    }
+    if !known && !settings.insecure_anonymous && !listen.ip().is_loopback() {
+        checker.wrong(
+            "listen",
+            &format!(
+                "is {listen}, which others can reach, and nobody is authenticated: set {sources}, with rights_file; or \
+                 insecure_anonymous = true, where nobody else can come that far"
+            ),
+        );
+    }
+    let by_certificate = settings.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if settings.proxies.has_names() && !by_certificate {
+        let text = "names certificates, which are asked for only with listen_tls_client_ca: set it, or name addresses";
+        checker.wrong("trusted_proxies", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::config::given::Given;
+    use crate::server::config::problem::Places;
+
+    fn problems(listen: &str, change: impl FnOnce(&mut Settings)) -> Vec<String> {
+        let mut given = Settings::default();
+        change(&mut given);
+        let mut checker = Checker::new(Places::default(), Vec::new());
+        identity(&given, listen.parse().expect("an address"), &mut checker);
+        checker.problems.into_iter().map(|problem| problem.text).collect()
+    }
+
+    type Change = fn(&mut Settings, Option<PathBuf>);
+
+    const HERE: &str = "127.0.0.1:50051";
+    const EVERYWHERE: &str = "0.0.0.0:50051";
+
+    #[test]
+    fn what_is_sound_is_taken() {
+        let path = || Some(PathBuf::from("f"));
+        assert_eq!(problems(HERE, |_| {}), [""; 0]);
+        assert_eq!(problems("[::1]:1", |_| {}), [""; 0]);
+        let tokens = |given: &mut Settings| (given.tokens_file, given.rights_file) = (path(), path());
+        assert_eq!(problems(EVERYWHERE, tokens), [""; 0]);
+        let proxies = |given: &mut Settings| {
+            (given.trusted_proxies, given.rights_file) = (Some("10.0.0.0/8, 192.0.2.1".into()), path());
+        };
+        assert_eq!(problems(EVERYWHERE, proxies), [""; 0]);
+        let anonymous = |given: &mut Settings| given.insecure_anonymous = Some(Given::Value(true));
+        assert_eq!(problems(EVERYWHERE, anonymous), [""; 0]);
+    }
+
+    #[test]
+    fn what_would_be_less_safe_than_it_looks_is_refused() {
+        let path = || Some(PathBuf::from("f"));
+        let rows: [(&str, Change, &str); 9] = [
+            (EVERYWHERE, |_, _| {}, "listen: is 0.0.0.0:50051, which others can reach"),
+            (HERE, |given, path| given.tokens_file = path, "rights_file: is missing"),
+            (HERE, |given, path| given.rights_file = path, "rights_file: is of no use while nobody"),
+            (
+                HERE,
+                |given, path| given.listen_tls_cert = path,
+                "listen_tls_cert: is of no use without listen_tls_key",
+            ),
+            (
+                HERE,
+                |given, path| given.listen_tls_key = path,
+                "listen_tls_key: is of no use without listen_tls_cert",
+            ),
+            (
+                HERE,
+                |given, path| given.listen_tls_client_ca = path,
+                "listen_tls_client_ca: is of no use without listen_tls_cert",
+            ),
+            (
+                HERE,
+                |given, path| given.listen_tls_client_crl = path,
+                "listen_tls_client_crl: is of no use without listen_tls_client_ca",
+            ),
+            (
+                HERE,
+                |given, path| {
+                    (given.tokens_file, given.rights_file) = (path.clone(), path);
+                    given.insecure_anonymous = Some(Given::Value(true));
+                },
+                "insecure_anonymous: is true, but",
+            ),
+            (
+                HERE,
+                |given, path| {
+                    (given.trusted_proxies, given.rights_file) = (Some("dns:gateway".into()), path);
+                },
+                "trusted_proxies: names certificates",
+            ),
+        ];
+        for (listen, change, says) in rows {
+            let problems = problems(listen, |given| change(given, path()));
+            assert!(problems.iter().any(|one| one.starts_with(says)), "{says}: {problems:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The files by which callers are known: read at the start, and again whenever they change.
+//!
+//! A file is looked at by its path each time, so that it may also be replaced by another behind a link. What cannot be
+//! read, or has something wrong, leaves in force what was read before.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::config::{IdentitySettings, TlsFiles};
+use crate::identity::{ClientAuthority, Guard, OwnCertificate, Rights, Tls, Tokens, Trust, Wrong};
+
+/// How often the files are looked at: a credential that was taken out is refused after this.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A problem that stays is told again after this.
+const TELL_AGAIN: Duration = Duration::from_mins(1);
+const BYTES_MAX: u64 = 4 << 20;
+
+/// Of each file: its setting, its path, and what it held.
+type Texts = Vec<Vec<u8>>;
+
+type Make<T> = Box<dyn Fn(&Texts) -> Result<T, Vec<String>> + Send>;
+
+/// What is made of some files that belong together.
+struct Kept<T> {
+    files: Vec<(&'static str, PathBuf)>,
+    make: Make<T>,
+    texts: Texts,
+    value: Arc<T>,
+    told: Option<(Vec<String>, Instant)>,
+}
+
+impl<T> Kept<T> {
+    fn new(
+        files: Vec<(&'static str, PathBuf)>,
+        make: impl Fn(&Texts) -> Result<T, Vec<String>> + Send + 'static,
+    ) -> Result<Kept<T>, Vec<String>> {
+        let texts = texts(&files)?;
+        let value = Arc::new(make(&texts)?);
+        Ok(Kept { files, make: Box::new(make), texts, value, told: None })
+    }
+
+    /// Whether there is another value now.
+    fn look(&mut self) -> bool {
+        match texts(&self.files) {
+            Ok(texts) if texts == self.texts => {
+                self.told = None;
+                false
+            }
+            Ok(texts) => match (self.make)(&texts) {
+                Ok(value) => {
+                    (self.texts, self.value, self.told) = (texts, Arc::new(value), None);
+                    let files: Vec<&str> = self.files.iter().map(|(setting, _)| *setting).collect();
+                    tracing::info!(files = files.join(", "), "read again: in force from now on");
+                    true
+                }
+                Err(problems) => self.tell(problems),
+            },
+            Err(problems) => self.tell(problems),
+        }
+    }
+
+    fn tell(&mut self, problems: Vec<String>) -> bool {
+        let now = Instant::now();
+        let known = |(told, at): &(Vec<String>, Instant)| *told == problems && now - *at < TELL_AGAIN;
+        if !self.told.as_ref().is_some_and(known) {
+            for problem in &problems {
+                tracing::error!(problem, "what was read before stays in force");
+            }
+            self.told = Some((problems, now));
+        }
+        false
+    }
+}
+
+fn texts(files: &[(&'static str, PathBuf)]) -> Result<Texts, Vec<String>> {
+    let (mut texts, mut problems) = (Texts::new(), Vec::new());
+    for (setting, path) in files {
+        match read(path) {
+            Ok(text) => texts.push(text),
+            Err(error) => problems.push(format!("{setting}: {}: {error}", path.display())),
+        }
+    }
+    if problems.is_empty() { Ok(texts) } else { Err(problems) }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other(format!("has more than {BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// Reads one file of TOML.
+fn toml_file<T: 'static>(
+    setting: &'static str,
+    path: &Path,
+    read: fn(&str) -> Result<T, Vec<String>>,
+) -> Result<Kept<T>, Vec<String>> {
+    let shown = path.display().to_string();
+    Kept::new(vec![(setting, path.to_owned())], move |texts| {
+        let text = texts.first().and_then(|text| std::str::from_utf8(text).ok());
+        let text = text.ok_or_else(|| vec![format!("{setting}: {shown}: is not UTF-8")])?;
+        let named = |problem| format!("{setting}: {shown}: {problem}");
+        read(text).map_err(|problems| problems.into_iter().map(named).collect())
+    })
+}
+
+/// Files of TLS that belong together: `make` takes their texts, in this order.
+fn tls_files<T: 'static>(
+    files: Vec<(&'static str, PathBuf)>,
+    make: impl Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + 'static,
+) -> Result<Kept<T>, Vec<String>> {
+    let paths = files.clone();
+    Kept::new(files, move |texts| {
+        make(texts).map_err(|(which, problem)| {
+            let setting = format!("listen_tls_{which}");
+            let path = paths.iter().find(|(one, _)| *one == setting);
+            let path = path.map_or_else(String::new, |(_, path)| path.display().to_string());
+            vec![format!("{setting}: {path}: {problem}")]
+        })
+    })
+}
+
+fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, Vec<String>> {
+    let all = vec![("listen_tls_cert", files.cert.clone()), ("listen_tls_key", files.key.clone())];
+    tls_files(all, |texts| match texts {
+        [certificate, key] => OwnCertificate::read(certificate, key),
+        _ => OwnCertificate::read(b"", b""),
+    })
+}
+
+fn client_authority(files: &TlsFiles) -> Option<Result<Kept<ClientAuthority>, Vec<String>>> {
+    let mut all = vec![("listen_tls_client_ca", files.client_ca.clone()?)];
+    all.extend(files.client_crl.clone().map(|path| ("listen_tls_client_crl", path)));
+    Some(tls_files(all, |texts| {
+        let authority = texts.first().map_or(&b""[..], Vec::as_slice);
+        ClientAuthority::read(authority, texts.get(1).map(Vec::as_slice))
+    }))
+}
+
+/// All files, and what was made of them.
+pub(super) struct Files {
+    tokens: Option<Kept<Tokens>>,
+    rights: Option<Kept<Rights>>,
+    own: Option<Kept<OwnCertificate>>,
+    clients: Option<Kept<ClientAuthority>>,
+    settings: IdentitySettings,
+}
+
+impl Files {
+    /// Reads them for the first time.
+    ///
+    /// # Errors
+    /// All that is wrong, each with its setting and its path.
+    pub(super) fn read(settings: &IdentitySettings) -> Result<Files, Vec<String>> {
+        let mut problems = Vec::new();
+        let tokens = settings.tokens.as_deref().map(|path| toml_file("tokens_file", path, Tokens::read));
+        let rights = settings.rights.as_deref().map(|path| toml_file("rights_file", path, Rights::read));
+        let own = settings.tls.as_ref().map(own_certificate);
+        let clients = settings.tls.as_ref().and_then(client_authority);
+        let files = Files {
+            tokens: sound(tokens, &mut problems),
+            rights: sound(rights, &mut problems),
+            own: sound(own, &mut problems),
+            clients: sound(clients, &mut problems),
+            settings: settings.clone(),
+        };
+        if problems.is_empty() { Ok(files) } else { Err(problems) }
+    }
+
+    /// What they say.
+    ///
+    /// # Errors
+    /// The certificate cannot be used.
+    pub(super) fn trust(&self) -> Result<Trust, String> {
+        let clients = self.clients.as_ref().map(|kept| &*kept.value);
+        let tls = self.own.as_ref().map(|own| Tls::new(&own.value, clients)).transpose();
+        let trust = Trust {
+            tokens: self.tokens.as_ref().map(|kept| Arc::clone(&kept.value)),
+            tls: tls.map_err(|problem| format!("listen_tls_cert: {problem}"))?.map(Arc::new),
+            proxies: Arc::new(self.settings.proxies.clone()),
+            rights: self.rights.as_ref().map_or_else(Arc::default, |kept| Arc::clone(&kept.value)),
+        };
+        Ok(trust)
+    }
+
+    /// Whether something else is to be in force now.
+    fn look(&mut self) -> bool {
+        let changed = [
+            self.tokens.as_mut().is_some_and(Kept::look),
+            self.rights.as_mut().is_some_and(Kept::look),
+            self.own.as_mut().is_some_and(Kept::look),
+            self.clients.as_mut().is_some_and(Kept::look),
+        ];
+        changed.contains(&true)
+    }
+
+    fn are_none(&self) -> bool {
+        self.tokens.is_none() && self.rights.is_none() && self.own.is_none()
+    }
+
+    /// Looks at them once a second, and when it is told to; puts in force what changed.
+    pub(super) async fn follow(mut self, guard: Guard, hangup: Arc<Notify>) {
+        if self.are_none() {
+            return;
+        }
+        loop {
+            // Early, where somebody asks for it.
+            let _asked = timeout(LOOK_EVERY, hangup.notified()).await;
+            // A file may lie on a disk that does not answer: no thread that serves calls waits for it.
+            let looked = tokio::task::spawn_blocking(move || {
+                let changed = self.look();
+                (self, changed)
+            });
+            // It dies of a bug alone; what is in force stays so.
+            let Ok((files, changed)) = looked.await else { return };
+            self = files;
+            match self.trust() {
+                Ok(trust) if changed => guard.replace(trust),
+                Ok(_) => {}
+                Err(problem) => tracing::error!(problem, "what was read before stays in force"),
+            }
+        }
+    }
+}
+
+/// What was read; the problems keep what is wrong.
+fn sound<T>(read: Option<Result<T, Vec<String>>>, problems: &mut Vec<String>) -> Option<T> {
+    match read? {
+        Ok(value) => Some(value),
+        Err(wrong) => {
+            problems.extend(wrong);
+            None
+        }
+    }
+}
