@@ -17,6 +17,7 @@ mod problem;
 mod progress;
 mod retention;
 mod retry;
+mod rights;
 mod screen;
 mod table;
 mod text;
@@ -51,6 +52,10 @@ pub enum Command {
     /// Show and raise the offset of tokens, for a store whose clock was set back
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Tokens(Box<Tokens>),
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Make tokens, and look at who may do what: without a server, from the files that it reads
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Rights(Box<RightsOf>),
     /// Make a first claim: claim a new message, complete it, and claim it again
     #[command(after_help = EXIT_CODES)]
     Try(Box<Try>),
@@ -96,6 +101,13 @@ group!(
     Tokens: tokens::Command,
 );
 
+/// The commands about tokens and rights.
+#[derive(Args)]
+pub struct RightsOf {
+    #[command(subcommand)]
+    command: rights::Command,
+}
+
 /// A first claim.
 #[derive(Args)]
 pub struct Try {
@@ -126,6 +138,7 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Rights(asked) => asked.command.run(),
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
         Command::Bench(asked) => asked.measurement.run(asked.options).await,
         Command::Completions { shell } => completions(shell, root),

@@ -37,7 +37,8 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed or refused; policy lint --strict: there are warnings; retention status: falling behind;
-     tokens show: the clock is behind; bench: --max-p99 is exceeded, or a wrong answer was seen
+     tokens show: the clock is behind; rights check: no; rights lint --strict: there are warnings;
+     bench: --max-p99 is exceeded, or a wrong answer was seen
   2  called wrongly, or not confirmed
   3  no such entry or policy
   4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
