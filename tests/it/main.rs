@@ -32,6 +32,7 @@ mod first_minute;
 mod garbage;
 mod guesses;
 mod hot;
+mod identity;
 mod limits;
 mod observe;
 mod only_grows;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use clap::{Args as _, FromArgMatches as _};
 use idempotency_ledger::domain::Policy;
+use idempotency_ledger::identity::{Rights, Tokens};
 use idempotency_ledger::server::config::{Config, Settings};
 
 use super::{block, files, printed, read};
@@ -187,11 +188,21 @@ fn shown_files_are_accepted() {
         for part in text.split("```toml\n").skip(1) {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("ledger.toml");
-            std::fs::write(&file, part.split("```").next().unwrap()).unwrap();
+            let text = part.split("```").next().unwrap();
+            count += 1;
+            if text.contains("[[rights]]") {
+                let warnings = Rights::read(text).unwrap().lint(None);
+                assert!(warnings.is_empty(), "{}: {warnings:?}", path.display());
+                continue;
+            }
+            if text.starts_with("[tokens]") {
+                Tokens::read(text).unwrap();
+                continue;
+            }
+            std::fs::write(&file, text).unwrap();
             if let Err(problems) = Config::load(Settings::default(), Some(&file)) {
                 panic!("{}: {problems:?}", path.display());
             }
-            count += 1;
         }
     }
     assert!(count > 0, "no page shows a file");

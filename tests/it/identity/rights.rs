@@ -1,0 +1,215 @@
+//! Rights: each RPC, asked by each kind of holder, for one consumer and another; and that nothing but the right decides.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use idempotency_ledger::identity::{Guard, Right, Rpc};
+use idempotency_ledger::rpc::proto;
+use tokio::time::timeout;
+
+use super::every_rpc::{Way, ask};
+use super::{People, by, fresh, why, word};
+use crate::harness::details::{claim, key};
+use crate::harness::postgres as pg;
+use crate::harness::raw::channel_to;
+use crate::harness::server::{Kind, Served, Setup, TestServer, postgres_store};
+use crate::harness::switch::Switch;
+
+const DENIED: &str = "CONSUMER_NOT_ALLOWED";
+
+/// Who there is, and what they may do for which consumers.
+const PEOPLE: &[(&str, &[(&str, &str)])] = &[
+    ("nobody", &[]),
+    ("claimer", &[("mine", "claim")]),
+    ("settler", &[("mine", "settle")]),
+    ("reader", &[("mine", "read")]),
+    ("mender", &[("mine", "admin")]),
+    ("worker", &[("mine*", "claim settle")]),
+    ("auditor", &[("*", "read")]),
+    ("chief", &[("*", "claim settle read admin")]),
+    ("almost", &[("min", "claim settle read admin"), ("mine-*", "claim settle read admin")]),
+];
+
+/// The consumer that a call of this RPC names; none: all of them.
+fn whose(rpc: &str, way: Way, consumer: &'static str) -> Option<&'static str> {
+    let all = matches!(rpc, "ListPolicies" | "GetRetentionStatus" | "RaiseTokenOffset");
+    (!all && !matches!(way, Way::All | Way::ByHash)).then_some(consumer)
+}
+
+fn needs(rpc: Rpc, way: Way) -> Right {
+    if way == Way::ValidateOnly { Right::Read } else { rpc.needs }
+}
+
+/// What the table of people says, read as plainly as can be.
+fn may(person: &str, right: Right, consumer: Option<&str>) -> bool {
+    let (_, lines) = PEOPLE.iter().find(|(name, _)| *name == person).unwrap();
+    lines.iter().any(|(consumers, rights)| {
+        let fits = match consumer {
+            None => *consumers == "*",
+            Some(name) => {
+                consumers.strip_suffix('*').map_or(*consumers == name, |prefix| name.starts_with(prefix))
+            }
+        };
+        fits && rights.split(' ').any(|word| word == right.word())
+    })
+}
+
+/// The store does not answer while all this is asked: whoever lacks a right is told so all the same, and at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
+    let people = People::new(PEOPLE);
+    let switch = Switch::before(SocketAddr::from(([127, 0, 0, 1], pg::shared().port))).await;
+    let url = pg::shared().url(&pg::database().await);
+    let (_, rest) = url.split_once('@').unwrap();
+    let (_, path) = rest.split_once('/').unwrap();
+    let (user, _) = url.split_once('@').unwrap();
+    let url = format!("{user}@{}/{path}", switch.address);
+    let setup = Setup { guard: Guard::new(people.trust()), registered_only: true, ..Setup::default() };
+    let served = Served::start(Arc::new(postgres_store(&url)), setup).await;
+    let channel = channel_to(&served.address.to_string()).await;
+    switch.silence(true);
+    let mut rows = Vec::new();
+    for rpc in Rpc::all() {
+        let mut ways = vec![Way::Usual];
+        ways.extend(match rpc.name {
+            "SetPolicy" | "RaiseTokenOffset" => Some(Way::ValidateOnly),
+            "SummarizeEntries" | "ListAuditEvents" => Some(Way::All),
+            "GetEntry" => Some(Way::ByHash),
+            _ => None,
+        });
+        for (person, _) in PEOPLE {
+            for way in &ways {
+                rows.extend(["mine", "other"].map(|consumer| (rpc, *person, *way, consumer)));
+            }
+        }
+    }
+    assert_eq!(rows.len(), (24 + 5) * PEOPLE.len() * 2);
+    let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
+        may(person, needs(rpc, way), whose(rpc.name, way, consumer))
+    });
+    let mut wrong = Vec::new();
+    // Those that wait for the store come last: they would keep others from it.
+    for (rows, denied) in [(refused, true), (allowed, false)] {
+        let asked = rows.iter().map(|&(rpc, person, way, consumer)| {
+            let asked = ask(channel.clone(), people.token(person), rpc.name, consumer, way);
+            // A stream has no deadline.
+            async { timeout(Duration::from_secs(2), asked).await.unwrap_or_else(|_| "it waits".to_owned()) }
+        });
+        for ((rpc, person, way, consumer), said) in rows.iter().zip(join_all(asked).await) {
+            if (said == DENIED) != denied {
+                wrong.push(format!("{} {way:?} by {person} for {consumer}: {said:?}", rpc.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    switch.silence(false);
+    served.stop().await;
+}
+
+/// The table of rights has each RPC of the two services, and no other.
+#[test]
+fn each_rpc_has_a_row() {
+    use prost::Message as _;
+    let set = prost_types::FileDescriptorSet::decode(proto::FILE_DESCRIPTOR_SET).unwrap();
+    let services = set.file.iter().flat_map(|file| &file.service);
+    let mut there: Vec<(String, bool)> = services
+        .flat_map(|service| &service.method)
+        .map(|method| (method.name().to_owned(), method.client_streaming() || method.server_streaming()))
+        .collect();
+    let mut rows: Vec<(String, bool)> = Rpc::all().map(|rpc| (rpc.name.to_owned(), rpc.streams)).collect();
+    there.sort();
+    rows.sort();
+    assert_eq!(rows, there);
+}
+
+/// Items of a batch are judged one by one, and one that is refused changes nothing for its neighbours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_judged_item_by_item() {
+    let people = People::new(PEOPLE);
+    let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
+    let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let requests = vec![claim("mine", "1"), claim("other", "1"), claim("mine-too", "1"), claim("", "1")];
+    let batch = by(people.token("worker"), proto::BatchClaimRequest { requests });
+    let answer = server.client.batch_claim(batch).await.unwrap().into_inner();
+    let said: Vec<String> = answer
+        .responses
+        .iter()
+        .map(|response| match response.verdict.as_ref().unwrap() {
+            proto::claim_response::Verdict::Rejected(rejected) => word(rejected),
+            proto::claim_response::Verdict::Acquired(_) => "acquired".to_owned(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    // What is not well-formed is told before rights are looked at: it says nothing of any consumer.
+    assert_eq!(said, ["acquired", DENIED, "acquired", "INVALID_FIELD"]);
+    assert_eq!(
+        server.metric("idempotency_ledger_refusals_total{reason=\"CONSUMER_NOT_ALLOWED\"}"),
+        Some(1.0)
+    );
+    // It was not granted behind the refusal.
+    let looked = proto::GetEntryRequest { key: key("other", "1"), key_hash: String::new() };
+    assert_eq!(why(server.admin.get_entry(by(people.token("chief"), looked)).await), "ENTRY_NOT_FOUND");
+    server.stop().await;
+}
+
+/// The claim's principal and the audit's actor are who was authenticated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_of_a_caller_is_the_principal() {
+    let people = People::new(PEOPLE);
+    let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
+    let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let claimed = server.client.claim(by(people.token("claimer"), claim("mine", "1"))).await;
+    assert!(claimed.is_ok(), "{claimed:?}");
+    let looked = proto::GetEntryRequest { key: key("mine", "1"), key_hash: String::new() };
+    let entry = server.admin.get_entry(by(people.token("reader"), looked)).await.unwrap().into_inner().entry;
+    let entry = entry.unwrap();
+    assert_eq!(entry.principal, "token:claimer");
+    let park = proto::ParkEntryRequest {
+        key: key("mine", "1"),
+        request_id: "r1".into(),
+        expected_version: entry.version,
+        reason: "it must wait".into(),
+    };
+    assert_eq!(why(server.admin.park_entry(by(people.token("mender"), park)).await), "");
+    let asked = proto::ListAuditEventsRequest { consumer: "mine".into(), ..Default::default() };
+    let events =
+        server.admin.list_audit_events(by(people.token("reader"), asked)).await.unwrap().into_inner();
+    assert_eq!(events.events[0].actor, "token:mender");
+    server.stop().await;
+}
+
+/// A claim is its principal's: the same claim_id by somebody else is somebody else's claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_is_not_replayed_to_another_principal() {
+    let people = People::new(PEOPLE);
+    let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
+    let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let request = proto::ClaimRequest { claim_id: fresh(), ..claim("mine", "1") };
+    let mut verdicts = Vec::new();
+    for person in ["claimer", "claimer", "worker"] {
+        let answer = server.client.claim(by(people.token(person), request.clone())).await.unwrap();
+        verdicts.push(match answer.into_inner().verdict.unwrap() {
+            proto::claim_response::Verdict::Acquired(acquired) => format!("acquired {}", acquired.replayed),
+            proto::claim_response::Verdict::InProgress(_) => "in_progress".to_owned(),
+            other => format!("{other:?}"),
+        });
+    }
+    assert_eq!(verdicts, ["acquired false", "acquired true", "in_progress"]);
+    server.stop().await;
+}
+
+/// Health is asked by probes, which have no credential.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_needs_no_credential() {
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+    let setup = Setup { guard: Guard::new(People::new(PEOPLE).trust()), ..Setup::default() };
+    let server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let channel = channel_to(&server.address().to_string()).await;
+    let mut request = tonic::Request::new(HealthCheckRequest { service: "liveness".into() });
+    request.set_timeout(Duration::from_secs(5));
+    assert!(HealthClient::new(channel).check(request).await.is_ok());
+    server.stop().await;
+}
