@@ -7,14 +7,17 @@ mod client;
 mod clock;
 mod confirm;
 mod consumer;
+mod contexts;
 mod entries;
 mod enums;
 mod flag_order;
 mod import;
 mod json;
+mod options;
 mod policy;
 mod problem;
 mod progress;
+mod reach;
 mod retention;
 mod retry;
 mod rights;
@@ -27,7 +30,8 @@ mod trial;
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
-use self::client::{Client, Options};
+use self::client::Client;
+use self::options::{ContextsFile, Options, Output};
 use self::problem::Problem;
 use self::screen::Screen;
 
@@ -64,6 +68,9 @@ pub enum Command {
     #[command(after_help = EXIT_CODES)]
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     Bench(Box<Bench>),
+    /// Show and change the contexts: the servers that you reach by a name
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Context(Box<Context>),
     /// Print the completions of a shell
     #[command(after_help = "Install, for example: idempotency-ledger completions bash \
                             > /etc/bash_completion.d/idempotency-ledger")]
@@ -126,6 +133,17 @@ pub struct Bench {
     measurement: bench::Measurement,
 }
 
+/// The commands about contexts, which speak to no server.
+#[derive(Args)]
+pub struct Context {
+    #[command(flatten)]
+    file: ContextsFile,
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: contexts::Command,
+}
+
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, root: clap::Command) -> Exit {
     carry_out(command, root).await.unwrap_or_else(Problem::print)
@@ -141,16 +159,13 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Rights(asked) => asked.command.run(),
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
         Command::Bench(asked) => asked.measurement.run(asked.options).await,
+        Command::Context(asked) => asked.command.run(&asked.file, asked.output.screen()),
         Command::Completions { shell } => completions(shell, root),
     }
 }
 
 fn client(options: &Options) -> Result<Client, Problem> {
-    Client::new(options, screen(options))
-}
-
-fn screen(options: &Options) -> Screen {
-    Screen::new(options.json, options.color, options.wide)
+    Client::new(options, options.output.screen())
 }
 
 fn completions(shell: Shell, mut root: clap::Command) -> Result<Exit, Problem> {

@@ -173,8 +173,8 @@ fn without_details(status: &Status) -> Problem {
         return Problem::new(Exit::Unavailable, text).next(TIMED_OUT);
     }
     if matches!(code, Code::Unavailable | Code::Unknown) {
-        let next = "is the server running, and reachable? Name another with --endpoint, or wait longer with \
-                    --timeout";
+        let next = "is the server running, and reachable? Name another with --endpoint or --context, or wait longer \
+                    with --timeout";
         return Problem::new(Exit::Unavailable, text).next(next);
     }
     if code == Code::Unimplemented {
@@ -233,7 +233,10 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
         ErrorReason::RetentionTooShort => {
             "lengthen retention, or accept the risk with --accepted-risk (in a file: accepted_risk) and why"
         }
-        ErrorReason::Unauthenticated => "name your token with --token-file, or IDEMPOTENCY_LEDGER_TOKEN",
+        ErrorReason::Unauthenticated => {
+            "name your token with --token-file, or IDEMPOTENCY_LEDGER_TOKEN, or in a context; what --endpoint names is \
+             never sent a context's token"
+        }
         ErrorReason::ConsumerNotAllowed => "your token does not allow this; ask who hands out the tokens",
         ErrorReason::Draining => "another server answers: try again",
         ErrorReason::Overloaded | ErrorReason::QuotaExceeded | ErrorReason::StoreUnavailable => {

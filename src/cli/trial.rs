@@ -7,7 +7,6 @@ use super::client::{Client, Ledger};
 use super::enums;
 use super::problem::{Exit, Problem};
 use super::retry;
-use crate::program::program;
 use crate::rpc::proto::{self, EntryKey, claim_response::Verdict};
 
 /// The result that is stored.
@@ -63,7 +62,7 @@ impl Trial {
         say(client, &third, "Claim", "completed", &format!("delivered once more; its result: {result}"))?;
         client.screen.note(&format!(
             "See what the ledger holds now: {} entries list --consumer {}",
-            program(),
+            client.program(),
             super::text::quoted(&self.consumer)
         ));
         Ok(Exit::Done)

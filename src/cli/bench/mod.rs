@@ -29,8 +29,9 @@ use self::measured::Measured;
 use self::options::Plan;
 use self::own_server::OwnServer;
 
-use super::client::{Client, Options};
+use super::client::Client;
 use super::confirm::confirm;
+use super::options::Options;
 use super::problem::{Exit, Problem};
 use super::screen::Screen;
 use super::text::{clean, counted};
@@ -40,11 +41,12 @@ pub(super) use self::options::Measurement;
 impl Measurement {
     /// Whatever ends it, a server of its own ends with it.
     pub(super) async fn run(self, mut options: Options) -> Result<Exit, Problem> {
-        let screen = super::screen(&options);
+        let screen = options.output.screen();
         let plans = self.plans()?;
         let mut interrupted = Interrupted::new()?;
         let mut own = None;
-        if options.endpoint.is_none() {
+        // A current context is not enough: nobody who measures means a server that he did not name.
+        if options.names_no_server() {
             let server = interrupted.before(OwnServer::start()).await?;
             options.endpoint = Some(server.address.clone());
             screen.note(&format!("a server of its own, on SQLite in {}", clean(&server.folder())));

@@ -59,7 +59,7 @@ pub(super) async fn run(
     }
     let consumer = request.filter.as_ref().map(|filter| filter.consumer.clone()).unwrap_or_default();
     let (dry_run, maximum) = (request.dry_run, request.maximum);
-    let resume = resume(&request.operation_id);
+    let resume = resume(&request.operation_id, client.context());
     let mut tally = Tally::default();
     let mut progress = Progress::new(screen);
     let done = tokio::select! {
@@ -224,13 +224,13 @@ async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Resu
 }
 
 /// The command that was typed, with the operation's id; never with a token.
-fn resume(operation_id: &str) -> String {
-    again(std::env::args().skip(1), operation_id)
+fn resume(operation_id: &str, context: Option<&str>) -> String {
+    again(std::env::args().skip(1), operation_id, context)
 }
 
-fn again(arguments: impl Iterator<Item = String>, operation_id: &str) -> String {
+fn again(arguments: impl Iterator<Item = String>, operation_id: &str, context: Option<&str>) -> String {
     let mut words = vec![program()];
-    let mut named = false;
+    let (mut named, mut in_context) = (false, false);
     let mut secret = false;
     for argument in arguments {
         if std::mem::take(&mut secret) {
@@ -238,12 +238,17 @@ fn again(arguments: impl Iterator<Item = String>, operation_id: &str) -> String 
             continue;
         }
         named |= argument == "--operation-id" || argument.starts_with("--operation-id=");
+        in_context |= argument == "--context" || argument.starts_with("--context=");
         secret = argument == "--token";
         let hidden = if argument.starts_with("--token=") { "--token=TOKEN".to_owned() } else { argument };
         words.push(quoted(&hidden));
     }
     if !named {
         words.push(format!("--operation-id {}", quoted(operation_id)));
+    }
+    // By then another context may be the current one: its server would take the id for a new operation.
+    if let Some(context) = context.filter(|_| !in_context) {
+        words.push(format!("--context {}", quoted(context)));
     }
     words.join(" ")
 }
@@ -278,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_command_to_resume_is_the_one_that_was_typed() {
-        let said = |words: &[&str]| again(words.iter().map(ToString::to_string), "op 1");
+        let said = |words: &[&str]| again(words.iter().map(ToString::to_string), "op 1", None);
         assert_eq!(
             said(&["entries", "redrive", "--reason", "is back", "--token", "s3cret"]),
             program() + " entries redrive --reason 'is back' --token TOKEN --operation-id 'op 1'"
@@ -287,5 +292,14 @@ mod tests {
             said(&["redrive", "--token=s3cret", "--operation-id=x"]),
             program() + " redrive '--token=TOKEN' '--operation-id=x'"
         );
+        // The server stays the same one, whichever context is the current one by then.
+        for (typed, says) in [
+            (&["redrive"][..], " redrive --operation-id op --context prod"),
+            (&["redrive", "--context", "prod"], " redrive --context prod --operation-id op"),
+            (&["redrive", "--context=prod"], " redrive '--context=prod' --operation-id op"),
+        ] {
+            let said = again(typed.iter().map(ToString::to_string), "op", Some("prod"));
+            assert_eq!(said, program() + says);
+        }
     }
 }

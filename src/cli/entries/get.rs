@@ -9,7 +9,7 @@ use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
 use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::screen::{Screen, Tone};
+use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{self, clean, counted, exact, instant, when};
 use crate::rpc::proto;
@@ -38,7 +38,7 @@ impl Get {
             return Ok(Exit::Done);
         }
         if let Some(entry) = &found.entry {
-            show(client.screen, entry, found.policy_version_in_force)?;
+            show(client, entry, found.policy_version_in_force)?;
         }
         Ok(Exit::Done)
     }
@@ -62,7 +62,8 @@ async fn get(
     Ok(found.map_err(|status| Problem::of(&status))?.into_inner())
 }
 
-fn show(screen: Screen, entry: &proto::Entry, in_force: i32) -> Result<(), Problem> {
+fn show(client: &Client, entry: &proto::Entry, in_force: i32) -> Result<(), Problem> {
+    let screen = client.screen;
     let now = clock::now();
     fields(entry, in_force, &now).print(screen)?;
     if !entry.history.is_empty() {
@@ -70,7 +71,7 @@ fn show(screen: Screen, entry: &proto::Entry, in_force: i32) -> Result<(), Probl
         screen.line(&screen.toned("earlier attempts", Tone::Strong))?;
         history(&entry.history, &now).print(screen)?;
     }
-    let steps = suggestions::steps(entry);
+    let steps = suggestions::steps(&client.program(), entry);
     if !steps.is_empty() {
         screen.line("")?;
     }

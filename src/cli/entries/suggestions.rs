@@ -1,7 +1,6 @@
 //! What an operator can do with an entry, by its state.
 
 use crate::cli::text::quoted;
-use crate::program::program;
 use crate::rpc::proto::{Entry, EntryChange, EntryKey, EntryState};
 
 /// Whether the server makes the change without `force`, as the entry says.
@@ -34,20 +33,20 @@ pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
 }
 
 /// A command to paste into a shell. A word that looks like a flag comes after `--`.
-fn command(key: &EntryKey, what: &str, flags: &str) -> String {
+fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
     if words.iter().any(|word| word.starts_with('-')) {
-        format!("{} entries {what}{flags} --reason WHY -- {text}", program())
+        format!("{program} entries {what}{flags} --reason WHY -- {text}")
     } else {
-        format!("{} entries {what} {text}{flags} --reason WHY", program())
+        format!("{program} entries {what} {text}{flags} --reason WHY")
     }
 }
 
 /// Lines for people: a command, and what it does. What the server would refuse is not suggested.
-pub(super) fn steps(entry: &Entry) -> Vec<(String, &'static str)> {
+pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)> {
     let key = entry.key.clone().unwrap_or_default();
-    let command = |change, what: &str, flags: &str, does| (change, command(&key, what, flags), does);
+    let command = |change, what: &str, flags: &str, does| (change, command(program, &key, what, flags), does);
     let again = if entry.effect_doubtful {
         "have it processed again: its effect may have happened, and this may bring a second one"
     } else {
@@ -125,7 +124,7 @@ mod tests {
             Some("resolve") => command.split(' ').nth(7).unwrap().to_owned(),
             Some(what) => what.to_owned(),
         };
-        steps(entry).into_iter().map(one).collect()
+        steps("ledger", entry).into_iter().map(one).collect()
     }
 
     #[test]
@@ -153,9 +152,9 @@ mod tests {
         ] {
             assert_eq!(short(&entry), suggested, "{entry:?}");
         }
-        let doubt = steps(&doubtful(Parked, &ALL));
+        let doubt = steps("ledger", &doubtful(Parked, &ALL));
         assert!(doubt.last().unwrap().1.contains("may bring a second one"), "{doubt:?}");
-        assert!(!steps(&entry(Parked, &ALL))[0].1.contains("second"));
+        assert!(!steps("ledger", &entry(Parked, &ALL))[0].1.contains("second"));
     }
 
     #[test]
@@ -177,7 +176,7 @@ mod tests {
     fn a_word_that_looks_like_a_flag_comes_last() {
         let mut parked = entry(EntryState::Parked, &ALL);
         parked.key.as_mut().unwrap().id = "--yes it's".into();
-        let expected = format!("{} entries redrive --reason WHY -- c s \"--yes it's\"", program());
-        assert_eq!(steps(&parked)[0].0, expected);
+        let expected = "ledger entries redrive --reason WHY -- c s \"--yes it's\"";
+        assert_eq!(steps("ledger", &parked)[0].0, expected);
     }
 }

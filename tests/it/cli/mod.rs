@@ -3,11 +3,14 @@
 
 mod bench;
 mod bulk;
+mod context_file;
+mod contexts;
 mod doubt;
 mod entries;
 mod import;
 mod plain;
 mod policies;
+mod recorder;
 mod retention;
 mod tls;
 mod tokens;
@@ -58,9 +61,13 @@ impl Ran {
     }
 }
 
+/// A folder that is not there: whoever runs the tests may have contexts of their own.
+const NO_CONFIG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/no-such-folder");
+
 /// A command, with nothing of this process's environment that speaks to it.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
+    command.env("XDG_CONFIG_HOME", NO_CONFIG);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("IDEMPOTENCY_LEDGER_") {
             command.env_remove(name);
@@ -159,6 +166,7 @@ async fn on_a_terminal(line: String, typed: &'static str) -> Ran {
         let mut child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("TERM", "xterm")
+            .env("XDG_CONFIG_HOME", NO_CONFIG)
             .env("SHELL", "/bin/sh")
             .env_remove("NO_COLOR")
             .stdin(Stdio::piped())

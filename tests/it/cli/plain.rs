@@ -49,6 +49,8 @@ fn shared_options_stand_before_or_after_the_command() {
         &["--json", "--endpoint=127.0.0.1:1", "--timeout", "5s", "policy", "list"],
         &["--wide", "audit", "list", "--endpoint", server],
         &["--color", "never", "--endpoint", server, "retention", "--json", "status"],
+        &["--plaintext-token", "--endpoint", server, "policy", "list"],
+        &["--contexts-file", "/no/such", "--endpoint", server, "policy", "list"],
     ] {
         alone(arguments).says(5, &["error: http://127.0.0.1:1/: "]);
     }
@@ -61,6 +63,10 @@ fn shared_options_stand_before_or_after_the_command() {
         (&["entries", "list", "--consumer", "c", "--log", "debug"], "'--log'"),
         (&["policy", "list", "--log-format", "json"], "'--log-format'"),
         (&["health", "--log", "debug"], "'--log'"),
+        // The commands about contexts speak to no server.
+        (&["--endpoint", server, "context", "list"], "'--endpoint'"),
+        (&["context", "list", "--token", "t"], "'--token'"),
+        (&["context", "set", "c", "--endpoint", "a:1", "--token", "t"], "'--token'"),
     ] {
         alone(arguments).says(2, &[says, "unexpected argument"]);
     }
@@ -92,7 +98,11 @@ fn offered(line: &[&str]) -> Vec<String> {
         line.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
         words.len()
     );
-    let said = std::process::Command::new("bash").args(["--norc", "-c", &text]).output().unwrap();
+    // As a word of a command line it would be too long.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("offered.bash");
+    std::fs::write(&file, text).unwrap();
+    let said = std::process::Command::new("bash").arg("--norc").arg(&file).output().unwrap();
     assert!(said.status.success(), "{said:?}");
     String::from_utf8(said.stdout).unwrap().lines().map(str::to_owned).collect()
 }
@@ -106,6 +116,7 @@ fn bash_completes_each_word() {
         assert!(commands.iter().any(|one| one == command), "{commands:?}");
     }
     assert_eq!(offered(&["idempotency-ledger", "policy", "hi"]), ["history"]);
+    assert_eq!(offered(&["idempotency-ledger", "context", "us"]), ["use"]);
     assert_eq!(offered(&["idempotency-ledger", "entries", "list", "--state", "P"]), ["PARKED"]);
     assert_eq!(offered(&["idempotency-ledger", "entries", "redrive", "--drop"]), ["--drop-fingerprint"]);
     assert_eq!(offered(&["idempotency-ledger", "audit", "list", "--color", "al"]), ["always"]);
@@ -118,12 +129,14 @@ fn help_tells_the_exit_codes_and_the_variables() {
             .says(0, &["Exit codes:", "  6  partly done", "  7  policy apply --dry-run"]);
         for flag in [
             "endpoint",
+            "context",
             "tls-ca",
             "tls-cert",
             "tls-key",
             "tls-domain",
             "token",
             "token-file",
+            "plaintext-token",
             "timeout",
             "json",
             "color",
@@ -132,6 +145,8 @@ fn help_tells_the_exit_codes_and_the_variables() {
             let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
             assert!(help.out.contains(&variable), "{variable}");
         }
+        assert!(help.out.contains("--contexts-file <FILE>"), "{help:?}");
+        assert!(help.out.contains("IDEMPOTENCY_LEDGER_CONTEXTS"), "{help:?}");
         alone(&[group]).says(2, &["Usage:"]);
     }
 }

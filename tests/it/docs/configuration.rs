@@ -178,32 +178,44 @@ fn every_flag_is_on_the_page() {
     }
 }
 
-/// The files that the documents show can be used as they stand.
+/// The files that the documents show can be used as they stand: the server's, and those of contexts.
 #[test]
 fn shown_files_are_accepted() {
-    let mut count = 0;
+    let (mut servers, mut contexts, mut rights) = (0, 0, 0);
     let mut pages = files(&["docs"]);
     pages.push(("README.md".into(), read("README.md")));
     for (path, text) in pages {
         for part in text.split("```toml\n").skip(1) {
             let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("ledger.toml");
-            let text = part.split("```").next().unwrap();
-            count += 1;
+            let (file, text) = (folder.path().join("shown.toml"), part.split("```").next().unwrap());
+            std::fs::write(&file, text).unwrap();
             if text.contains("[[rights]]") {
                 let warnings = Rights::read(text).unwrap().lint(None);
                 assert!(warnings.is_empty(), "{}: {warnings:?}", path.display());
+                rights += 1;
                 continue;
             }
             if text.starts_with("[tokens]") {
                 Tokens::read(text).unwrap();
                 continue;
             }
-            std::fs::write(&file, text).unwrap();
+            if text.contains("\n[contexts.") {
+                let mut list = std::process::Command::new(env!("CARGO_BIN_EXE_idempotency-ledger"));
+                list.args(["context", "list", "--contexts-file"]).arg(&file);
+                let listed = list.output().unwrap();
+                assert!(
+                    listed.status.success() && !listed.stdout.is_empty(),
+                    "{}: {listed:?}",
+                    path.display()
+                );
+                contexts += 1;
+                continue;
+            }
             if let Err(problems) = Config::load(Settings::default(), Some(&file)) {
                 panic!("{}: {problems:?}", path.display());
             }
+            servers += 1;
         }
     }
-    assert!(count > 0, "no page shows a file");
+    assert!(servers * contexts * rights > 0, "no page shows a file: {servers}, {contexts}, {rights}");
 }

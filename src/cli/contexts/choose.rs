@@ -1,0 +1,218 @@
+//! Which context counts, and what is taken from it: a flag comes first, then its variable, then the context, then the
+//! default.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::fields::{Chosen, Context, Contexts, Field, folder};
+use super::file::Place;
+use crate::cli::options::Options;
+use crate::cli::problem::Problem;
+use crate::cli::reach::{Named, Reach, Token};
+use crate::cli::text::clean;
+use crate::duration_arg::DurationArg;
+
+const USUAL: &str = "http://127.0.0.1:50051";
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How to reach the server that these options name. Who names an endpoint uses nothing of any context: its token and
+/// its key are for its own server only.
+pub(in crate::cli) fn reach(options: &Options) -> Result<Reach, Problem> {
+    let chosen = match (&options.endpoint, &options.context) {
+        (Some(_), Some(_)) => {
+            let text = "--context and --endpoint (or IDEMPOTENCY_LEDGER_CONTEXT and IDEMPOTENCY_LEDGER_ENDPOINT) both \
+                        name a server";
+            return Err(Problem::usage(text).next("name one of them, and unset the other's variable"));
+        }
+        (Some(_), None) => None,
+        (None, name) => choose(options, name.as_deref())?,
+    };
+    merged(options, chosen.as_ref())
+}
+
+/// The context of this name; without a name the current one, if there is one.
+fn choose(options: &Options, name: Option<&str>) -> Result<Option<Chosen>, Problem> {
+    let place = Place::of(&options.contexts);
+    let contexts = place.as_ref().map_or_else(|| Ok(Contexts::default()), Place::read)?;
+    let by = if name.is_some() { "--context" } else { "current" };
+    let Some(name) = name.or(contexts.current.as_deref()) else { return Ok(None) };
+    let context = find(&contexts, name, by)?.clone();
+    let folder = place.map(|place| folder(&place.path).to_owned()).unwrap_or_default();
+    Ok(Some(Chosen { name: name.to_owned(), context, folder }))
+}
+
+/// # Errors
+/// There is no context of this name; `by` has named it.
+pub(super) fn find<'c>(contexts: &'c Contexts, name: &str, by: &str) -> Result<&'c Context, Problem> {
+    let known = contexts.known();
+    let unknown = || Problem::usage(format!("{by}: there is no context {:?}; {known}", clean(name)));
+    contexts.named.get(name).ok_or_else(unknown)
+}
+
+fn merged(options: &Options, chosen: Option<&Chosen>) -> Result<Reach, Problem> {
+    let flag =
+        |flag: &str, value: &Option<PathBuf>| value.clone().map(|value| Named { value, by: flag.to_owned() });
+    let text = |field| chosen.and_then(|chosen| chosen.text(field));
+    let path = |field| chosen.and_then(|chosen| chosen.path(field));
+    let endpoint = options.endpoint.clone().map(|value| Named { value, by: "--endpoint".to_owned() });
+    let usual = || Named { value: USUAL.to_owned(), by: "--endpoint".to_owned() };
+    let (mut cert, mut key) = (flag("--tls-cert", &options.tls_cert), flag("--tls-key", &options.tls_key));
+    // A certificate goes with its own key.
+    if cert.is_none() && key.is_none() {
+        (cert, key) = (path(Field::TlsCert), path(Field::TlsKey));
+    }
+    let token = match (&options.token, flag("--token-file", &options.token_file)) {
+        (Some(_), Some(_)) => return Err(Problem::usage("--token and --token-file: name one of them")),
+        (Some(token), None) => Some(Token::Typed(token.clone())),
+        (None, Some(file)) => Some(Token::File(file)),
+        (None, None) => path(Field::TokenFile).map(Token::File),
+    };
+    let timeout = match (options.timeout, text(Field::Timeout)) {
+        (Some(timeout), _) => timeout.into(),
+        (None, Some(Named { value, by })) => {
+            value.parse::<DurationArg>().map_err(|why| Problem::usage(format!("{by}: {why}")))?.into()
+        }
+        (None, None) => TIMEOUT,
+    };
+    Ok(Reach {
+        context: chosen.map(|chosen| chosen.name.clone()),
+        endpoint: endpoint.or_else(|| text(Field::Endpoint)).unwrap_or_else(usual),
+        tls_ca: flag("--tls-ca", &options.tls_ca).or_else(|| path(Field::TlsCa)),
+        tls_cert: cert,
+        tls_key: key,
+        tls_domain: options.tls_domain.clone().or_else(|| Some(text(Field::TlsDomain)?.value)),
+        token,
+        plaintext_token: options.plaintext_token
+            || text(Field::PlaintextToken).is_some_and(|said| said.value == "true"),
+        timeout,
+    })
+}
+
+/// # Errors
+/// Nobody could be reached by this context alone.
+pub(super) fn check(chosen: &Chosen) -> Result<(), Problem> {
+    merged(&Options::default(), Some(chosen))?.check().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    const CONTEXTS: &str = "current = \"staging\"\n[contexts.prod]\nendpoint = \"https://prod:1\"\n\
+        tls_ca = \"prod-ca\"\ntls_cert = \"prod-cert\"\ntls_key = \"prod-key\"\ntls_domain = \"prod-name\"\n\
+        token_file = \"prod-token\"\ntimeout = \"10s\"\n[contexts.staging]\nendpoint = \"staging:1\"\n\
+        token_file = \"/run/staging-token\"\nplaintext_token = true\n";
+
+    /// What is reached, in short: context, server, authority, certificate, key, name, token, timeout.
+    fn short(reach: &Reach) -> String {
+        let path = |path: &Option<Named<PathBuf>>| {
+            path.as_ref().map_or("-".to_owned(), |path| path.value.display().to_string())
+        };
+        let token = match &reach.token {
+            Some(Token::Typed(token)) => token.clone(),
+            Some(Token::File(file)) => file.value.display().to_string(),
+            None => "-".to_owned(),
+        };
+        let parts = [
+            reach.context.clone().unwrap_or("-".into()),
+            reach.url(),
+            path(&reach.tls_ca),
+            path(&reach.tls_cert),
+            path(&reach.tls_key),
+            reach.tls_domain.clone().unwrap_or("-".into()),
+            token,
+            format!("{:?}", reach.timeout),
+        ];
+        parts.join(" ").replace("/c/", "")
+    }
+
+    #[test]
+    fn a_flag_comes_before_the_context_and_the_context_before_the_default() {
+        let contexts = super::super::parse::parse(CONTEXTS).unwrap();
+        let all = "prod-ca prod-cert prod-key prod-name";
+        for (context, flags, expected) in [
+            (None, "", "- http://127.0.0.1:50051 - - - - - 30s".to_owned()),
+            (None, "--endpoint other:1", "- http://other:1 - - - - - 30s".into()),
+            (Some("staging"), "", "staging http://staging:1 - - - - /run/staging-token 30s".into()),
+            (Some("prod"), "", format!("prod https://prod:1 {all} prod-token 10s")),
+            (Some("prod"), "--timeout 1s", format!("prod https://prod:1 {all} prod-token 1s")),
+            (Some("prod"), "--token mine", format!("prod https://prod:1 {all} mine 10s")),
+            (Some("prod"), "--token-file mine", format!("prod https://prod:1 {all} mine 10s")),
+            (
+                Some("prod"),
+                "--tls-ca ca --tls-domain name",
+                "prod https://prod:1 ca prod-cert prod-key name prod-token 10s".into(),
+            ),
+            // A certificate goes with its own key, and never with the context's.
+            (
+                Some("prod"),
+                "--tls-cert mine",
+                "prod https://prod:1 prod-ca mine - prod-name prod-token 10s".into(),
+            ),
+            (
+                Some("prod"),
+                "--tls-cert mine --tls-key key",
+                "prod https://prod:1 prod-ca mine key prod-name prod-token 10s".into(),
+            ),
+            (
+                Some("staging"),
+                "--tls-ca ca",
+                "staging https://staging:1 ca - - - /run/staging-token 30s".into(),
+            ),
+        ] {
+            let Typed { options } = Typed::parse_from(["it"].into_iter().chain(flags.split_terminator(' ')));
+            let chosen = context.map(|name: &str| Chosen {
+                name: name.to_owned(),
+                context: contexts.named[name].clone(),
+                folder: "/c".into(),
+            });
+            let reach = merged(&options, chosen.as_ref()).unwrap();
+            assert_eq!(short(&reach), expected, "{context:?} {flags}");
+        }
+    }
+
+    /// How the server is reached, and which context counts.
+    #[test]
+    fn an_endpoint_puts_the_current_context_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("contexts.toml");
+        std::fs::write(&file, CONTEXTS).unwrap();
+        let ask = |file: &Path, flags: &str| {
+            let words = ["it", "--contexts-file", file.to_str().unwrap()];
+            let words = words.into_iter().chain(flags.split_terminator(' '));
+            let Typed { options } = Typed::parse_from(words);
+            let said = reach(&options).map(|reach| short(&reach));
+            said.map_err(|problem| problem.text)
+        };
+        let staging = "staging http://staging:1 - - - - /run/staging-token 30s";
+        assert_eq!(ask(&file, ""), Ok(staging.to_owned()));
+        assert_eq!(ask(&file, "--context staging"), Ok(staging.to_owned()));
+        assert!(ask(&file, "--context prod").unwrap().starts_with("prod https://prod:1 "));
+        // The same server is no exception: what is typed is all that counts.
+        let bare = "- http://staging:1 - - - - - 30s".to_owned();
+        assert_eq!(ask(&file, "--endpoint staging:1"), Ok(bare.clone()));
+        assert_eq!(ask(&file, "--server staging:1"), Ok(bare.clone()));
+        // Nobody needs the file then.
+        assert_eq!(ask(Path::new("/no/such/file"), "--endpoint staging:1"), Ok(bare));
+        for (flags, says) in [
+            ("--endpoint a:1 --context prod", "both name a server"),
+            ("--context prd", "--context: there is no context \"prd\"; there are: prod, staging"),
+        ] {
+            assert!(ask(&file, flags).unwrap_err().contains(says), "{flags}");
+        }
+        std::fs::write(&file, CONTEXTS.replacen("staging", "gone", 1)).unwrap();
+        let says = "current: there is no context \"gone\"; there are: prod, staging";
+        assert_eq!(ask(&file, ""), Err(says.to_owned()));
+        assert!(ask(Path::new("/no/such/file"), "").unwrap_err().contains("/no/such/file"));
+    }
+}

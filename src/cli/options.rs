@@ -1,0 +1,157 @@
+//! The options that all commands share: which server to reach and how, which contexts there are, and how to answer.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::screen::{Color, Screen};
+use crate::duration_arg::DurationArg;
+
+/// How to reach the server, and how to answer.
+#[derive(Args, Clone, Default)]
+#[group(skip)]
+pub(super) struct Options {
+    /// The server: http://HOST:PORT, https://HOST:PORT, or HOST:PORT; the current context is put aside then [default:
+    /// the context's, else http://127.0.0.1:50051; `bench` starts one of its own]
+    #[arg(
+        long,
+        visible_alias = "server",
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_ENDPOINT",
+        value_name = "URL",
+        help_heading = "Server"
+    )]
+    #[allow(clippy::doc_markdown, rustdoc::bare_urls, reason = "it is also the option's help")]
+    pub(super) endpoint: Option<String>,
+    /// The context that names the server and how to reach it [default: the current one, see `context list`]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_CONTEXT",
+        value_name = "NAME",
+        help_heading = "Server"
+    )]
+    pub(super) context: Option<String>,
+    #[command(flatten)]
+    pub(super) contexts: ContextsFile,
+    /// The authority that signed the server's certificate, as PEM [default: the system's, and Mozilla's]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TLS_CA",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    pub(super) tls_ca: Option<PathBuf>,
+    /// Your own certificate, as PEM, where the server asks for one
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TLS_CERT",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// Its private key, as PEM
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TLS_KEY",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    pub(super) tls_key: Option<PathBuf>,
+    /// The name that the server's certificate must have [default: the endpoint's host]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TLS_DOMAIN",
+        value_name = "NAME",
+        help_heading = "Server"
+    )]
+    pub(super) tls_domain: Option<String>,
+    /// The token that says who you are; others on this machine may see it: rather use the two other ways
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN",
+        help_heading = "Server"
+    )]
+    pub(super) token: Option<String>,
+    /// A file with the token
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TOKEN_FILE",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    pub(super) token_file: Option<PathBuf>,
+    /// Send the token also over http:// to another machine, where something else encrypts the way
+    #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_PLAINTEXT_TOKEN", help_heading = "Server")]
+    #[allow(rustdoc::bare_urls, reason = "it is also the option's help")]
+    pub(super) plaintext_token: bool,
+    /// How long to wait for each answer [default: the context's, else 30s]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_TIMEOUT",
+        value_name = "DURATION",
+        help_heading = "Server"
+    )]
+    pub(super) timeout: Option<DurationArg>,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+impl Options {
+    /// Neither a flag nor a variable says which server: a current context may, but nobody has named it here.
+    pub(super) fn names_no_server(&self) -> bool {
+        self.endpoint.is_none() && self.context.is_none()
+    }
+}
+
+/// Where the contexts are.
+#[derive(Args, Clone, Default)]
+#[group(skip)]
+pub(super) struct ContextsFile {
+    /// The file of contexts [default: idempotency-ledger/contexts.toml in `XDG_CONFIG_HOME`, else in ~/.config]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_CONTEXTS",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    pub(super) contexts_file: Option<PathBuf>,
+}
+
+/// How to answer.
+#[derive(Args, Clone, Default)]
+#[group(skip)]
+pub(super) struct Output {
+    /// Answer as canonical proto3 JSON: one document, or one a line where there are many
+    #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_JSON", help_heading = "Output")]
+    json: bool,
+    /// Tables as wide as they get; else long names are shortened to fit the terminal
+    #[arg(long, global = true, help_heading = "Output")]
+    wide: bool,
+    /// Colours; `auto` has them on a terminal unless `NO_COLOR` is set
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_LEDGER_COLOR",
+        default_value = "auto",
+        value_name = "WHEN",
+        help_heading = "Output"
+    )]
+    color: Color,
+}
+
+impl Output {
+    pub(super) fn screen(&self) -> Screen {
+        Screen::new(self.json, self.color, self.wide)
+    }
+}

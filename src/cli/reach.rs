@@ -1,0 +1,172 @@
+//! What it takes to reach a server, each part with who named it, and whether all of it fits together.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::Uri;
+
+use super::problem::Problem;
+use super::text::clean;
+
+/// A value, and who named it: `--tls-ca`, or `context prod: tls_ca`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named<T> {
+    pub(super) value: T,
+    pub(super) by: String,
+}
+
+/// Says who calls.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    Typed(String),
+    File(Named<PathBuf>),
+}
+
+/// A server, and how to reach it.
+#[derive(Clone)]
+pub(super) struct Reach {
+    /// The context that is in use.
+    pub(super) context: Option<String>,
+    pub(super) endpoint: Named<String>,
+    pub(super) tls_ca: Option<Named<PathBuf>>,
+    pub(super) tls_cert: Option<Named<PathBuf>>,
+    pub(super) tls_key: Option<Named<PathBuf>>,
+    pub(super) tls_domain: Option<String>,
+    pub(super) token: Option<Token>,
+    /// The token may go over a way that is not encrypted.
+    pub(super) plaintext_token: bool,
+    pub(super) timeout: Duration,
+}
+
+impl Reach {
+    /// The server's address, with its scheme.
+    pub(super) fn url(&self) -> String {
+        let named = &self.endpoint.value;
+        if named.contains("://") {
+            return named.clone();
+        }
+        let scheme = if self.wants_tls() { "https" } else { "http" };
+        format!("{scheme}://{named}")
+    }
+
+    /// # Errors
+    /// The parts do not fit together. No file is read for that.
+    pub(super) fn check(&self) -> Result<Uri, Problem> {
+        let (url, by) = (self.url(), &self.endpoint.by);
+        let uri =
+            Uri::from_str(&url).map_err(|error| Problem::usage(format!("{by}: {}: {error}", clean(&url))))?;
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err(Problem::usage("--tls-cert and --tls-key: one is of no use without the other"));
+        }
+        match uri.scheme_str() {
+            Some("http") if self.wants_tls() => {
+                let text = format!("{by}: is http://, without TLS; --tls-… needs https://");
+                return Err(Problem::usage(text));
+            }
+            // Whoever is on the way could read it, and call in its name.
+            Some("http") if self.token.is_some() && !self.plaintext_token && !is_local(&uri) => {
+                let text = format!(
+                    "{by}: {} is another machine, and http:// does not encrypt: the token is not sent",
+                    place(&uri)
+                );
+                let next = "use https://. Where something else encrypts the way, such as a mesh, allow it with \
+                            --plaintext-token (in a context: plaintext_token = true)";
+                return Err(Problem::usage(text).next(next));
+            }
+            Some("http" | "https") => {}
+            Some(_) | None => {
+                return Err(Problem::usage(format!(
+                    "{by}: {} is none of http://HOST:PORT, https://HOST:PORT and HOST:PORT",
+                    clean(&url)
+                )));
+            }
+        }
+        Ok(uri)
+    }
+
+    fn wants_tls(&self) -> bool {
+        self.tls_ca.is_some()
+            || self.tls_cert.is_some()
+            || self.tls_key.is_some()
+            || self.tls_domain.is_some()
+    }
+}
+
+/// A server, for people: without what may stand before an `@`.
+pub(super) fn place(uri: &Uri) -> String {
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    clean(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
+}
+
+/// Whether an address is one of this machine's own.
+pub(super) fn is_local(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(endpoint: &str) -> Reach {
+        Reach {
+            context: None,
+            endpoint: Named { value: endpoint.into(), by: "--endpoint".into() },
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_domain: None,
+            token: None,
+            plaintext_token: false,
+            timeout: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_server_on_this_machine_is_known_by_its_address() {
+        for (endpoint, local) in [
+            ("127.0.0.1:1", true),
+            ("http://127.9.9.9:1", true),
+            ("http://[::1]:50051", true),
+            ("http://localhost:50051", true),
+            ("http://LocalHost", true),
+            ("10.0.0.1:50051", false),
+            ("0.0.0.0:50051", false),
+            ("http://[2001:db8::1]:50051", false),
+            ("http://ledger.example:50051", false),
+            ("http://localhost.example", false),
+            ("http://127.0.0.1@ledger.example", false),
+        ] {
+            let uri = reach(endpoint).check().unwrap();
+            assert_eq!(is_local(&uri), local, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_token_goes_over_a_plain_way_only_where_that_is_allowed() {
+        for (endpoint, with_token, allowed, goes) in [
+            ("http://ledger.example:1", true, false, false),
+            ("ledger.example:1", true, false, false),
+            ("http://127.0.0.1@ledger.example:1", true, false, false),
+            ("http://ledger.example:1", true, true, true),
+            ("http://ledger.example:1", false, false, true),
+            ("https://ledger.example:1", true, false, true),
+            ("http://127.0.0.1:1", true, false, true),
+            ("http://[::1]:1", true, false, true),
+        ] {
+            let token = with_token.then(|| Token::Typed("t".into()));
+            let checked = Reach { token, plaintext_token: allowed, ..reach(endpoint) }.check();
+            assert_eq!(checked.is_ok(), goes, "{endpoint} {with_token} {allowed}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_an_at_sign_is_not_told() {
+        let uri = reach("http://who:secret@ledger.example:1").check().unwrap();
+        assert_eq!(place(&uri), "http://ledger.example:1");
+    }
+}
