@@ -451,6 +451,21 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
         ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
     ]),
+    Mutant("N1", "the token and the key of the current context go to whatever an endpoint names", "cli::context", [
+        ("src/cli/contexts/choose.rs", "(Some(_), None) => None,", "(Some(_), None) => choose(options, None)?,"),
+    ]),
+    Mutant("N2", "a token goes to another machine in the clear", "cli::", [
+        ("src/cli/reach.rs", "!self.plaintext_token && !is_local(&uri)", "!self.plaintext_token && false"),
+    ]),
+    Mutant("N3", "of two who change the contexts at once one loses", "cli::context", [
+        ("src/cli/contexts/file.rs", "match file.try_lock() {", "match Ok::<(), TryLockError>(()) {"),
+    ]),
+    Mutant("N4", "a measurement loads the server of the current context", "cli::context", [
+        ("src/cli/bench/mod.rs", "if options.names_no_server() {", "if options.names_no_server() && false {"),
+    ]),
+    Mutant("N5", "a command to paste goes to whichever context is the current one", "cli::context", [
+        ("src/cli/client.rs", 'words.push(format!("--context {}", quoted(context)));', "let _ = context;"),
+    ]),
     Mutant("H1", "a command is decided on what was read, not on what the ones before it left", LOCKSTEP, [
         (DOMAIN_FOLD, "decide(self.key, self.entry(), command, context)", "decide(self.key, self.read, command, context)"),
     ]),
