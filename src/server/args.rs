@@ -12,7 +12,7 @@ use super::config::{Config, InForce, Settings, Typed};
 use super::failure::Failure;
 use super::telemetry::LogArgs;
 use super::trust::Files;
-use super::{health, migrate, serve};
+use super::{health, memory, migrate, serve};
 
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
@@ -144,6 +144,8 @@ impl ConfigArgs {
     /// Starts the logs, and checks everything; all that is wrong is reported.
     fn load(self) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();
+        // Before the first secret is read.
+        memory::keep_to_itself();
         let checked = Config::check(*self.settings, self.typed, self.config.as_deref());
         let (checked, mut problems) = match checked {
             Ok(checked) => (Some(checked), Vec::new()),
