@@ -42,6 +42,7 @@ pub mod policy_args;
 mod program;
 mod random;
 pub mod rpc;
+mod secret_file;
 pub mod server;
 pub mod store;
 pub mod traces;

@@ -15,9 +15,9 @@ pub(super) fn store(config: &Config) -> Result<Arc<dyn Store>, String> {
             let store = SqliteStore::new(path, Arc::new(SystemClock));
             Ok(Arc::new(store.map_err(|problem| format!("database_url: {problem}"))?))
         }
-        Database::Postgres { url } => {
-            let store = PostgresStore::new(&config.postgres(url));
-            Ok(Arc::new(store.map_err(|problem| format!("database_url: {problem}"))?))
+        Database::Postgres { source } => {
+            let store = PostgresStore::new(&config.postgres(source));
+            Ok(Arc::new(store.map_err(|wrong| wrong.to_string())?))
         }
     }
 }

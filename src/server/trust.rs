@@ -3,7 +3,7 @@
 //! A file is looked at by its path each time, so that it may also be replaced by another behind a link. What cannot be
 //! read, or has something wrong, leaves in force what was read before.
 
-use std::fs::File;
+use std::fs::{File, metadata};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +90,10 @@ fn texts(files: &[(&'static str, PathBuf)]) -> Result<Texts, Vec<String>> {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // To open a pipe would wait for somebody who writes.
+    if !metadata(path)?.is_file() {
+        return Err(io::Error::other("is no regular file"));
+    }
     let mut text = Vec::new();
     File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > BYTES_MAX {

@@ -1,7 +1,6 @@
 //! The settings, checked as a whole.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::checker::Checker;
@@ -33,6 +32,8 @@ pub struct Config {
     pub database: Database,
     /// How many Postgres connections carry claims and settlements.
     pub sessions: usize,
+    /// How long a session with Postgres lives; none: for ever.
+    pub max_connection_lifetime: Option<Duration>,
     /// How many threads serve calls; zero: see [`Config::runtime_threads`].
     pub threads: usize,
     /// How long claims and settlements wait for a row that somebody else holds.
@@ -61,8 +62,14 @@ pub(super) fn settings(given: &Settings, policies: Policies, checker: &mut Check
         listen,
         identity: identity(given, listen, checker),
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
-        database: ledger_place(given.database_url.as_deref(), checker),
+        database: database(given, checker),
         sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),
+        max_connection_lifetime: checker.time_or_ever(
+            "max_connection_lifetime",
+            given.max_connection_lifetime.as_ref(),
+            secs(1_800),
+            secs(10)..=DAY,
+        ),
         threads: checker.number("threads", given.threads.as_ref(), 0, 0..=256),
         lock_wait: checker.time("lock_wait", given.lock_wait.as_ref(), millis(250), millis(10)..=secs(1)),
         prepared_statements: checker.switch("prepared_statements", given.prepared_statements.as_ref(), true),
@@ -170,21 +177,6 @@ fn limits(given: &Settings, checker: &mut Checker) -> Limits {
         ),
         batch_items: number("batch_items_max", given.batch_items_max.as_ref(), usual.batch_items, 1..=1_000),
         batch_bytes: number("batch_bytes_max", given.batch_bytes_max.as_ref(), usual.batch_bytes, bytes),
-    }
-}
-
-fn ledger_place(url: Option<&str>, checker: &mut Checker) -> Database {
-    match database(url) {
-        Ok(database) => {
-            if let Database::Sqlite { path, .. } = &database {
-                checker.shown("database_url", format!("sqlite://{}", path.display()));
-            }
-            database
-        }
-        Err(problem) => {
-            checker.wrong("database_url", &problem);
-            Database::Sqlite { path: PathBuf::new(), by_default: false }
-        }
     }
 }
 

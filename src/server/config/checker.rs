@@ -6,13 +6,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::file_path::FilePath;
 use super::given::Given;
 use super::observe_listen::ObserveListen;
 use super::problem::{Places, Problem};
 use crate::duration_arg::DurationArg;
-
-/// What stands for no file, so that a flag can take back what a file says.
-pub(super) const NONE: &str = "none";
 
 /// A setting as it would be in force.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +38,12 @@ impl Checker {
     }
 
     pub(super) fn shown(&mut self, name: &str, value: impl Into<toml::Value>) {
-        let place = self.places.of(name);
+        self.shown_from(name, value, name);
+    }
+
+    /// A setting that another one may have told.
+    pub(super) fn shown_from(&mut self, name: &str, value: impl Into<toml::Value>, told_by: &str) {
+        let place = self.places.of(told_by);
         self.in_force.push(Shown { name: name.to_owned(), value: value.into(), place });
     }
 
@@ -71,6 +74,37 @@ impl Checker {
         let value = self.bounded(name, kind, given.as_ref(), default, &bounds);
         self.shown(name, DurationArg::from(value).to_string());
         value
+    }
+
+    /// A time for which zero stands for ever.
+    pub(super) fn time_or_ever(
+        &mut self,
+        name: &str,
+        given: Option<&Given<DurationArg>>,
+        default: Duration,
+        bounds: RangeInclusive<Duration>,
+    ) -> Option<Duration> {
+        if let Some(Given::Value(value)) = given
+            && Duration::from(*value).is_zero()
+        {
+            self.shown(name, value.to_string());
+            return None;
+        }
+        Some(self.time(name, given, default, bounds))
+    }
+
+    /// A file that need not be; it is not looked at here.
+    pub(super) fn file(&mut self, name: &str, given: Option<&Given<FilePath>>) -> Option<PathBuf> {
+        let value = match given {
+            None => FilePath(None),
+            Some(Given::Value(value)) => value.clone(),
+            Some(Given::Unreadable(text)) => {
+                self.wrong(name, &text.parse::<FilePath>().err().unwrap_or_default());
+                FilePath(None)
+            }
+        };
+        self.shown(name, value.to_string());
+        value.0
     }
 
     pub(super) fn switch(&mut self, name: &str, given: Option<&Given<bool>>, default: bool) -> bool {
@@ -119,13 +153,6 @@ impl Checker {
         };
         self.shown(name, value.to_string());
         value
-    }
-
-    /// A file, or none.
-    pub(super) fn file(&mut self, name: &str, given: Option<&PathBuf>) -> Option<PathBuf> {
-        let path = given.filter(|path| path.as_os_str() != NONE);
-        self.shown(name, path.map_or_else(|| NONE.to_owned(), |path| path.display().to_string()));
-        path.cloned()
     }
 
     fn bounded<T: Copy + Debug + PartialOrd>(

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::checker::{Checker, NONE};
+use super::checker::Checker;
+use super::file_path::{FilePath, NONE};
+use super::given::Given;
 use super::settings::Settings;
 use crate::identity::Proxies;
 
@@ -46,7 +48,7 @@ impl IdentitySettings {
 
 /// The settings; the checker keeps what is wrong with them.
 pub(super) fn identity(given: &Settings, listen: SocketAddr, checker: &mut Checker) -> IdentitySettings {
-    let mut file = |name: &str, path: Option<&PathBuf>| checker.file(name, path);
+    let mut file = |name: &str, path: Option<&Given<FilePath>>| checker.file(name, path);
     let cert = file("listen_tls_cert", given.listen_tls_cert.as_ref());
     let key = file("listen_tls_key", given.listen_tls_key.as_ref());
     let client_ca = file("listen_tls_client_ca", given.listen_tls_client_ca.as_ref());
@@ -117,7 +119,6 @@ fn together(settings: &IdentitySettings, listen: SocketAddr, checker: &mut Check
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::config::given::Given;
     use crate::server::config::problem::Places;
 
     fn problems(listen: &str, change: impl FnOnce(&mut Settings)) -> Vec<String> {
@@ -128,14 +129,14 @@ mod tests {
         checker.problems.into_iter().map(|problem| problem.text).collect()
     }
 
-    type Change = fn(&mut Settings, Option<PathBuf>);
+    type Change = fn(&mut Settings, Option<Given<FilePath>>);
 
     const HERE: &str = "127.0.0.1:50051";
     const EVERYWHERE: &str = "0.0.0.0:50051";
 
     #[test]
     fn what_is_sound_is_taken() {
-        let path = || Some(PathBuf::from("f"));
+        let path = || Some(Given::Value(FilePath(Some("f".into()))));
         assert_eq!(problems(HERE, |_| {}), [""; 0]);
         assert_eq!(problems("[::1]:1", |_| {}), [""; 0]);
         let tokens = |given: &mut Settings| (given.tokens_file, given.rights_file) = (path(), path());
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_would_be_less_safe_than_it_looks_is_refused() {
-        let path = || Some(PathBuf::from("f"));
+        let path = || Some(Given::Value(FilePath(Some("f".into()))));
         let rows: [(&str, Change, &str); 9] = [
             (EVERYWHERE, |_, _| {}, "listen: is 0.0.0.0:50051, which others can reach"),
             (HERE, |given, path| given.tokens_file = path, "rights_file: is missing"),

@@ -5,6 +5,7 @@ mod checked;
 mod checker;
 mod database;
 mod file;
+mod file_path;
 mod given;
 mod identity;
 mod in_force;
@@ -20,10 +21,11 @@ use std::thread::available_parallelism;
 use self::checker::Checker;
 use self::file::File;
 use self::problem::Places;
-use crate::store::{PostgresOptions, PostgresStore, Store as _};
+use crate::store::{PostgresOptions, PostgresSource, PostgresStore, Store as _, UrlSource};
 
 pub use self::checked::Config;
 pub use self::database::Database;
+pub use self::file_path::FilePath;
 pub use self::given::Given;
 pub use self::identity::{IdentitySettings, TlsFiles};
 pub use self::in_force::InForce;
@@ -59,10 +61,12 @@ impl Config {
         let mut checker = Checker::new(places, problems);
         let policies = policies::policies(&policy, &consumers, &mut checker);
         let config = checked::settings(&flags.or(settings), policies, &mut checker);
-        if let Database::Postgres { url } = &config.database {
-            match PostgresStore::new(&config.postgres(url)) {
-                Ok(store) => checker.shown("database_url", store.describe()),
-                Err(problem) => checker.wrong("database_url", &problem),
+        if let Database::Postgres { source } = &config.database {
+            let told_by =
+                if let UrlSource::File(_) = source.url { "database_url_file" } else { "database_url" };
+            match PostgresStore::new(&config.postgres(source)) {
+                Ok(store) => checker.shown_from("database_url", store.describe(), told_by),
+                Err(wrong) => checker.wrong(wrong.setting, &wrong.text),
             }
         }
         if !checker.problems.is_empty() {
@@ -83,12 +87,13 @@ impl Config {
         }
     }
 
-    /// How to reach Postgres at this URL.
+    /// How to reach Postgres from this source.
     #[must_use]
-    pub fn postgres(&self, url: &str) -> PostgresOptions {
+    pub fn postgres(&self, source: &PostgresSource) -> PostgresOptions {
         PostgresOptions {
-            url: url.to_owned(),
+            source: source.clone(),
             sessions: self.sessions,
+            lifetime: self.max_connection_lifetime,
             lock_wait: self.lock_wait,
             prepared_statements: self.prepared_statements,
         }

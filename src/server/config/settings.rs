@@ -1,10 +1,10 @@
 //! Every setting, declared once.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::file_path::FilePath;
 use super::given::Given;
 use super::observe_listen::ObserveListen;
 use crate::duration_arg::DurationArg;
@@ -25,23 +25,23 @@ pub struct Settings {
     /// The server's certificate, and those between it and its authority's, as PEM: the server speaks TLS alone then
     /// [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_CERT", value_name = "FILE")]
-    pub listen_tls_cert: Option<PathBuf>,
+    pub listen_tls_cert: Option<Given<FilePath>>,
     /// The private key of that certificate, as PEM [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_KEY", value_name = "FILE")]
-    pub listen_tls_key: Option<PathBuf>,
+    pub listen_tls_key: Option<Given<FilePath>>,
     /// The authorities that sign clients' certificates, as PEM: a client's certificate names its principal then
     /// [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_CLIENT_CA", value_name = "FILE")]
-    pub listen_tls_client_ca: Option<PathBuf>,
+    pub listen_tls_client_ca: Option<Given<FilePath>>,
     /// Their revocation lists, as PEM: one of each authority in a chain [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN_TLS_CLIENT_CRL", value_name = "FILE")]
-    pub listen_tls_client_crl: Option<PathBuf>,
+    pub listen_tls_client_crl: Option<Given<FilePath>>,
     /// The hashes of bearer tokens, by the names of their holders; `rights token` makes one [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_TOKENS_FILE", value_name = "FILE")]
-    pub tokens_file: Option<PathBuf>,
+    pub tokens_file: Option<Given<FilePath>>,
     /// Which principal may do what, for which consumers; what no line allows is refused [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_RIGHTS_FILE", value_name = "FILE")]
-    pub rights_file: Option<PathBuf>,
+    pub rights_file: Option<Given<FilePath>>,
     /// The proxies whose x-forwarded-client-cert is believed: addresses, networks, and names of their certificates like
     /// spiffe://mesh/gateway or dns:gateway.example, parted by commas [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_TRUSTED_PROXIES", value_name = "LIST")]
@@ -49,10 +49,27 @@ pub struct Settings {
     /// Listen where others reach it though nobody is authenticated [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_INSECURE_ANONYMOUS", value_name = "BOOL")]
     pub insecure_anonymous: Option<Given<bool>>,
-    /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE
+    /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE; a flag shows its password to
+    /// whoever lists the processes, so keep that in a file
     /// [default: sqlite://data/ledger.db]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
+    /// A file with database_url, read anew for each connection: who connects changes without a restart, or none
+    /// [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL_FILE", value_name = "FILE")]
+    pub database_url_file: Option<Given<FilePath>>,
+    /// A file with the user, where a URL of Postgres names none, read anew for each connection, or none
+    /// [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_USER_FILE", value_name = "FILE")]
+    pub database_user_file: Option<Given<FilePath>>,
+    /// A file with the password, where a URL of Postgres names none, read anew for each connection, or none
+    /// [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_PASSWORD_FILE", value_name = "FILE")]
+    pub database_password_file: Option<Given<FilePath>>,
+    /// How long a connection to Postgres is used, give or take a tenth, before it is replaced; 0s: for ever, 10s to 1d
+    /// [default: 30m]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_MAX_CONNECTION_LIFETIME", value_name = "DURATION")]
+    pub max_connection_lifetime: Option<Given<DurationArg>>,
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<Given<usize>>,
@@ -163,7 +180,8 @@ impl Settings {
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
-            listen_tls_client_crl, tokens_file, rights_file, trusted_proxies, insecure_anonymous, database_url, sessions, threads, lock_wait, prepared_statements,
+            listen_tls_client_crl, tokens_file, rights_file, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
+            database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max,
             server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
             audit_retention,

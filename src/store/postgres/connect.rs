@@ -29,6 +29,13 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Like a statement for claims, whose session is given up after this.
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Who is at the other end of a connection.
+pub(super) struct Peer {
+    pub(super) backend: Backend,
+    /// Microseconds by the server's clock: two servers differ in it.
+    pub(super) server_started: i64,
+}
+
 async fn connect(options: &PgConnectOptions, within: Duration) -> Result<PgConnection, StoreError> {
     match timeout(within, options.connect()).await {
         Ok(Ok(connection)) => Ok(connection),
@@ -43,14 +50,14 @@ pub(super) async fn open(
     servers: &Servers,
     purpose: Purpose,
     lock_wait: Duration,
-) -> Result<(PgConnection, Backend), StoreError> {
+) -> Result<(PgConnection, Peer), StoreError> {
     let within = CONNECT_TIMEOUT / servers.count();
     servers
         .first_that(|options| async move {
             let options = options.application_name(application_name(purpose));
             let mut connection = connect(&options, within).await?;
             match timeout(within, check(&mut connection, purpose, lock_wait)).await {
-                Ok(Ok(backend)) => Ok((connection, backend)),
+                Ok(Ok(peer)) => Ok((connection, peer)),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
             }
@@ -110,7 +117,7 @@ async fn check(
     connection: &mut PgConnection,
     purpose: Purpose,
     lock_wait: Duration,
-) -> Result<Backend, StoreError> {
+) -> Result<Peer, StoreError> {
     // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
     // is worth it.
     let settings = format!("{}; {}", sql::SETTINGS, bounds(purpose, lock_wait));
@@ -136,7 +143,8 @@ async fn check(
     };
     standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
     let pid = row.try_get("pid").map_err(of_sqlx)?;
-    Ok(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? })
+    let backend = Backend { pid, started: row.try_get("started").map_err(of_sqlx)? };
+    Ok(Peer { backend, server_started: row.try_get("server_started").map_err(of_sqlx)? })
 }
 
 /// What the server says of itself, if it is one that takes writes.

@@ -51,7 +51,12 @@ fn routine(database: &dyn sqlx::error::DatabaseError) -> Option<&str> {
 
 /// Sorts an error that came before anything was sent.
 pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
-    let text = error.to_string();
+    let mut text = error.to_string();
+    if text.ends_with("UnknownIssuer") {
+        text.push_str(
+            ": no trusted authority has signed the server's certificate; name its authority by sslrootcert",
+        );
+    }
     let wrong = error
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)

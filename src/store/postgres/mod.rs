@@ -10,47 +10,53 @@ mod left_behind;
 mod listing;
 pub(super) mod migrate;
 mod names;
+mod opener;
 mod operators;
 mod policies;
 mod purge;
 mod quiet;
+mod renewed;
 mod rights;
 mod servers;
+mod session;
+mod source;
 pub(super) mod statement_list;
 pub(super) mod statements;
 mod upkeep;
+mod url;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::Row as _;
 use sqlx::migrate::Migrator;
-use sqlx::postgres::{PgArguments, PgConnection, PgRow};
-use sqlx::query::Query;
-use sqlx::{Postgres, Row as _};
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use super::dictionary::Dictionary;
 use super::migrations::{POSTGRES as MIGRATIONS, newest};
 use super::schema::still;
-use super::{Entries, Fault, Mark, Operators, PolicyBook, Purpose, Session, Store, StoreError, Upkeep};
-use crate::domain::{KeyHash, Reading, StoreTime};
+use super::{Fault, Purpose, Session, Store, StoreError};
+use crate::domain::{KeyHash, StoreTime};
 use crate::program::program;
 use errors::of_sqlx;
-use left_behind::{Backend, LeftBehind};
 use migrate::Pace;
-use quiet::Quiet;
+use opener::Opener;
+use renewed::Renewed;
 use servers::Servers;
+use session::PgSession;
+
+pub use source::{PostgresSource, UrlSource, WrongSource};
 
 /// How to reach Postgres.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=…`; several servers as
-    /// `host:port,host:port`
-    pub url: String,
+    /// Where it is, and who connects.
+    pub source: PostgresSource,
     /// How many sessions the ledger works with.
     pub sessions: usize,
+    /// How long a session lives, give or take a tenth, before it is replaced; none: for ever.
+    pub lifetime: Option<Duration>,
     /// How long a statement for claims waits for a lock that somebody else holds.
     pub lock_wait: Duration,
     /// Named prepared statements. Off behind `PgBouncer` in transaction mode.
@@ -60,34 +66,19 @@ pub struct PostgresOptions {
 /// The ledger on Postgres.
 #[derive(Debug)]
 pub struct PostgresStore {
-    servers: Servers,
-    sessions: usize,
-    lock_wait: Duration,
-    persistent: bool,
-    mark: Arc<Mark>,
-    quiet: Arc<Quiet>,
-    left_behind: Arc<LeftBehind>,
-    /// Sessions for claims are opened one after the other: two that looked at the same moment would each
-    /// leave a backend behind.
-    opening: tokio::sync::Mutex<()>,
+    opener: Arc<Opener>,
+    lifetime: Option<Duration>,
 }
 
 impl PostgresStore {
-    /// Reads the options; connects to nothing yet.
+    /// Reads the options and the files that they name; connects to nothing yet.
     ///
     /// # Errors
-    /// What is wrong with the URL, without its password.
-    pub fn new(options: &PostgresOptions) -> Result<PostgresStore, String> {
-        Ok(PostgresStore {
-            servers: Servers::parse(&options.url)?,
-            sessions: options.sessions,
-            lock_wait: options.lock_wait,
-            persistent: options.prepared_statements,
-            mark: Arc::default(),
-            quiet: Arc::default(),
-            left_behind: Arc::default(),
-            opening: tokio::sync::Mutex::default(),
-        })
+    /// What is wrong with the source, without a secret.
+    pub fn new(options: &PostgresOptions) -> Result<PostgresStore, WrongSource> {
+        let servers = Servers::read(&options.source)?;
+        let opener = Opener::new(servers, options.sessions, options.lock_wait, options.prepared_statements);
+        Ok(PostgresStore { opener: Arc::new(opener), lifetime: options.lifetime })
     }
 }
 
@@ -98,7 +89,7 @@ impl PostgresStore {
     /// # Errors
     /// What one of them failed of, or that the time was over.
     pub async fn migrate_by(&self, migrations: &Migrator, pace: Pace) -> Result<usize, StoreError> {
-        let mut connection = connect::open_as_owner(&self.servers).await?;
+        let mut connection = connect::open_as_owner(self.opener.servers()).await?;
         migrate::migrate(&mut connection, migrations, pace).await
     }
 }
@@ -106,7 +97,7 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     fn describe(&self) -> String {
-        self.servers.describe()
+        self.opener.servers().describe()
     }
 
     fn database(&self) -> &'static str {
@@ -114,37 +105,19 @@ impl Store for PostgresStore {
     }
 
     fn sessions(&self) -> usize {
-        self.sessions
+        self.opener.sessions()
     }
 
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
-        let claims = purpose == Purpose::Claims;
-        let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
-        let (connection, backend) = connect::open(&self.servers, purpose, self.lock_wait).await?;
-        let left_max = if claims { self.sessions } else { 1 };
-        let connection = self.left_behind.admit(connection, purpose, left_max).await?;
-        let mut session = PgSession {
-            connection,
-            purpose,
-            backend,
-            left_behind: Arc::clone(&self.left_behind),
-            persistent: self.persistent,
-            mark: Arc::clone(&self.mark),
-            quiet: Arc::clone(&self.quiet),
-            dictionary: Dictionary::default(),
-            marked_last: 0,
-        };
-        // A promoted database may have lost commits: take over what it has written down.
-        let loaded = session.load(&[]).await?;
-        if claims {
-            connect::prove(&mut session.connection).await?;
-        }
-        self.mark.0.fetch_max(loaded.reading.mark, Ordering::SeqCst);
-        Ok(Box::new(session))
+        let session = self.opener.open(purpose).await?;
+        Ok(match self.lifetime {
+            Some(lifetime) => Box::new(Renewed::new(session, &self.opener, lifetime)),
+            None => Box::new(session),
+        })
     }
 
     fn left_behind(&self) -> usize {
-        self.left_behind.at_work()
+        self.opener.left_behind()
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
@@ -152,63 +125,8 @@ impl Store for PostgresStore {
     }
 
     async fn grant_to(&self, role: &str) -> Result<(), StoreError> {
-        let mut connection = connect::open_as_owner(&self.servers).await?;
+        let mut connection = connect::open_as_owner(self.opener.servers()).await?;
         rights::grant(&mut connection, role).await
-    }
-}
-
-/// One connection.
-struct PgSession {
-    connection: PgConnection,
-    purpose: Purpose,
-    backend: Backend,
-    left_behind: Arc<LeftBehind>,
-    persistent: bool,
-    mark: Arc<Mark>,
-    quiet: Arc<Quiet>,
-    dictionary: Dictionary,
-    /// The last consumer whose open claims were marked; 0: all were.
-    marked_last: i32,
-}
-
-impl PgSession {
-    fn query(&self, statement: &'static str) -> Query<'static, Postgres, PgArguments> {
-        sqlx::query(statement).persistent(self.persistent)
-    }
-
-    fn reading(&self, row: &PgRow, mark: i64) -> Result<Reading, StoreError> {
-        let reading = Reading {
-            now: StoreTime(row.try_get("clock_now").map_err(of_sqlx)?),
-            token_offset: row.try_get("token_offset").map_err(of_sqlx)?,
-            mark: mark.max(row.try_get("clock_mark").map_err(of_sqlx)?),
-        };
-        self.mark.raise(&reading);
-        Ok(reading)
-    }
-}
-
-impl Drop for PgSession {
-    /// The connection closes without a word, so that nothing is cancelled.
-    fn drop(&mut self) {
-        self.left_behind.add(self.purpose, self.backend);
-    }
-}
-
-impl Session for PgSession {
-    fn entries(&mut self) -> &mut dyn Entries {
-        self
-    }
-
-    fn upkeep(&mut self) -> &mut dyn Upkeep {
-        self
-    }
-
-    fn operators(&mut self) -> &mut dyn Operators {
-        self
-    }
-
-    fn policy_book(&mut self) -> &mut dyn PolicyBook {
-        self
     }
 }
 

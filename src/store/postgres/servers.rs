@@ -3,38 +3,107 @@
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::source::{PostgresSource, WrongSource};
+use super::url::{PgUrl, Place};
+use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
-/// How many servers a URL names, at the most: they share the time that there is for one connection.
-const SERVERS_MAX: usize = 5;
-
-/// What a URL may ask for: the ledger works with the server that takes writes, whatever is asked for.
-const ATTRIBUTES: [&str; 2] = ["read-write", "primary"];
+/// How long the files of the source may take to be read.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+/// How many threads may wait for those files at once: a file system that is away gives none of them back.
+const READERS_MAX: usize = 4;
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Servers {
+    source: PostgresSource,
+    /// Whereto, as it stood at the start. Other sessions of this process are there: all of them stay together.
+    place: Place,
+    /// The database, as it stood at the start: where the URL names none it is the user's.
+    database: String,
+    /// As of the start.
     all: Vec<PgConnectOptions>,
     /// Where the next one who connects begins: at the server that took writes last.
     first: Arc<AtomicUsize>,
+    readers: Arc<Semaphore>,
+}
+
+/// Without the options, which hold a password.
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Servers").field("source", &self.source).finish_non_exhaustive()
+    }
 }
 
 impl Servers {
-    /// Reads a URL: `postgres://user:password@host:port,host:port/database?…`
+    /// Reads a source, and its files for the first time.
     ///
     /// # Errors
     /// What is wrong with it, without its password.
-    pub(super) fn parse(url: &str) -> Result<Servers, String> {
-        let mut all = Vec::new();
-        for url in each(url)? {
-            let options = PgConnectOptions::from_str(&url).map_err(|error| error.to_string())?;
-            all.push(options.disable_statement_logging());
+    pub(super) fn read(source: &PostgresSource) -> Result<Servers, WrongSource> {
+        let url = source.read()?;
+        for option in &url.ignored {
+            tracing::warn!(option, "the URL of the database has an option that nobody knows; it is left out");
         }
-        Ok(Servers { all, first: Arc::default() })
+        let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
+        let database =
+            all.first().map(|options| options.get_database().unwrap_or_else(|| options.get_username()));
+        Ok(Servers {
+            source: source.clone(),
+            database: database.unwrap_or_default().to_owned(),
+            all,
+            place: url.place,
+            first: Arc::default(),
+            readers: Arc::new(Semaphore::new(READERS_MAX)),
+        })
+    }
+
+    /// How to connect now: the files are read anew, so that a new password is in force for the next connection.
+    async fn current(&self) -> Result<Vec<PgConnectOptions>, StoreError> {
+        if !self.source.has_files() {
+            return Ok(self.all.clone());
+        }
+        let reading = async {
+            let reader = Arc::clone(&self.readers).acquire_owned().await;
+            let servers = self.clone();
+            let read = move || {
+                let _reader = reader;
+                servers.read_again()
+            };
+            spawn_blocking(read).await
+        };
+        let problem = match timeout(READ_WITHIN, reading).await {
+            Ok(Ok(Ok(options))) => return Ok(options),
+            Ok(Ok(Err(wrong))) => wrong.to_string(),
+            Ok(Err(_)) => "the files with the secrets of the database cannot be read".into(),
+            Err(_) => {
+                format!("the files with the secrets of the database are not read within {READ_WITHIN:?}")
+            }
+        };
+        warn_once_a_second!(
+            problem,
+            "no connection to the database can be opened; those that are open go on"
+        );
+        Err(StoreError::NotApplied(Fault::Unavailable(problem)))
+    }
+
+    fn read_again(&self) -> Result<Vec<PgConnectOptions>, WrongSource> {
+        let url = self.source.read()?;
+        if url.place != self.place {
+            warn_once_a_second!(
+                "database_url_file names other servers, another database or other options than at the start: \
+                 only its user and password are in force before a restart"
+            );
+        }
+        options(&self.place, &url, Some(&self.database)).map_err(|text| self.source.wrong_url(text))
     }
 
     /// How many there are: by so many is divided what one of them may take.
@@ -59,7 +128,11 @@ impl Servers {
             PgSslMode::VerifyCa => "verify-ca",
             PgSslMode::VerifyFull => "verify-full",
         };
-        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        let database = match options.get_database() {
+            Some(database) => database,
+            None if self.source.hides_user() => "of its user's name",
+            None => options.get_username(),
+        };
         format!("Postgres database {database} on {places} (sslmode={tls})")
     }
 
@@ -71,17 +144,25 @@ impl Servers {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
+        let all = self.current().await?;
         let begin = self.first.load(Ordering::SeqCst);
         let mut failed = Vec::new();
-        for number in 0..self.all.len() {
-            let place = (begin + number) % self.all.len();
-            let Some(options) = self.all.get(place) else { continue };
-            let mut attempted = Attempt { first: &self.first, then: (place + 1) % self.all.len() };
+        for number in 0..all.len() {
+            let place = (begin + number) % all.len();
+            let Some(options) = all.get(place) else { continue };
+            let mut attempted = Attempt { first: &self.first, then: (place + 1) % all.len() };
             let done = attempt(options.clone()).await;
             attempted.then = if done.is_ok() { place } else { begin };
             match done {
                 Ok(done) => return Ok(done),
-                Err(error) => failed.push((options.get_host().to_owned(), options.get_port(), error)),
+                Err(error) => {
+                    let hidden = if self.source.hides_user() { options.get_username() } else { "" };
+                    let error = match self.place.unreadable() {
+                        Some(text) => StoreError::NotApplied(Fault::Unavailable(text)),
+                        None => without_user(error, hidden),
+                    };
+                    failed.push((options.get_host().to_owned(), options.get_port(), error));
+                }
             }
         }
         Err(of_all(failed))
@@ -118,98 +199,70 @@ fn of_all(mut failed: Vec<(String, u16, StoreError)>) -> StoreError {
     StoreError::NotApplied(Fault::Unavailable(text))
 }
 
-/// One URL for each server that a URL names.
-fn each(url: &str) -> Result<Vec<String>, String> {
-    let Some((scheme, rest)) = url.split_once("://") else { return Ok(vec![url.to_owned()]) };
-    let (address, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let (user, hosts) = address.rsplit_once('@').map_or(("", address), |(user, hosts)| (user, hosts));
-    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
-    let rest = without_attributes(rest)?;
-    let hosts: Vec<&str> = hosts.split(',').collect();
-    if hosts.len() > SERVERS_MAX {
-        return Err(format!("names {} servers; at most {SERVERS_MAX} may be named", hosts.len()));
-    }
-    if hosts.len() > 1 && hosts.iter().any(|host| host.is_empty()) {
-        return Err("has a comma before or behind which no server is named".into());
-    }
-    Ok(hosts.iter().map(|host| format!("{scheme}://{user}{host}{rest}")).collect())
+/// One for each server: whereto is this place, who connects is told by the URL.
+fn options(place: &Place, url: &PgUrl, database: Option<&str>) -> Result<Vec<PgConnectOptions>, String> {
+    let each = place.urls(&url.login).into_iter().map(|url| {
+        let options = PgConnectOptions::from_str(&url).map_err(|error| error.to_string())?;
+        let options = database.map_or_else(|| options.clone(), |database| options.clone().database(database));
+        Ok(options.disable_statement_logging())
+    });
+    each.collect()
 }
 
-/// The path and the options, without what only chooses among servers.
-fn without_attributes(rest: &str) -> Result<String, String> {
-    let Some((path, options)) = rest.split_once('?') else { return Ok(rest.to_owned()) };
-    let mut kept = Vec::new();
-    for option in options.split('&') {
-        match option.split_once('=') {
-            Some(("target_session_attrs", asked)) if ATTRIBUTES.contains(&asked) => {}
-            Some(("target_session_attrs", _)) => {
-                return Err(format!(
-                    "target_session_attrs: the ledger writes, so it is {}",
-                    ATTRIBUTES.join(" or ")
-                ));
-            }
-            Some((name @ ("host" | "hostaddr" | "port"), several)) if several.contains(',') => {
-                return Err(format!(
-                    "{name}: several servers are named before the path: postgres://one:5432,other:5432/database"
-                ));
-            }
-            _ => kept.push(option),
-        }
+/// What a server says of a user whose name stands in a file, without that name.
+fn without_user(error: StoreError, user: &str) -> StoreError {
+    if user.is_empty() {
+        return error;
     }
-    Ok(if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) })
+    // Servers quote names in the way of their language.
+    let hide = |text: String| {
+        let quotes = ['"', '\'', '`', '«', '„', '“', '»', '「'].into_iter();
+        quotes.fold(text, |text, quote| text.replace(&format!("{quote}{user}"), &format!("{quote}…")))
+    };
+    match error {
+        StoreError::Unknown(text) => StoreError::Unknown(hide(text)),
+        StoreError::NotApplied(Fault::Unavailable(text)) => {
+            StoreError::NotApplied(Fault::Unavailable(hide(text)))
+        }
+        StoreError::NotApplied(Fault::Schema(text)) => StoreError::NotApplied(Fault::Schema(hide(text))),
+        StoreError::NotApplied(Fault::Permanent(text)) => {
+            StoreError::NotApplied(Fault::Permanent(hide(text)))
+        }
+        error @ StoreError::NotApplied(
+            Fault::TimedOut(_)
+            | Fault::Conflict(_)
+            | Fault::Locked(_)
+            | Fault::Stale(_)
+            | Fault::ClockBehind
+            | Fault::Outdated(_),
+        ) => error,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_url_names_one_server_or_several() {
-        let many = format!("postgres://{}/x", ["h"; 6].join(","));
-        for (url, expected) in [
-            ("postgres://a/x", Ok(vec!["postgres://a/x"])),
-            ("postgres:///x?host=/run/pg", Ok(vec!["postgres:///x?host=/run/pg"])),
-            ("postgres://a", Ok(vec!["postgres://a"])),
-            ("postgres://a,b/x", Ok(vec!["postgres://a/x", "postgres://b/x"])),
-            ("postgres://a,b", Ok(vec!["postgres://a", "postgres://b"])),
-            (
-                "postgresql://u:p%40,@a:1,b:2/x?target_session_attrs=read-write&sslmode=require",
-                Ok(vec![
-                    "postgresql://u:p%40,@a:1/x?sslmode=require",
-                    "postgresql://u:p%40,@b:2/x?sslmode=require",
-                ]),
-            ),
-            (
-                "postgres://u@[::1]:1,[::2]/x?target_session_attrs=primary",
-                Ok(vec!["postgres://u@[::1]:1/x", "postgres://u@[::2]/x"]),
-            ),
-            ("postgres://a,b/x?target_session_attrs=any", Err("read-write or primary")),
-            ("postgres://a/x?host=a,b", Err("before the path")),
-            ("postgres://a,/x", Err("no server is named")),
-            (many.as_str(), Err("at most 5")),
-        ] {
-            match (each(url), expected) {
-                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{url}"),
-                (Err(said), Err(expected)) => assert!(said.contains(expected), "{url}: {said}"),
-                (found, expected) => panic!("{url}: {found:?}, not {expected:?}"),
-            }
-        }
+    use super::super::source::UrlSource;
+
+    fn of_url(url: &str) -> Result<Servers, WrongSource> {
+        Servers::read(&PostgresSource::of_url(url))
     }
 
     /// A password stays out of every message.
     #[test]
     fn servers_are_told_without_secrets() {
-        let servers = Servers::parse("postgres://u:secret@a:1,b/x?sslmode=require").expect("servers");
+        let servers = of_url("postgres://u:secret@a:1,b/x?sslmode=require").expect("servers");
         assert_eq!(servers.describe(), "Postgres database x on a:1, b:5432 (sslmode=require)");
         for wrong in ["postgres://u:secret@a:x,b/x", "postgres://u:secret@a,b/x?sslmode=secret!"] {
-            let said = Servers::parse(wrong).expect_err("it is wrong");
+            let said = of_url(wrong).expect_err("it is wrong").to_string();
             assert!(!said.contains("secret@"), "{said}");
         }
     }
 
     #[tokio::test]
     async fn the_server_that_did_last_is_asked_first() {
-        let servers = Servers::parse("postgres://a,b,c/x").expect("servers");
+        let servers = of_url("postgres://a,b,c/x").expect("servers");
         let asked = |well: &'static str| {
             let servers = servers.clone();
             async move {
@@ -235,5 +288,49 @@ mod tests {
             assert_eq!(seen, expected, "{well}");
             assert_eq!(said.matches("not now").count(), if well.is_empty() { 3 } else { 0 }, "{said}");
         }
+    }
+
+    /// Who connects is read anew, whereto is not: sessions of one process stay together.
+    #[tokio::test]
+    async fn a_rotated_file_changes_who_connects_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url");
+        let url = |text: &str| std::fs::write(&path, text).unwrap();
+        url("postgres://one:p@a:1,b:2?sslmode=require\n");
+        let source =
+            PostgresSource { url: UrlSource::File(path.clone()), user_file: None, password_file: None };
+        let servers = Servers::read(&source).expect("servers");
+        let now = async || {
+            let all = servers.current().await.map_err(|error| error.to_string())?;
+            let url = all.first().map(sqlx::ConnectOptions::to_url_lossy);
+            let url = url.ok_or("none")?;
+            let (user, password) = (url.username().to_owned(), url.password().unwrap_or_default().to_owned());
+            Ok::<_, String>((all.len(), user, password, url.port(), url.path().to_owned()))
+        };
+        let expected = |user: &str, password: &str| {
+            Ok((2, user.to_owned(), password.to_owned(), Some(1), "/one".to_owned()))
+        };
+        assert_eq!(now().await, expected("one", "p"));
+        let told = servers.describe();
+        assert_eq!(told, "Postgres database of its user's name on a:1, b:2 (sslmode=require)");
+        url("postgres://two:q@a:1,b:2?sslmode=require\n");
+        assert_eq!(now().await, expected("two", "q"));
+        url("postgres://three:r@c:3/other");
+        assert_eq!(now().await, expected("three", "r"));
+        url("");
+        let said = now().await.expect_err("it is empty");
+        assert!(said.contains("unavailable: database_url_file: /") && said.contains("is empty"), "{said}");
+        url("postgres://one:p@a:1,b:2?sslmode=require\n");
+        assert_eq!(now().await, expected("one", "p"));
+    }
+
+    #[test]
+    fn the_name_of_a_user_out_of_a_file_is_not_told() {
+        let told = |text: &str, user: &str| {
+            without_user(StoreError::NotApplied(Fault::Schema(text.to_owned())), user).to_string()
+        };
+        let text = "password authentication failed for user \"m\"";
+        assert_eq!(told(text, "m"), "not applied: password authentication failed for user \"…\"");
+        assert_eq!(told(text, ""), format!("not applied: {text}"));
     }
 }

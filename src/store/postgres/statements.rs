@@ -35,6 +35,7 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
        current_setting('server_version_num')::int AS version,
        to_regclass('ledger.migrations') IS NOT NULL AS migrated,
        pg_backend_pid() AS pid,
+       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started,
        (SELECT (extract(epoch FROM a.backend_start) * 1000000)::bigint
         FROM pg_stat_get_activity(pg_backend_pid()) a) AS started";
 

@@ -13,7 +13,8 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, LeftAlone, PostgresOptions, PostgresStore, Purpose, Replica, Session, SqliteStore, Store,
+    Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, Session,
+    SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
 use sqlx::{Connection as _, Executor as _};
@@ -57,9 +58,15 @@ pub(crate) async fn migrate_postgres(url: &str) {
 }
 
 pub(crate) fn postgres_store(url: &str) -> PostgresStore {
+    postgres_store_of(PostgresSource::of_url(url), None)
+}
+
+/// A store whose sessions live for so long.
+pub(crate) fn postgres_store_of(source: PostgresSource, lifetime: Option<Duration>) -> PostgresStore {
     let options = PostgresOptions {
-        url: url.to_owned(),
+        source,
         sessions: 2,
+        lifetime,
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
     };

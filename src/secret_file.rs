@@ -1,0 +1,81 @@
+//! Files that hold a secret: what is wrong with one is told by its path, never by what it holds.
+
+use std::fs::{File, metadata};
+use std::io::Read as _;
+use std::path::Path;
+
+/// How many bytes such a file may have.
+const BYTES_MAX: u64 = 64 * 1_024;
+
+/// Its text, without the line's end that editors put there.
+///
+/// # Errors
+/// What is wrong with the file, and its path.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    let wrong = |why: &str| format!("{}: {why}", path.display());
+    let failed = |error: std::io::Error| wrong(&error.to_string());
+    // To open a pipe would wait for somebody who writes.
+    if !metadata(path).map_err(failed)?.is_file() {
+        return Err(wrong("is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
+    if read.map_err(failed)? as u64 > BYTES_MAX {
+        return Err(wrong("has more than 65536 bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8"))?;
+    let line = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+    match line {
+        "" => Err(wrong("is empty")),
+        _ if line.contains('\0') => Err(wrong("has a byte of zero")),
+        _ => Ok(line.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_without_its_last_line_end_or_told_by_its_path_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let most = "s".repeat(65_536);
+        for (bytes, expected) in [
+            (b"s3cret".as_slice(), Ok("s3cret")),
+            (b"s3cret\n", Ok("s3cret")),
+            (b"s3cret\r\n", Ok("s3cret")),
+            (b"s3cret\n\n", Ok("s3cret\n")),
+            (b" s3 cret ", Ok(" s3 cret ")),
+            (most.as_bytes(), Ok(most.as_str())),
+            (b"", Err("is empty")),
+            (b"\n", Err("is empty")),
+            (b"s3cret\0", Err("has a byte of zero")),
+            (b"s3cret\xff", Err("is not UTF-8")),
+            (format!("s3cret{most}").as_bytes(), Err("has more than 65536 bytes")),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let expected = expected.map(str::to_owned).map_err(|why| format!("{}: {why}", path.display()));
+            assert_eq!(read(&path), expected);
+        }
+        for (path, why) in [(folder.path().to_owned(), "is no regular file"), (path.join("gone"), "os error")]
+        {
+            let said = read(&path).unwrap_err();
+            assert!(said.starts_with(&path.display().to_string()) && said.contains(why), "{said}");
+        }
+    }
+
+    /// A secret that is mounted is rotated by a link that is turned to another folder.
+    #[test]
+    fn what_a_link_leads_to_is_read_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["one", "two"] {
+            std::fs::create_dir(at(name)).unwrap();
+            std::fs::write(at(name).join("password"), name).unwrap();
+            std::os::unix::fs::symlink(at(name), at("next")).unwrap();
+            std::fs::rename(at("next"), at("now")).unwrap();
+            assert_eq!(read(&at("now").join("password")), Ok(name.to_owned()));
+        }
+    }
+}

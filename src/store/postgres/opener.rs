@@ -1,0 +1,85 @@
+//! Opens the sessions of a store, and knows what they share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use super::connect;
+use super::left_behind::LeftBehind;
+use super::quiet::Quiet;
+use super::servers::Servers;
+use super::session::{Leaves, PgSession};
+use crate::store::dictionary::Dictionary;
+use crate::store::{Entries as _, Mark, Purpose, StoreError};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Opener {
+    servers: Servers,
+    sessions: usize,
+    lock_wait: Duration,
+    persistent: bool,
+    mark: Arc<Mark>,
+    quiet: Arc<Quiet>,
+    left_behind: Arc<LeftBehind>,
+    /// Sessions for claims are opened one after the other: two that looked at the same moment would each
+    /// leave a backend behind.
+    opening: Mutex<()>,
+}
+
+impl Opener {
+    pub(super) fn new(servers: Servers, sessions: usize, lock_wait: Duration, persistent: bool) -> Opener {
+        Opener {
+            servers,
+            sessions,
+            lock_wait,
+            persistent,
+            mark: Arc::default(),
+            quiet: Arc::default(),
+            left_behind: Arc::default(),
+            opening: Mutex::default(),
+        }
+    }
+
+    pub(super) fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// How many sessions carry claims.
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions
+    }
+
+    /// See [`LeftBehind::at_work`].
+    pub(super) fn left_behind(&self) -> usize {
+        self.left_behind.at_work()
+    }
+
+    /// A session, after all that a new one has to show.
+    pub(super) async fn open(&self, purpose: Purpose) -> Result<PgSession, StoreError> {
+        let claims = purpose == Purpose::Claims;
+        let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
+        let (connection, peer) = connect::open(&self.servers, purpose, self.lock_wait).await?;
+        let left_max = if claims { self.sessions } else { 1 };
+        let connection = self.left_behind.admit(connection, purpose, left_max).await?;
+        let mut session = PgSession {
+            connection,
+            server_started: peer.server_started,
+            leaves: Leaves::new(Arc::clone(&self.left_behind), purpose, peer.backend),
+            persistent: self.persistent,
+            mark: Arc::clone(&self.mark),
+            quiet: Arc::clone(&self.quiet),
+            dictionary: Dictionary::default(),
+            marked_last: 0,
+        };
+        // A promoted database may have lost commits: take over what it has written down.
+        let loaded = session.load(&[]).await?;
+        if claims {
+            connect::prove(&mut session.connection).await?;
+        }
+        self.mark.0.fetch_max(loaded.reading.mark, Ordering::SeqCst);
+        Ok(session)
+    }
+}
