@@ -48,6 +48,7 @@ mod quota;
 mod redelivery;
 mod retention;
 mod schema;
+mod secrets;
 mod settle_table;
 mod stale;
 mod stores;

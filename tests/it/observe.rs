@@ -23,7 +23,7 @@ const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// The status and the text of an answer.
-async fn asked(address: &str, request: &str) -> (u16, String) {
+pub(crate) async fn asked(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{request} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -35,7 +35,7 @@ async fn asked(address: &str, request: &str) -> (u16, String) {
 }
 
 /// The series of a server, each with its value.
-async fn series(address: &str) -> BTreeMap<String, f64> {
+pub(crate) async fn series(address: &str) -> BTreeMap<String, f64> {
     let (status, text) = asked(address, "GET /metrics").await;
     assert_eq!(status, 200, "{text}");
     let samples = text.lines().filter(|line| !line.starts_with('#'));

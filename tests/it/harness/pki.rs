@@ -3,8 +3,8 @@
 use std::fs;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa, KeyIdMethod,
-    KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 
 /// Files of an authority, and of a certificate that it signed for a name.
@@ -18,8 +18,11 @@ impl Pki {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let folder = tempfile::tempdir().unwrap();
+        // Two authorities have two names.
+        let name = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
         Pki { folder, issuer }
     }
@@ -69,6 +72,14 @@ impl Pki {
             key_identifier_method: KeyIdMethod::Sha256,
         };
         params.signed_by(&self.issuer).unwrap().pem().unwrap()
+    }
+
+    /// A certificate for whoever has this common name, as Postgres reads it, and its key.
+    pub(crate) fn of_user(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
     /// A file of this name in the folder, in which `ca.pem` is.

@@ -81,6 +81,13 @@ fn shell_on(disk: &SmallDisk, size: &str, script: &str) -> Command {
     command
 }
 
+/// Runs a shell command that reads this.
+fn pour(text: &str, script: &str) {
+    let mut child = shell(script).stdin(Stdio::piped()).spawn().expect("sh");
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
@@ -106,10 +113,7 @@ impl Cluster {
             "\nlisten_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 400\n\
              log_min_messages = panic\nlog_min_error_statement = panic\nshared_buffers = 64MB\n{settings}\n"
         );
-        let append = format!("cat >> '{}/postgresql.conf'", data.display());
-        let mut child = shell(&append).stdin(Stdio::piped()).spawn().expect("sh");
-        child.stdin.take().unwrap().write_all(configuration.as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success());
+        pour(&configuration, &format!("cat >> '{}/postgresql.conf'", data.display()));
         Cluster { folder, bin, port, watch: None, last: String::new(), disk: None }
     }
 
@@ -198,6 +202,35 @@ impl Cluster {
 
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    }
+
+    /// Writes a file of its data folder, which nobody else may read.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        pour(text, &format!("umask 077; cat > '{}/{name}'", self.data().display()));
+    }
+
+    /// Who may connect, beside the superuser; in force when this returns.
+    pub(crate) async fn admit(&self, rules: &str) {
+        self.write("pg_hba.conf", &format!("host all postgres 127.0.0.1/32 trust\n{rules}\n"));
+        self.reload().await;
+    }
+
+    /// Has the server read its files again; it has done so when this returns.
+    pub(crate) async fn reload(&self) {
+        let read_at = async || {
+            let mut connection = self.connect("postgres").await;
+            let at: String = sqlx::query_scalar("SELECT pg_conf_load_time()::text")
+                .fetch_one(&mut connection)
+                .await
+                .unwrap();
+            connection.close().await.unwrap();
+            at
+        };
+        let before = read_at().await;
+        self.execute("postgres", "SELECT pg_reload_conf()").await;
+        while read_at().await == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Runs a statement on a database.

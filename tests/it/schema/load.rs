@@ -32,21 +32,21 @@ impl Seen {
     }
 }
 
-pub(super) struct Load {
+pub(crate) struct Load {
     seen: Arc<Seen>,
     clients: Vec<JoinHandle<()>>,
 }
 
 /// What the clients saw.
-pub(super) struct Sum {
-    pub(super) pairs: u64,
+pub(crate) struct Sum {
+    pub(crate) pairs: u64,
     /// How often each reason was answered; calls to a server that is gone count as `GONE`.
-    pub(super) refused: BTreeMap<String, u64>,
-    pub(super) longest: Duration,
+    pub(crate) refused: BTreeMap<String, u64>,
+    pub(crate) longest: Duration,
 }
 
 impl Load {
-    pub(super) fn start(client: &LedgerServiceClient<Channel>, clients: usize) -> Load {
+    pub(crate) fn start(client: &LedgerServiceClient<Channel>, clients: usize) -> Load {
         let (seen, own) = (Arc::new(Seen::default()), RUNS.fetch_add(1, Ordering::SeqCst));
         let clients = (0..clients)
             .map(|number| tokio::spawn(work(client.clone(), format!("{own}-{number}"), Arc::clone(&seen))))
@@ -55,16 +55,16 @@ impl Load {
     }
 
     /// The longest call until now; it is forgotten.
-    pub(super) fn longest(&self) -> Duration {
+    pub(crate) fn longest(&self) -> Duration {
         std::mem::take(&mut *self.seen.longest.lock().unwrap())
     }
 
-    pub(super) fn pairs(&self) -> u64 {
+    pub(crate) fn pairs(&self) -> u64 {
         self.seen.pairs.load(Ordering::SeqCst)
     }
 
     /// Waits until so many more pairs are done.
-    pub(super) async fn more(&self, pairs: u64) {
+    pub(crate) async fn more(&self, pairs: u64) {
         let (before, until) = (self.pairs(), Instant::now() + Duration::from_secs(60));
         while self.pairs() < before + pairs {
             assert!(Instant::now() < until, "no {pairs} pairs within a minute; {:?}", self.seen.refused);
@@ -73,7 +73,7 @@ impl Load {
     }
 
     /// Waits until calls are refused with a reason.
-    pub(super) async fn refused(&self, reason: &str) {
+    pub(crate) async fn refused(&self, reason: &str) {
         let until = Instant::now() + Duration::from_secs(20);
         while !self.seen.refused.lock().unwrap().contains_key(reason) {
             assert!(Instant::now() < until, "nothing is refused with {reason}");
@@ -81,7 +81,7 @@ impl Load {
         }
     }
 
-    pub(super) async fn end(self) -> Sum {
+    pub(crate) async fn end(self) -> Sum {
         self.seen.over.store(true, Ordering::SeqCst);
         for client in self.clients {
             client.await.unwrap();

@@ -3,7 +3,7 @@
 mod before;
 mod clock;
 mod level;
-mod load;
+pub(crate) mod load;
 mod next;
 mod rights;
 mod servers;
