@@ -45,11 +45,12 @@ async fn connect(options: &PgConnectOptions, within: Duration) -> Result<PgConne
 }
 
 /// A connection whose commits are durable, to a writable primary with a schema that serves this binary. However
-/// many servers are named, it takes no longer.
+/// many servers are named, it takes no longer. One that shall stay with a server is to none but that.
 pub(super) async fn open(
     servers: &Servers,
     purpose: Purpose,
     lock_wait: Duration,
+    stays_with: Option<i64>,
 ) -> Result<(PgConnection, Peer), StoreError> {
     let within = CONNECT_TIMEOUT / servers.count();
     servers
@@ -57,6 +58,9 @@ pub(super) async fn open(
             let options = options.application_name(application_name(purpose));
             let mut connection = connect(&options, within).await?;
             match timeout(within, check(&mut connection, purpose, lock_wait)).await {
+                Ok(Ok(peer)) if stays_with.is_some_and(|server| server != peer.server_started) => {
+                    Err(unavailable("another server answers than the one that the session is with".into()))
+                }
                 Ok(Ok(peer)) => Ok((connection, peer)),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(unavailable(format!("no answer within {within:?}"))),

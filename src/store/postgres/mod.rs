@@ -109,7 +109,7 @@ impl Store for PostgresStore {
     }
 
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
-        let session = self.opener.open(purpose).await?;
+        let session = self.opener.open(purpose, None).await?;
         Ok(match self.lifetime {
             Some(lifetime) => Box::new(Renewed::new(session, &self.opener, lifetime)),
             None => Box::new(session),

@@ -57,11 +57,15 @@ impl Opener {
         self.left_behind.at_work()
     }
 
-    /// A session, after all that a new one has to show.
-    pub(super) async fn open(&self, purpose: Purpose) -> Result<PgSession, StoreError> {
+    /// A session, after all that a new one has to show; with any server, or with the one that was started then.
+    pub(super) async fn open(
+        &self,
+        purpose: Purpose,
+        stays_with: Option<i64>,
+    ) -> Result<PgSession, StoreError> {
         let claims = purpose == Purpose::Claims;
         let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
-        let (connection, peer) = connect::open(&self.servers, purpose, self.lock_wait).await?;
+        let (connection, peer) = connect::open(&self.servers, purpose, self.lock_wait, stays_with).await?;
         let left_max = if claims { self.sessions } else { 1 };
         let connection = self.left_behind.admit(connection, purpose, left_max).await?;
         let mut session = PgSession {

@@ -46,10 +46,11 @@ struct Held {
 impl Renewed {
     /// Must be called within a runtime.
     pub(super) fn new(session: PgSession, opener: &Arc<Opener>, lifetime: Duration) -> Renewed {
-        let (purpose, pid) = (session.leaves.purpose, session.leaves.backend.pid);
+        let (purpose, pid, server) =
+            (session.leaves.purpose, session.leaves.backend.pid, session.server_started);
         let held = Arc::new(Mutex::new(Held { session, in_use: false }));
         // Only its owner keeps it alive, so that it ends with him.
-        let renewal = renew(Arc::downgrade(&held), Arc::clone(opener), purpose, pid, lifetime);
+        let renewal = renew(Arc::downgrade(&held), Arc::clone(opener), purpose, (server, pid), lifetime);
         Renewed { held, renewal: tokio::spawn(renewal).abort_handle() }
     }
 }
@@ -64,14 +65,14 @@ async fn renew(
     held: Weak<Mutex<Held>>,
     opener: Arc<Opener>,
     purpose: Purpose,
-    mut pid: i32,
+    (server, mut pid): (i64, i32),
     lifetime: Duration,
 ) {
     let again = (lifetime / 10).clamp(AGAIN_MIN, AGAIN_MAX);
     loop {
         sleep(life(lifetime, pid)).await;
         let fresh = loop {
-            match timeout(OPEN_WITHIN, opener.open(purpose)).await {
+            match timeout(OPEN_WITHIN, opener.open(purpose, Some(server))).await {
                 Ok(Ok(fresh)) => break fresh,
                 Ok(Err(error)) => warn_once_a_second!(
                     %error,
@@ -91,15 +92,6 @@ async fn renew(
         if held.in_use {
             // Its owner has given up a statement, and gives up the session.
             return;
-        }
-        if held.session.server_started != fresh.server_started {
-            warn_once_a_second!(
-                purpose = purpose.name(),
-                "a session shall be replaced, and another server answers: the old one goes on"
-            );
-            drop(held);
-            fresh.say_goodbye().await;
-            continue;
         }
         pid = fresh.leaves.backend.pid;
         let old = std::mem::replace(&mut held.session, fresh);

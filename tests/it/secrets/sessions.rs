@@ -39,6 +39,16 @@ async fn served(cluster: &Cluster, password_file: &std::path::Path) -> Served {
     Served::start(Arc::new(postgres_store_of(source, Some(LIFETIME))), Setup::default()).await
 }
 
+/// Until none of these sessions is there any more.
+async fn all_are_replaced(connection: &mut PgConnection, before: &BTreeMap<String, BTreeSet<i32>>) {
+    let until = Instant::now() + Duration::from_secs(30);
+    let old: BTreeSet<i32> = before.values().flatten().copied().collect();
+    while backends(connection).await.values().any(|now| !now.is_disjoint(&old)) {
+        assert!(Instant::now() < until, "some of the old sessions are still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Under load every session is replaced many times, those that rest too, and no call is refused; also while no new
 /// one can be opened, since the old ones go on then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,18 +87,41 @@ async fn sessions_are_replaced_under_load_and_nobody_notices() {
     tokio::time::sleep(LIFETIME * 3).await;
     assert_eq!(backends(&mut connection).await, before, "nobody can open a session");
     std::fs::rename(folder.path().join("away"), &file).unwrap();
-    let until = Instant::now() + Duration::from_secs(30);
-    while backends(&mut connection)
-        .await
-        .values()
-        .flatten()
-        .any(|pid| before.values().any(|pids| pids.contains(pid)))
-    {
-        assert!(Instant::now() < until, "the old sessions are still there");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    all_are_replaced(&mut connection, &before).await;
     load.more(50).await;
     let sum = load.end().await;
     assert!(sum.refused.is_empty(), "{:?}", sum.refused);
     served.stop().await;
+}
+
+/// Where the own server takes no new sessions and another one would, the old sessions go on: nobody writes there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_not_replaced_by_one_with_another_server() {
+    let (own, other) = (cluster("app", "first").await, cluster("app", "first").await);
+    let url = format!(
+        "postgres://app:first@127.0.0.1:{},127.0.0.1:{}/postgres?sslmode=disable",
+        own.port, other.port
+    );
+    let store = postgres_store_of(PostgresSource::of_url(&url), Some(LIFETIME));
+    let served = Served::start(Arc::new(store), Setup::default()).await;
+    let load = Load::start(&served.client, 4);
+    load.more(50).await;
+    // The purge and the search for open claims have theirs, too.
+    tokio::time::sleep(LIFETIME * 2).await;
+    own.admit("host all app 127.0.0.1/32 reject").await;
+    tokio::time::sleep(LIFETIME).await;
+    let mut connection = own.connect("postgres").await;
+    let before = backends(&mut connection).await;
+    load.more(50).await;
+    tokio::time::sleep(LIFETIME * 3).await;
+    assert_eq!(backends(&mut connection).await, before, "the old sessions go on");
+    own.admit("host all all 127.0.0.1/32 scram-sha-256").await;
+    all_are_replaced(&mut connection, &before).await;
+    let sum = load.end().await;
+    assert!(sum.refused.is_empty(), "{:?}", sum.refused);
+    served.stop().await;
+    let mut connection = other.connect("postgres").await;
+    let entries: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM ledger.entries").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(entries, 0);
 }

@@ -1,6 +1,6 @@
 //! TLS to Postgres: whom a server trusts, and by which certificate it is known.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sqlx::PgConnection;
@@ -26,12 +26,22 @@ async fn secured(server: &Pki, users: &Pki, rule: &str) -> Cluster {
     cluster
 }
 
-/// What a server says that cannot start with this URL.
+/// What a server says that cannot start with this URL; one that does is ended.
 fn refused(url: &str) -> String {
-    let settings = ["serve", "--listen", "127.0.0.1:0", "--startup-wait", "0s", "--database-url", url];
-    let output = Command::new(BINARY).args(settings).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let settings = ["serve", "--listen", "127.0.0.1:0", "--observe-listen", "off", "--startup-wait", "0s"];
+    let mut command = Command::new(BINARY);
+    command.args(settings).args(["--database-url", url]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let code = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status.code(),
+            None if Instant::now() > until => child.kill().unwrap(),
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let text = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert_eq!(code, Some(1), "{text}");
     text
 }
 
