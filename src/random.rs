@@ -25,3 +25,10 @@ pub(crate) fn id() -> Uuid {
 pub(crate) fn id_with_time() -> Uuid {
     Uuid::now_v7()
 }
+
+/// A number below this one, which is not zero: to spread what would happen at once.
+pub(crate) fn below(limit: u32) -> u32 {
+    // The quotient is less than any bias that could matter.
+    let [.., a, b, c, d] = id().into_bytes();
+    u32::from_be_bytes([a, b, c, d]) % limit.max(1)
+}

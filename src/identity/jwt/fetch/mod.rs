@@ -1,0 +1,235 @@
+//! The keys of an issuer, fetched from where it publishes them: one GET by HTTPS, bounded in time and in size. Nobody is
+//! followed elsewhere, and what is secret is never told.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::future::pending;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT};
+use http::{HeaderValue, Request, StatusCode, Uri};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::keys::{JWKS_MAX, Keys};
+
+/// How long a fetch may take, from the look-up of the name to the last byte.
+const WITHIN: Duration = Duration::from_secs(5);
+/// How many bytes the head of an answer may have, and how many lines.
+const HEAD_BYTES_MAX: usize = 16 * 1_024;
+const HEAD_LINES_MAX: usize = 100;
+/// How many bytes a file with authorities may have: a whole system's are a quarter of that.
+const AUTHORITIES_MAX: u64 = 1_024 * 1_024;
+/// How many bytes a file with a bearer token may have.
+const BEARER_MAX: u64 = 16 * 1_024;
+const HTTPS: u16 = 443;
+/// The second is what most issuers answer with; some check what is asked for.
+const ACCEPTED: &str = "application/jwk-set+json, application/json;q=0.9, */*;q=0.1";
+const OURS: &str = concat!("idempotency-ledger/", env!("CARGO_PKG_VERSION"));
+
+/// Where an issuer publishes its keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    uri: Uri,
+    /// As a socket takes it: an IPv6 address without brackets.
+    host: String,
+    server: ServerName<'static>,
+    port: u16,
+    authorities: Option<PathBuf>,
+    bearer: Option<PathBuf>,
+    within: Duration,
+}
+
+impl Source {
+    /// The URL; a file with the certificates of the authorities that its own must be signed by, or else those that the
+    /// system trusts; a file with a bearer token to present. Both files are read for each fetch: what is in them may be
+    /// replaced.
+    ///
+    /// # Errors
+    /// The URL is none of HTTPS, or the authorities cannot be read; in words.
+    pub(crate) fn new(
+        url: &str,
+        authorities: Option<PathBuf>,
+        bearer: Option<PathBuf>,
+    ) -> Result<Source, String> {
+        // The URL itself is told once it is known to have no password.
+        let form = || "the URL of a JWKS must be https://HOST[:PORT]/PATH, without a user".to_owned();
+        let uri: Uri = url.parse().map_err(|_| form())?;
+        let authority = uri.authority().map(http::uri::Authority::as_str).filter(|all| !all.contains('@'));
+        let (Some("https"), Some(authority), Some(host)) = (uri.scheme_str(), authority, uri.host()) else {
+            return Err(form());
+        };
+        let port = match uri.port() {
+            Some(port) => port.as_u16(),
+            None if authority == host => HTTPS,
+            None => return Err(form()),
+        };
+        let wrong = |why: String| format!("{url}: {why}");
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
+        let server = ServerName::try_from(host.clone());
+        let server = server.map_err(|_| wrong("its host is neither a name nor an address".to_owned()))?;
+        if let Some(file) = &authorities {
+            authorities_of(file).map_err(wrong)?;
+        }
+        Ok(Source { uri, host, server, port, authorities, bearer, within: WITHIN })
+    }
+
+    /// The keys that are published now.
+    ///
+    /// # Errors
+    /// There is no good answer in time; in words that name the URL.
+    pub(crate) async fn keys(&self) -> Result<Keys, String> {
+        let text = timeout(self.within, self.text()).await;
+        let text = text.unwrap_or_else(|_| Err(format!("no whole answer within {:?}", self.within)));
+        text.and_then(|text| Keys::of_jwks(&text)).map_err(|why| format!("{}: {why}", self.uri))
+    }
+
+    async fn text(&self) -> Result<Bytes, String> {
+        let (authorities, bearer) = (self.authorities.clone(), self.bearer.clone());
+        // Files are read, the system's by the hundred: not by a thread that serves calls.
+        let prepared = tokio::task::spawn_blocking(move || {
+            let bearer = bearer.as_deref().map(bearer_of).transpose()?;
+            Ok::<_, String>((tls(authorities.as_deref())?, bearer))
+        });
+        let (tls, bearer) = prepared.await.map_err(|_| "a bug of this server: see the log".to_owned())??;
+
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
+        let stream = stream.map_err(|error| format!("no connection: {error}"))?;
+        let stream = TlsConnector::from(Arc::new(tls)).connect(self.server.clone(), stream).await;
+        self.answer(stream.map_err(|error| format!("no TLS: {error}"))?, bearer).await
+    }
+
+    /// The body of a good answer.
+    async fn answer(
+        &self,
+        stream: TlsStream<TcpStream>,
+        bearer: Option<HeaderValue>,
+    ) -> Result<Bytes, String> {
+        let mut http = http1::Builder::new();
+        http.max_buf_size(HEAD_BYTES_MAX).max_header_size(HEAD_BYTES_MAX).max_headers(HEAD_LINES_MAX);
+        let failed = |error: hyper::Error| format!("no answer: {error}");
+        let (mut sender, connection) =
+            http.handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.map_err(failed)?;
+        let request = self.request(bearer)?;
+        let exchange = async move {
+            let answer = sender.send_request(request).await.map_err(failed)?;
+            match answer.status() {
+                StatusCode::OK => {}
+                status if status.is_redirection() => {
+                    return Err(format!("answers {status}, and redirects are not followed"));
+                }
+                status => return Err(format!("answers {status}")),
+            }
+            let too_long = || format!("answers with more than {JWKS_MAX} bytes");
+            if answer.body().size_hint().lower() > JWKS_MAX as u64 {
+                return Err(too_long());
+            }
+            let body = Limited::new(answer.into_body(), JWKS_MAX).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() { too_long() } else { format!("no whole answer: {error}") }
+            })?;
+            Ok(body.to_bytes())
+        };
+        // What a connection ends with, the exchange is told: it may have the answer already, and is waited for.
+        let driven = async move {
+            drop(connection.await);
+            pending::<Infallible>().await
+        };
+        tokio::select! {
+            biased;
+            answer = exchange => answer,
+            never = driven => match never {},
+        }
+    }
+
+    fn request(&self, bearer: Option<HeaderValue>) -> Result<Request<Empty<Bytes>>, String> {
+        let path = self.uri.path_and_query().map_or("/", |path| path.as_str());
+        let host = self.uri.authority().map_or("", |authority| authority.as_str());
+        let mut request =
+            Request::get(path).header(HOST, host).header(ACCEPT, ACCEPTED).header(USER_AGENT, OURS);
+        if let Some(bearer) = bearer {
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        request.body(Empty::new()).map_err(|error| format!("no request can be made: {error}"))
+    }
+}
+
+/// A provider of its own: that of the process is set by whoever comes first, or by nobody.
+fn tls(authorities: Option<&Path>) -> Result<ClientConfig, String> {
+    let roots = match authorities {
+        Some(file) => authorities_of(file)?,
+        None => authorities_of_system()?,
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let tls = tls.map_err(|error| format!("no TLS: {error}"))?;
+    let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(tls)
+}
+
+fn authorities_of(file: &Path) -> Result<RootCertStore, String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("the authorities in {}: {why}", file.display());
+    let pem = read(file, AUTHORITIES_MAX).map_err(|why| wrong(&why))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| wrong(&error))?;
+        roots.add(certificate).map_err(|error| wrong(&error))?;
+    }
+    if roots.is_empty() { Err(wrong(&"no certificate in PEM")) } else { Ok(roots) }
+}
+
+/// Systems have certificates that are broken: the others count.
+fn authorities_of_system() -> Result<RootCertStore, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if !roots.is_empty() {
+        return Ok(roots);
+    }
+    let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+    Err(format!("the system trusts no authority{why}"))
+}
+
+/// The header that presents the token. An error never has any of it.
+fn bearer_of(file: &Path) -> Result<HeaderValue, String> {
+    let wrong = |why: &str| format!("the bearer token in {}: {why}", file.display());
+    let text = read(file, BEARER_MAX).map_err(|why| wrong(&why))?;
+    let token = text.trim_ascii();
+    if token.is_empty() {
+        return Err(wrong("it is empty"));
+    }
+    if !token.iter().all(u8::is_ascii_graphic) {
+        return Err(wrong("it is not one word of ASCII"));
+    }
+    let header = HeaderValue::from_bytes(&[b"Bearer ", token].concat());
+    let mut header = header.map_err(|_| wrong("no header can have it"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// A whole file of that many bytes at the most.
+fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let open = File::open(file).map_err(|error| error.to_string())?;
+    open.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(format!("more than {most} bytes"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

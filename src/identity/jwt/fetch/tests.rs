@@ -1,0 +1,297 @@
+//! What is fetched from whom.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::super::tests::signer::Signer;
+use super::*;
+
+/// An authority, and the folder with its certificate.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: tempfile::TempDir,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
+        Authority { issuer, folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file with this text.
+    fn with(&self, name: &str, text: &str) -> PathBuf {
+        fs::write(self.file(name), text).unwrap();
+        self.file(name)
+    }
+
+    /// What a server needs whose certificate is for this name.
+    fn server(&self, name: &str) -> ServerConfig {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap()
+    }
+}
+
+/// A server that answers each connection with the same bytes, and what it was asked.
+struct Server {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// Without an answer it says nothing at all.
+    async fn new(tls: ServerConfig, answer: Option<Vec<u8>>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let (tls, all) = (TlsAcceptor::from(Arc::new(tls)), Arc::clone(&asked));
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // A client that does not trust it leaves.
+                let Ok(mut stream) = tls.accept(stream).await else { continue };
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                all.lock().unwrap().push(String::from_utf8(head).unwrap());
+                match &answer {
+                    Some(answer) => drop(answered(&mut stream, answer).await),
+                    None => pending().await,
+                }
+            }
+        });
+        Server { address, asked, task }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// A client that has read enough leaves: that is no error of the server's.
+async fn answered(stream: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &[u8]) -> io::Result<()> {
+    stream.write_all(answer).await?;
+    stream.shutdown().await
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn ok(more: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\n{more}\r\n{body}").into_bytes()
+}
+
+fn source_of(server: &Server, authority: &Authority, bearer: Option<PathBuf>) -> Source {
+    let url = format!("https://{}/keys?of=all", server.address);
+    Source::new(&url, Some(authority.file("ca.pem")), bearer).unwrap()
+}
+
+#[tokio::test]
+async fn good_answers_have_keys_and_others_say_what_is_wrong() {
+    let authority = Authority::new();
+    let jwks = Signer::new().jwks();
+    let length = jwks.len();
+    let (first, second) = jwks.split_at(9);
+    let chunks = format!("9\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n", second.len());
+    let status = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").into_bytes();
+    let huge = "x".repeat(JWKS_MAX + 1);
+    let lines = |count: usize| "x: y\r\n".repeat(count);
+    for (what, answer, result) in [
+        ("a length", ok(&format!("content-length: {length}\r\n"), &jwks), Ok(3)),
+        ("chunks", ok("transfer-encoding: chunked\r\n", &chunks), Ok(3)),
+        ("until the end", ok("", &jwks), Ok(3)),
+        ("lines", ok(&lines(90), &jwks), Ok(3)),
+        ("more behind", ok(&format!("content-length: {length}\r\n"), &format!("{jwks}x")), Ok(3)),
+        ("500", status("500 Internal Server Error"), Err("answers 500 Internal Server Error")),
+        ("204", status("204 No Content"), Err("answers 204 No Content")),
+        ("401", status("401 Unauthorized"), Err("answers 401 Unauthorized")),
+        (
+            "redirect",
+            b"HTTP/1.1 302 Found\r\nlocation: /keys\r\ncontent-length: 0\r\n\r\n".to_vec(),
+            Err("answers 302 Found, and redirects are not followed"),
+        ),
+        ("huge", ok(&format!("content-length: {}\r\n", huge.len()), &huge), Err("more than 262144 bytes")),
+        ("huge, until the end", ok("", &huge), Err("more than 262144 bytes")),
+        ("huge length", ok("content-length: 99999999999\r\n", "x"), Err("more than 262144 bytes")),
+        ("huge head", ok(&format!("x: {}\r\n", "y".repeat(20_000)), &jwks), Err("no answer: ")),
+        ("too many lines", ok(&lines(101), &jwks), Err("no answer: ")),
+        ("cut", ok(&format!("content-length: {length}\r\n"), &jwks[..9]), Err("no whole answer: ")),
+        ("cut head", b"HTTP/1.1 200 OK\r\n".to_vec(), Err("no answer: ")),
+        ("nothing", Vec::new(), Err("no answer: ")),
+        ("another protocol", b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), Err("no answer: ")),
+        ("a page", ok("", "<html>"), Err("it is no JWKS")),
+        ("no keys", ok("", r#"{"keys":[]}"#), Err("the JWKS has no keys")),
+    ] {
+        let server = Server::new(authority.server("127.0.0.1"), Some(answer)).await;
+        let url = format!("https://{}/keys?of=all", server.address);
+        match (source_of(&server, &authority, None).keys().await, result) {
+            (Ok(keys), Ok(count)) => assert_eq!(keys.len(), count, "{what}"),
+            (Err(told), Err(part)) => {
+                assert!(told.starts_with(&format!("{url}: ")) && told.contains(part), "{what}: {told}");
+            }
+            (got, wanted) => panic!("{what}: {got:?}, not {wanted:?}"),
+        }
+        let asked = server.asked();
+        assert_eq!(asked.len(), 1, "{what}: {asked:?}");
+        let begin = format!("GET /keys?of=all HTTP/1.1\r\nhost: {}\r\n", server.address);
+        assert!(asked[0].starts_with(&begin) && !asked[0].contains("authorization"), "{what}: {asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_server_that_proves_its_name_is_asked() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    for (what, tls) in [
+        ("of another authority", other.server("127.0.0.1")),
+        ("for another address", authority.server("127.0.0.2")),
+        ("for a name", authority.server("localhost")),
+    ] {
+        let server = Server::new(tls, Some(ok("", &Signer::new().jwks()))).await;
+        let bearer = authority.with("bearer", "secret-1");
+        let told = source_of(&server, &authority, Some(bearer)).keys().await.unwrap_err();
+        assert!(told.contains(": no TLS: invalid peer certificate"), "{what}: {told}");
+        assert!(server.asked().is_empty(), "{what}");
+    }
+    let server = Server::new(authority.server("127.0.0.1"), None).await;
+    let of_system = Source::new(&format!("https://{}/", server.address), None, None).unwrap();
+    let told = of_system.keys().await.unwrap_err();
+    assert!(told.contains("no TLS: ") || told.contains("the system trusts no authority"), "{told}");
+    let (plain, url) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), "https://127.0.0.1");
+    let port = plain.local_addr().unwrap().port();
+    drop(plain);
+    let nobody = Source::new(&format!("{url}:{port}/"), Some(authority.file("ca.pem")), None).unwrap();
+    let told = nobody.keys().await.unwrap_err();
+    assert!(told.contains(": no connection: "), "{told}");
+}
+
+#[tokio::test]
+async fn a_fetch_has_an_end() {
+    let authority = Authority::new();
+    let server = Server::new(authority.server("127.0.0.1"), None).await;
+    let mut source = source_of(&server, &authority, None);
+    assert_eq!(source.within, Duration::from_secs(5));
+    source.within = Duration::from_millis(300);
+    let told = source.keys().await.unwrap_err();
+    assert!(told.ends_with(": no whole answer within 300ms"), "{told}");
+    // One that takes connections, and does not even speak TLS.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let mut source = Source::new(&url, Some(authority.file("ca.pem")), None).unwrap();
+    source.within = Duration::from_millis(300);
+    let told = source.keys().await.unwrap_err();
+    assert!(told.ends_with(": no whole answer within 300ms"), "{told}");
+}
+
+#[tokio::test]
+async fn a_bearer_token_is_read_for_each_fetch_and_told_to_nobody_else() {
+    let authority = Authority::new();
+    let server = Server::new(authority.server("127.0.0.1"), Some(ok("", "no keys of secret"))).await;
+    let source = source_of(&server, &authority, Some(authority.file("bearer")));
+    for (text, result) in [
+        ("secret-1", Ok("secret-1")),
+        (" secret-2\r\n", Ok("secret-2")),
+        ("", Err("it is empty")),
+        (" \n", Err("it is empty")),
+        ("secret 3", Err("it is not one word of ASCII")),
+        ("secret\nx: y", Err("it is not one word of ASCII")),
+        ("secret-é", Err("it is not one word of ASCII")),
+        (&*"secret".repeat(4_000), Err("more than 16384 bytes")),
+    ] {
+        authority.with("bearer", text);
+        let (before, told) = (server.asked().len(), source.keys().await.unwrap_err());
+        assert!(!told.contains("secret"), "{told}");
+        let asked = server.asked();
+        match result {
+            Ok(token) => {
+                let header = format!("\r\nauthorization: Bearer {token}\r\n");
+                assert!(asked[before..].iter().all(|head| head.contains(&header)), "{asked:?}");
+                assert_eq!(asked.len(), before + 1, "{text}");
+            }
+            Err(why) => {
+                assert!(told.ends_with(why) && told.contains("/bearer: "), "{told}");
+                assert_eq!(asked.len(), before, "{text}");
+            }
+        }
+    }
+    fs::remove_file(authority.file("bearer")).unwrap();
+    let told = source.keys().await.unwrap_err();
+    assert!(told.contains("No such file"), "{told}");
+}
+
+#[test]
+fn keys_are_published_by_https_alone() {
+    for (url, good) in [
+        ("https://a.example/keys", Some(("a.example", 443))),
+        ("https://a.example", Some(("a.example", 443))),
+        ("HTTPS://a.example:8443/@me/keys?a=b", Some(("a.example", 8_443))),
+        ("https://127.0.0.1:1/", Some(("127.0.0.1", 1))),
+        ("https://[::1]:8443/keys", Some(("::1", 8_443))),
+        ("https://[::1]/keys", Some(("::1", 443))),
+        ("http://a.example/keys", None),
+        ("http://127.0.0.1/keys", None),
+        ("file:///keys", None),
+        ("/keys", None),
+        ("a.example", None),
+        ("a.example:443", None),
+        ("https:///keys", None),
+        ("https://", None),
+        ("https://a.example:x/", None),
+        ("https://a.example:/", None),
+        ("https://a.example:99999/", None),
+        ("https://-/", None),
+        ("https://a b/", None),
+        ("", None),
+    ] {
+        let source = Source::new(url, None, None);
+        let found = source.as_ref().ok().map(|source| (source.host.as_str(), source.port));
+        assert_eq!(found, good, "{url}: {source:?}");
+    }
+    for url in ["https://me:secret@a.example/", "https://secret@a.example/", "http://me:secret@a.example/"] {
+        let told = Source::new(url, None, None).unwrap_err();
+        assert!(!told.contains("secret"), "{told}");
+    }
+}
+
+#[test]
+fn authorities_that_cannot_be_read_are_told_at_once() {
+    let authority = Authority::new();
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (file, why) in [
+        (authority.file("none.pem"), "No such file"),
+        (authority.with("empty.pem", ""), "no certificate in PEM"),
+        (authority.with("text.pem", "text"), "no certificate in PEM"),
+        (authority.with("broken.pem", broken), "invalid peer certificate"),
+        (authority.with("large.pem", &"x".repeat(1_048_577)), "more than 1048576 bytes"),
+    ] {
+        let told = Source::new("https://a.example/", Some(file), None).unwrap_err();
+        assert!(told.starts_with("https://a.example/: the authorities in ") && told.contains(why), "{told}");
+    }
+}
