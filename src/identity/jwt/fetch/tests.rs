@@ -111,7 +111,10 @@ fn ok(more: &str, body: &str) -> Vec<u8> {
 
 fn source_of(server: &Server, authority: &Authority, bearer: Option<PathBuf>) -> Source {
     let url = format!("https://{}/keys?of=all", server.address);
-    Source::new(&url, Some(authority.file("ca.pem")), bearer).unwrap()
+    let mut source = Source::new(&url, Some(authority.file("ca.pem")), bearer).unwrap();
+    // No test of answers fails because the machine is slow.
+    source.within = Duration::from_mins(1);
+    source
 }
 
 #[tokio::test]
@@ -184,10 +187,7 @@ async fn only_a_server_that_proves_its_name_is_asked() {
     let of_system = Source::new(&format!("https://{}/", server.address), None, None).unwrap();
     let told = of_system.keys().await.unwrap_err();
     assert!(told.contains("no TLS: ") || told.contains("the system trusts no authority"), "{told}");
-    let (plain, url) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), "https://127.0.0.1");
-    let port = plain.local_addr().unwrap().port();
-    drop(plain);
-    let nobody = Source::new(&format!("{url}:{port}/"), Some(authority.file("ca.pem")), None).unwrap();
+    let nobody = Source::new("https://127.0.0.1:1/", Some(authority.file("ca.pem")), None).unwrap();
     let told = nobody.keys().await.unwrap_err();
     assert!(told.contains(": no connection: "), "{told}");
 }
@@ -197,7 +197,6 @@ async fn a_fetch_has_an_end() {
     let authority = Authority::new();
     let server = Server::new(authority.server("127.0.0.1"), None).await;
     let mut source = source_of(&server, &authority, None);
-    assert_eq!(source.within, Duration::from_secs(5));
     source.within = Duration::from_millis(300);
     let told = source.keys().await.unwrap_err();
     assert!(told.ends_with(": no whole answer within 300ms"), "{told}");
@@ -205,6 +204,7 @@ async fn a_fetch_has_an_end() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let mut source = Source::new(&url, Some(authority.file("ca.pem")), None).unwrap();
+    assert_eq!(source.within, Duration::from_secs(5));
     source.within = Duration::from_millis(300);
     let told = source.keys().await.unwrap_err();
     assert!(told.ends_with(": no whole answer within 300ms"), "{told}");

@@ -60,13 +60,15 @@ pub(crate) fn refreshed(all: Vec<(Issuer, Option<Source>)>, times: Times) -> (Is
 }
 
 impl Refresher {
-    /// Fetches, and waits, until it is dropped.
-    pub(crate) async fn run(self) {
+    /// Fetches, and waits, until it is dropped. Should it die of a bug, it can be run again.
+    pub(crate) async fn run(&self) {
         self.run_with(|| self.source.keys()).await;
     }
 
     async fn run_with<F: Future<Output = Result<Keys, String>>>(&self, fetch: impl Fn() -> F) {
-        let (mut plan, unknown_key) = (Plan::new(self.times), &self.unknown_keys[self.issuer]);
+        let unknown_key = &self.unknown_keys[self.issuer];
+        let has_keys = *self.published.borrow()[self.issuer].keys != Keys::none();
+        let mut plan = Plan::new(self.times, has_keys.then(Instant::now));
         loop {
             match plan.next(Instant::now()) {
                 Action::Fetch => {

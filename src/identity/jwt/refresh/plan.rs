@@ -55,8 +55,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(times: Times) -> Plan {
-        Plan { times, good: None, due: None, failures: 0, unknown_key: false, asked_for: None }
+    /// With keys that are in force already, if there are any, as if they had been fetched then.
+    pub(super) fn new(times: Times, good: Option<Instant>) -> Plan {
+        Plan { times, good, due: None, failures: 0, unknown_key: false, asked_for: None }
     }
 
     pub(super) fn next(&self, now: Instant) -> Action {
@@ -146,7 +147,7 @@ mod tests {
     use Does::{Drops, Fetches, Waits};
 
     fn after(start: Instant, all: &[(u64, Happens)]) -> Plan {
-        let mut plan = Plan::new(TIMES);
+        let mut plan = Plan::new(TIMES, None);
         for (second, happens) in all {
             let now = start + Duration::from_secs(*second);
             match happens {
@@ -226,6 +227,17 @@ mod tests {
         ] {
             assert_eq!(after(start, happened).failed(start, EXACT), in_force, "{happened:?}");
         }
+    }
+
+    #[test]
+    fn keys_from_before_are_kept_as_those_that_were_fetched() {
+        let start = Instant::now();
+        let mut plan = Plan::new(TIMES, Some(start));
+        assert_eq!(plan.next(start), Action::Fetch);
+        let failed_at = start + Duration::from_millis(999_500);
+        assert!(plan.failed(failed_at, EXACT));
+        assert_eq!(plan.next(failed_at), Action::Wait(start + TIMES.keep));
+        assert_eq!(plan.next(start + TIMES.keep), Action::Drop);
     }
 
     #[test]

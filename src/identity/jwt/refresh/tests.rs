@@ -87,14 +87,14 @@ async fn the_last_good_keys_stay_in_force_for_a_while() {
     // The same keys again are no change.
     let (dropped, waited) = next(&mut issuers, &fixed).await;
     assert_eq!(*dropped, Keys::none());
-    assert!(waited > Duration::from_millis(500), "dropped after {waited:?}");
+    assert!(waited > Duration::from_millis(300), "dropped after {waited:?}");
     running.abort();
 }
 
 #[tokio::test]
 async fn an_issuer_that_is_away_holds_nothing_up() {
     let (issuers, refresher, fixed) = two(Times::DEFAULT);
-    let running = tokio::spawn(refresher.run());
+    let running = tokio::spawn(async move { refresher.run().await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!running.is_finished());
     let now = issuers.now();

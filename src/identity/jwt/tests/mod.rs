@@ -3,6 +3,7 @@
 mod issuers;
 mod jwks;
 pub(super) mod signer;
+mod vectors;
 
 use super::*;
 use signer::{By, Signer, base64url};
