@@ -1,5 +1,5 @@
-//! The keys of an issuer, fetched from where it publishes them: one GET by HTTPS, bounded in time and in size. Nobody is
-//! followed elsewhere, and what is secret is never told.
+//! The keys of an issuer, fetched from where it publishes them: one GET by HTTPS, bounded in time and in size. Redirects
+//! are not followed, and what is secret is never told.
 
 use std::convert::Infallible;
 use std::fs::File;

@@ -45,7 +45,7 @@ pub(crate) struct Refresher {
     unknown_keys: Arc<[Notify]>,
 }
 
-/// The issuers, of which some publish their keys, and who keeps the keys of those: one task each, that is to be spawned.
+/// The issuers, of which some publish their keys, and who keeps the keys of those: one task each, to be spawned.
 pub(crate) fn refreshed(all: Vec<(Issuer, Option<Source>)>, times: Times) -> (Issuers, Vec<Refresher>) {
     let (issuers, sources): (Vec<Issuer>, Vec<Option<Source>>) = all.into_iter().unzip();
     let unknown_keys: Arc<[Notify]> = issuers.iter().map(|_| Notify::new()).collect();
@@ -83,8 +83,11 @@ impl Refresher {
                 Action::Drop => {
                     plan.dropped();
                     self.publish(Keys::none());
-                    tracing::error!(issuer = self.name(), after = ?self.times.keep, "the keys of an issuer are dropped: \
-                        none could be fetched for too long, and its tokens are refused");
+                    tracing::error!(
+                        issuer = self.name(),
+                        after = ?self.times.keep,
+                        "the keys of an issuer are dropped, and its tokens refused: none could be fetched for too long"
+                    );
                 }
                 Action::Wait(until) => tokio::select! {
                     () = sleep_until(until) => {}
