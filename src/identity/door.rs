@@ -13,7 +13,7 @@ use super::guard::{Guard, Snapshot};
 use super::peer::Peer;
 use super::principal::Identity;
 use super::refused::Refused;
-use super::{ANONYMOUS, PRINCIPAL_BYTES_MAX};
+use super::{ANONYMOUS, PRINCIPAL_BYTES_MAX, tokens};
 
 const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 const BEARER: &str = "bearer ";
@@ -38,7 +38,8 @@ struct Remembered {
     /// Whether the peer is a trusted proxy.
     proxy: bool,
     anonymous: Option<Arc<Identity>>,
-    bearer: Option<(HeaderValue, Arc<Identity>)>,
+    /// The last bearer token, and until when it is valid, in seconds since 1970; none: until the file says otherwise.
+    bearer: Option<(HeaderValue, Arc<Identity>, Option<u64>)>,
     certificate: Option<(Instant, Result<(), Refused>)>,
     named: Option<Known>,
 }
@@ -130,8 +131,9 @@ fn spoken_for(remembered: &Remembered, headers: &HeaderMap) -> Result<Option<Arc
 /// Whom the bearer token stands for; none: there is no token.
 fn bearer(remembered: &mut Remembered, headers: &HeaderMap) -> Result<Option<Arc<Identity>>, Refused> {
     let Some(header) = only(headers, &AUTHORIZATION, Refused::TwoAuthorizations)? else { return Ok(None) };
-    if let Some((last, identity)) = &remembered.bearer
+    if let Some((last, identity, until)) = &remembered.bearer
         && last == header
+        && until.is_none_or(|until| UnixTime::now().as_secs() < until)
     {
         return Ok(Some(Arc::clone(identity)));
     }
@@ -139,10 +141,18 @@ fn bearer(remembered: &mut Remembered, headers: &HeaderMap) -> Result<Option<Arc
     if !scheme.eq_ignore_ascii_case(BEARER.as_bytes()) {
         return Err(Refused::NoBearer);
     }
-    let tokens = remembered.now.trust.tokens.as_ref();
-    let principal = tokens.and_then(|tokens| tokens.principal(token)).ok_or(Refused::UnknownToken)?;
-    let identity = named(&remembered.now, principal)?;
-    remembered.bearer = Some((header.clone(), Arc::clone(&identity)));
+    let (snapshot, hash) = (&remembered.now, tokens::hash(token));
+    let of_file = snapshot.trust.tokens.as_ref().and_then(|tokens| tokens.principal(&hash));
+    let (identity, until) = match of_file {
+        Some(principal) => (named(snapshot, principal)?, None),
+        // Tokens of the file are no web tokens, whatever they look like.
+        None if snapshot.trust.issuers.is_empty() => return Err(Refused::UnknownToken),
+        None => {
+            let (identity, until) = snapshot.verified(hash, token, UnixTime::now().as_secs())?;
+            (identity, Some(until))
+        }
+    };
+    remembered.bearer = Some((header.clone(), Arc::clone(&identity), until));
     Ok(Some(identity))
 }
 

@@ -4,11 +4,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::jwt::{self, Issuer};
 use super::principal::Identity;
 use super::proxies::Proxies;
+use super::refused::Refused;
 use super::rights::{Grants, Rights};
 use super::tls::Tls;
-use super::tokens::Tokens;
+use super::tokens::{Hash, Tokens};
+use super::wanted::Wanted;
 
 /// How many principals are remembered with their rights; beyond that all are forgotten, and found again.
 const KNOWN_MAX: usize = 10_000;
@@ -18,6 +21,10 @@ const KNOWN_MAX: usize = 10_000;
 pub struct Trust {
     /// The bearer tokens of the file; none: there is no file.
     pub tokens: Option<Arc<Tokens>>,
+    /// The issuers of JSON web tokens, with the keys that are known.
+    pub issuers: Arc<[Issuer]>,
+    /// Who is told of keys that are not known.
+    pub wanted: Wanted,
     /// TLS of the server, and the authorities of its clients; none: the server speaks without.
     pub tls: Option<Arc<Tls>>,
     /// The proxies that name others.
@@ -31,7 +38,7 @@ impl Trust {
     #[must_use]
     pub fn knows_anybody(&self) -> bool {
         let by_certificate = self.tls.as_ref().is_some_and(|tls| tls.asks_clients());
-        self.tokens.is_some() || by_certificate || !self.proxies.is_empty()
+        self.tokens.is_some() || !self.issuers.is_empty() || by_certificate || !self.proxies.is_empty()
     }
 }
 
@@ -40,11 +47,13 @@ impl Trust {
 pub(super) struct Snapshot {
     pub(super) trust: Trust,
     known: Mutex<HashMap<Box<str>, Arc<Identity>>>,
+    /// The web tokens that were verified, by their hashes, and until when each is valid.
+    verified: Mutex<HashMap<Hash, (Arc<Identity>, u64)>>,
 }
 
 impl Snapshot {
     fn new(trust: Trust) -> Arc<Snapshot> {
-        Arc::new(Snapshot { trust, known: Mutex::default() })
+        Arc::new(Snapshot { trust, known: Mutex::default(), verified: Mutex::default() })
     }
 
     /// A principal with its rights.
@@ -61,6 +70,39 @@ impl Snapshot {
         }
         known.insert(principal.into(), Arc::clone(&identity));
         identity
+    }
+
+    /// Whom a web token stands for at this second since 1970, and until when.
+    pub(super) fn verified(
+        &self,
+        hash: Hash,
+        token: &[u8],
+        now: u64,
+    ) -> Result<(Arc<Identity>, u64), Refused> {
+        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((identity, until)) = verified.get(&hash).filter(|(_, until)| now < *until) {
+            return Ok((Arc::clone(identity), *until));
+        }
+        // A signature takes long: nobody waits for another's.
+        drop(verified);
+        let token = std::str::from_utf8(token).map_err(|_| Refused::UnknownToken)?;
+        let jwt::Verified { principal, until } =
+            jwt::verify(&self.trust.issuers, token, now).map_err(|refused| {
+                if let jwt::Refused::UnknownKey { issuer } = refused {
+                    self.trust.wanted.notify(issuer);
+                }
+                Refused::WebToken(refused)
+            })?;
+        let identity = self.identity(&principal);
+        verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if verified.len() >= KNOWN_MAX {
+            verified.retain(|_, (_, until)| now < *until);
+        }
+        if verified.len() >= KNOWN_MAX {
+            verified.clear();
+        }
+        verified.insert(hash, (Arc::clone(&identity), until));
+        Ok((identity, until))
     }
 }
 

@@ -7,8 +7,7 @@ mod certificate;
 mod door;
 mod forwarded;
 mod guard;
-#[allow(dead_code, reason = "its first user comes with the next change")]
-pub(crate) mod jwt;
+pub mod jwt;
 mod lint;
 mod pattern;
 mod peer;
@@ -19,6 +18,7 @@ mod rights;
 mod rpcs;
 mod tls;
 mod tokens;
+mod wanted;
 
 pub use self::door::Door;
 pub use self::guard::{Guard, Trust};
@@ -31,6 +31,7 @@ pub use self::rights::{Grants, Right, Rights, Whose};
 pub use self::rpcs::Rpc;
 pub use self::tls::{ClientAuthority, OwnCertificate, Tls, Wrong};
 pub use self::tokens::{NewToken, Tokens};
+pub use self::wanted::Wanted;
 
 /// The principal of everybody where nobody is authenticated.
 pub const ANONYMOUS: &str = "anonymous";

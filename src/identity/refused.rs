@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::jwt;
+
 /// Why a credential names nobody. The texts are told to the caller and to the log: none of them holds a part of a
 /// credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum Refused {
     NoBearer,
     /// No token of the file.
     UnknownToken,
+    /// A web token that is not valid.
+    WebToken(jwt::Refused),
     /// A forwarding header without exactly one SPIFFE URI in its last element.
     Forwarded,
     /// A trusted proxy told nothing of who calls it.
@@ -28,11 +32,10 @@ pub enum Refused {
     Name,
 }
 
-impl Refused {
-    /// For people: what is wrong.
-    #[must_use]
-    pub fn text(&self) -> &'static str {
-        match self {
+impl fmt::Display for Refused {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Refused::WebToken(refused) => return refused.fmt(to),
             Refused::Missing => {
                 "no credential was presented: send `authorization: Bearer TOKEN`, or use a client certificate"
             }
@@ -54,12 +57,6 @@ impl Refused {
                 "the client certificate names nobody: it needs exactly one spiffe:// URI, or a DNS name"
             }
             Refused::Name => "the name in the credential is too long, or has characters that no name has",
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(self.text())
+        })
     }
 }

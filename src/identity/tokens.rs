@@ -22,7 +22,12 @@ const VALID_AT_ONCE_MAX: usize = 2;
 const NAMES_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 64;
 
-type Hash = [u8; HASH_BYTES];
+pub(super) type Hash = [u8; HASH_BYTES];
+
+/// The hash of a token.
+pub(super) fn hash(token: &[u8]) -> Hash {
+    Hash::from(Sha256::digest(token))
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,10 +79,10 @@ impl Tokens {
         if problems.is_empty() { Ok(Tokens(found)) } else { Err(problems) }
     }
 
-    /// The principal that a token stands for.
-    pub(super) fn principal(&self, token: &[u8]) -> Option<&Arc<str>> {
+    /// The principal that the token of this hash stands for.
+    pub(super) fn principal(&self, hash: &Hash) -> Option<&Arc<str>> {
         // Who does not have the token cannot aim at a hash: how long the look-up takes tells nothing.
-        self.0.get(&Hash::from(Sha256::digest(token)))
+        self.0.get(hash)
     }
 
     /// All principals, each once.
@@ -150,18 +155,18 @@ mod tests {
         let tokens = Tokens::read(&format!("[tokens]\npayments = ['{}', '{}']\n", one.hash, other.hash));
         let tokens = tokens.expect("tokens");
         for token in [&one.token, &other.token] {
-            assert_eq!(tokens.principal(token.as_bytes()).map(AsRef::as_ref), Some("token:payments"));
+            assert_eq!(tokens.principal(&hash(token.as_bytes())).map(AsRef::as_ref), Some("token:payments"));
         }
         for wrong in ["", "ilt_", &one.hash, &one.token[..46], &format!("{} ", one.token)] {
-            assert!(tokens.principal(wrong.as_bytes()).is_none(), "{wrong}");
+            assert!(tokens.principal(&hash(wrong.as_bytes())).is_none(), "{wrong}");
         }
         assert_eq!(tokens.principals(), ["token:payments"]);
     }
 
     #[test]
     fn what_is_wrong_is_told_without_what_stands_there() {
-        let hash = |digit: &str| format!("sha256:{}", digit.repeat(64));
-        let (one, two, three) = (hash("1"), hash("2"), hash("3"));
+        let digits = |digit: &str| format!("sha256:{}", digit.repeat(64));
+        let (one, two, three) = (digits("1"), digits("2"), digits("3"));
         for (text, says) in [
             (format!("[tokens]\na = ['{one}', '{two}', '{three}']"), "has 3 hashes, must have 1 or 2"),
             ("[tokens]\na = []".into(), "has 0 hashes"),

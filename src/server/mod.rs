@@ -5,6 +5,7 @@ pub mod config;
 mod descriptors;
 mod failure;
 mod health;
+mod jwks;
 mod memory;
 mod migrate;
 mod observe;

@@ -10,9 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::config::{IdentitySettings, TlsFiles};
+use super::config::{IdentitySettings, JwksPlace, TlsFiles};
+use super::jwks::fetch::Source;
+use super::jwks::{Issuers, Refresher, Times, refreshed};
+use crate::identity::jwt::{Issuer, Keys};
 use crate::identity::{ClientAuthority, Guard, OwnCertificate, Rights, Tls, Tokens, Trust, Wrong};
 
 /// How often the files are looked at: a credential that was taken out is refused after this.
@@ -28,7 +31,7 @@ type Make<T> = Box<dyn Fn(&Texts) -> Result<T, Vec<String>> + Send>;
 
 /// What is made of some files that belong together.
 struct Kept<T> {
-    files: Vec<(&'static str, PathBuf)>,
+    files: Vec<(String, PathBuf)>,
     make: Make<T>,
     texts: Texts,
     value: Arc<T>,
@@ -37,7 +40,7 @@ struct Kept<T> {
 
 impl<T> Kept<T> {
     fn new(
-        files: Vec<(&'static str, PathBuf)>,
+        files: Vec<(String, PathBuf)>,
         make: impl Fn(&Texts) -> Result<T, Vec<String>> + Send + 'static,
     ) -> Result<Kept<T>, Vec<String>> {
         let texts = texts(&files)?;
@@ -55,7 +58,7 @@ impl<T> Kept<T> {
             Ok(texts) => match (self.make)(&texts) {
                 Ok(value) => {
                     (self.texts, self.value, self.told) = (texts, Arc::new(value), None);
-                    let files: Vec<&str> = self.files.iter().map(|(setting, _)| *setting).collect();
+                    let files: Vec<&str> = self.files.iter().map(|(setting, _)| setting.as_str()).collect();
                     tracing::info!(files = files.join(", "), "read again: in force from now on");
                     true
                 }
@@ -78,7 +81,7 @@ impl<T> Kept<T> {
     }
 }
 
-fn texts(files: &[(&'static str, PathBuf)]) -> Result<Texts, Vec<String>> {
+fn texts(files: &[(String, PathBuf)]) -> Result<Texts, Vec<String>> {
     let (mut texts, mut problems) = (Texts::new(), Vec::new());
     for (setting, path) in files {
         match read(path) {
@@ -109,7 +112,7 @@ fn toml_file<T: 'static>(
     read: fn(&str) -> Result<T, Vec<String>>,
 ) -> Result<Kept<T>, Vec<String>> {
     let shown = path.display().to_string();
-    Kept::new(vec![(setting, path.to_owned())], move |texts| {
+    Kept::new(vec![(setting.to_owned(), path.to_owned())], move |texts| {
         let text = texts.first().and_then(|text| std::str::from_utf8(text).ok());
         let text = text.ok_or_else(|| vec![format!("{setting}: {shown}: is not UTF-8")])?;
         let named = |problem| format!("{setting}: {shown}: {problem}");
@@ -119,14 +122,14 @@ fn toml_file<T: 'static>(
 
 /// Files of TLS that belong together: `make` takes their texts, in this order.
 fn tls_files<T: 'static>(
-    files: Vec<(&'static str, PathBuf)>,
+    files: Vec<(String, PathBuf)>,
     make: impl Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + 'static,
 ) -> Result<Kept<T>, Vec<String>> {
     let paths = files.clone();
     Kept::new(files, move |texts| {
         make(texts).map_err(|(which, problem)| {
             let setting = format!("listen_tls_{which}");
-            let path = paths.iter().find(|(one, _)| *one == setting);
+            let path = paths.iter().find(|(one, _)| one == &setting);
             let path = path.map_or_else(String::new, |(_, path)| path.display().to_string());
             vec![format!("{setting}: {path}: {problem}")]
         })
@@ -134,7 +137,10 @@ fn tls_files<T: 'static>(
 }
 
 fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, Vec<String>> {
-    let all = vec![("listen_tls_cert", files.cert.clone()), ("listen_tls_key", files.key.clone())];
+    let all = vec![
+        ("listen_tls_cert".to_owned(), files.cert.clone()),
+        ("listen_tls_key".to_owned(), files.key.clone()),
+    ];
     tls_files(all, |texts| match texts {
         [certificate, key] => OwnCertificate::read(certificate, key),
         _ => OwnCertificate::read(b"", b""),
@@ -142,13 +148,16 @@ fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, Vec<String>
 }
 
 fn client_authority(files: &TlsFiles) -> Option<Result<Kept<ClientAuthority>, Vec<String>>> {
-    let mut all = vec![("listen_tls_client_ca", files.client_ca.clone()?)];
-    all.extend(files.client_crl.clone().map(|path| ("listen_tls_client_crl", path)));
+    let mut all = vec![("listen_tls_client_ca".to_owned(), files.client_ca.clone()?)];
+    all.extend(files.client_crl.clone().map(|path| ("listen_tls_client_crl".to_owned(), path)));
     Some(tls_files(all, |texts| {
         let authority = texts.first().map_or(&b""[..], Vec::as_slice);
         ClientAuthority::read(authority, texts.get(1).map(Vec::as_slice))
     }))
 }
+
+/// Keys of issuers that lie in files, by the index of the issuer.
+type KeyFiles = Vec<(usize, Kept<Keys>)>;
 
 /// All files, and what was made of them.
 pub(super) struct Files {
@@ -156,6 +165,9 @@ pub(super) struct Files {
     rights: Option<Kept<Rights>>,
     own: Option<Kept<OwnCertificate>>,
     clients: Option<Kept<ClientAuthority>>,
+    keys: KeyFiles,
+    issuers: Issuers,
+    refreshers: Vec<Refresher>,
     settings: IdentitySettings,
 }
 
@@ -170,7 +182,11 @@ impl Files {
         let rights = settings.rights.as_deref().map(|path| toml_file("rights_file", path, Rights::read));
         let own = settings.tls.as_ref().map(own_certificate);
         let clients = settings.tls.as_ref().and_then(client_authority);
+        let (keys, issuers, refreshers) = issuers(settings, &mut problems);
         let files = Files {
+            keys,
+            issuers,
+            refreshers,
             tokens: sound(tokens, &mut problems),
             rights: sound(rights, &mut problems),
             own: sound(own, &mut problems),
@@ -190,6 +206,8 @@ impl Files {
         let trust = Trust {
             tokens: self.tokens.as_ref().map(|kept| Arc::clone(&kept.value)),
             tls: tls.map_err(|problem| format!("listen_tls_cert: {problem}"))?.map(Arc::new),
+            issuers: self.issuers.now(),
+            wanted: self.issuers.wanted(),
             proxies: Arc::new(self.settings.proxies.clone()),
             rights: self.rights.as_ref().map_or_else(Arc::default, |kept| Arc::clone(&kept.value)),
         };
@@ -204,11 +222,16 @@ impl Files {
             self.own.as_mut().is_some_and(Kept::look),
             self.clients.as_mut().is_some_and(Kept::look),
         ];
+        for (issuer, kept) in &mut self.keys {
+            if kept.look() {
+                self.issuers.publish(*issuer, Keys::clone(&kept.value));
+            }
+        }
         changed.contains(&true)
     }
 
     fn are_none(&self) -> bool {
-        self.tokens.is_none() && self.rights.is_none() && self.own.is_none()
+        self.tokens.is_none() && self.rights.is_none() && self.own.is_none() && self.issuers.now().is_empty()
     }
 
     /// Looks at them once a second, and when it is told to; puts in force what changed.
@@ -216,9 +239,16 @@ impl Files {
         if self.are_none() {
             return;
         }
+        for refresher in std::mem::take(&mut self.refreshers) {
+            tokio::spawn(refreshed_for_ever(refresher));
+        }
+        let mut keys = self.issuers.clone();
         loop {
             // Early, where somebody asks for it.
-            let _asked = timeout(LOOK_EVERY, hangup.notified()).await;
+            let fetched = tokio::select! {
+                _ = timeout(LOOK_EVERY, hangup.notified()) => false,
+                () = keys.changed() => true,
+            };
             // A file may lie on a disk that does not answer: no thread that serves calls waits for it.
             let looked = tokio::task::spawn_blocking(move || {
                 let changed = self.look();
@@ -228,11 +258,61 @@ impl Files {
             let Ok((files, changed)) = looked.await else { return };
             self = files;
             match self.trust() {
-                Ok(trust) if changed => guard.replace(trust),
+                Ok(trust) if changed || fetched => guard.replace(trust),
                 Ok(_) => {}
                 Err(problem) => tracing::error!(problem, "what was read before stays in force"),
             }
         }
+    }
+}
+
+/// The issuers of the settings: the keys that lie in files, and those that are fetched.
+fn issuers(settings: &IdentitySettings, problems: &mut Vec<String>) -> (KeyFiles, Issuers, Vec<Refresher>) {
+    let (mut files, mut all) = (Vec::new(), Vec::new());
+    for (at, one) in settings.issuers.iter().enumerate() {
+        let (mut keys, mut source) = (Arc::new(Keys::none()), None);
+        match &one.jwks {
+            JwksPlace::File(path) => {
+                if let Some(kept) = sound(Some(key_file(&one.name, path)), problems) {
+                    keys = Arc::clone(&kept.value);
+                    files.push((at, kept));
+                }
+            }
+            JwksPlace::Url { url, authorities, bearer } => {
+                let told = |problem| vec![format!("issuers.{}: {problem}", one.name)];
+                let fetched = Source::new(url, authorities.clone(), bearer.clone()).map_err(told);
+                source = sound(Some(fetched), problems);
+            }
+        }
+        let issuer = Issuer::new(&one.name, &one.issuer, &one.audiences, keys);
+        match issuer {
+            Ok(issuer) => all.push((issuer, source)),
+            Err(problem) => problems.push(format!("issuers.{}: {problem}", one.name)),
+        }
+    }
+    let times = Times { refresh: settings.jwks_refresh, keep: settings.jwks_keep };
+    let (issuers, refreshers) = refreshed(all, times);
+    (files, issuers, refreshers)
+}
+
+fn key_file(issuer: &str, path: &Path) -> Result<Kept<Keys>, Vec<String>> {
+    let (setting, shown) = (format!("issuers.{issuer}.jwks_file"), path.display().to_string());
+    Kept::new(vec![(setting.clone(), path.to_owned())], move |texts| {
+        let text = texts.first().map_or(&b""[..], Vec::as_slice);
+        Keys::of_jwks(text).map_err(|problem| vec![format!("{setting}: {shown}: {problem}")])
+    })
+}
+
+/// Should it die of a bug, it begins again: without it keys would end.
+async fn refreshed_for_ever(refresher: Refresher) {
+    let refresher = Arc::new(refresher);
+    loop {
+        let run = Arc::clone(&refresher);
+        if tokio::spawn(async move { run.run().await }).await.is_ok() {
+            return;
+        }
+        tracing::error!("a bug of the server: what fetches keys died; it begins again");
+        sleep(LOOK_EVERY).await;
     }
 }
 

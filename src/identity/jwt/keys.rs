@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::fields::{Fields, WrongType};
 
 /// How many bytes a JWKS may have.
-pub(super) const JWKS_MAX: usize = 256 * 1_024;
+pub const JWKS_MAX: usize = 256 * 1_024;
 /// How many keys an issuer may have: a token that names none is tried with each.
 const KEYS_MAX: usize = 16;
 /// How many bits the modulus of an RSA key may have, at the least and at the most.
@@ -167,11 +167,12 @@ struct Jwks {
 
 /// The keys of an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Keys(Vec<Key>);
+pub struct Keys(Vec<Key>);
 
 impl Keys {
     /// None yet, or none any more: each token is refused.
-    pub(crate) fn none() -> Keys {
+    #[must_use]
+    pub fn none() -> Keys {
         Keys::default()
     }
 
@@ -179,7 +180,7 @@ impl Keys {
     ///
     /// # Errors
     /// It is none, or leaves open which key is meant; in words.
-    pub(crate) fn of_jwks(text: &[u8]) -> Result<Keys, String> {
+    pub fn of_jwks(text: &[u8]) -> Result<Keys, String> {
         if text.len() > JWKS_MAX {
             return Err(format!("the JWKS has more than {JWKS_MAX} bytes"));
         }
@@ -216,7 +217,9 @@ impl Keys {
         Ok(Keys(keys))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 

@@ -5,10 +5,8 @@
 //! somebody installs it; it asks the machine's clock itself; and it takes a header with a name twice. Without these
 //! nothing but splitting at dots would be left to it.
 
-pub(crate) mod fetch;
 mod fields;
 mod keys;
-pub(crate) mod refresh;
 
 use std::sync::Arc;
 
@@ -18,39 +16,37 @@ use serde_json::{Number, Value};
 
 use fields::{Fields, WrongType};
 use keys::Algorithm;
-pub(crate) use keys::Keys;
+pub use keys::{JWKS_MAX, Keys};
 
 /// How many bytes a token may have.
-pub(crate) const TOKEN_MAX: usize = 8 * 1_024;
+pub const TOKEN_MAX: usize = 8 * 1_024;
 /// How many bytes a subject may have.
-pub(crate) const SUBJECT_MAX: usize = 256;
+pub const SUBJECT_MAX: usize = 256;
 /// How far the clocks of an issuer and of this machine may be apart, in seconds.
-pub(crate) const LEEWAY: u64 = 60;
+pub const LEEWAY: u64 = 60;
 const NAME_MAX: usize = 64;
 /// Beyond this a fraction cannot be told from its neighbours.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Who signs tokens.
 #[derive(Clone, Debug)]
-pub(crate) struct Issuer {
+pub struct Issuer {
     /// What principals are called by.
-    pub(crate) name: String,
+    pub name: String,
     /// The claim `iss` of its tokens, to the letter.
-    pub(crate) iss: String,
+    pub iss: String,
     /// The claim `aud` of its tokens has one of these.
-    pub(crate) audiences: Vec<String>,
-    pub(crate) keys: Arc<Keys>,
+    pub audiences: Vec<String>,
+    /// Its keys, as far as they are known.
+    pub keys: Arc<Keys>,
 }
 
 impl Issuer {
+    /// An issuer of this name, whose tokens have this `iss` and one of these audiences.
+    ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub(crate) fn new(
-        name: &str,
-        iss: &str,
-        audiences: &[String],
-        keys: Arc<Keys>,
-    ) -> Result<Issuer, String> {
+    pub fn new(name: &str, iss: &str, audiences: &[String], keys: Arc<Keys>) -> Result<Issuer, String> {
         let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_of_name) {
             return Err(format!(
@@ -71,7 +67,7 @@ impl Issuer {
     ///
     /// # Errors
     /// Two have the same name or the same `iss`; in words.
-    pub(crate) fn distinct(issuers: &[Issuer]) -> Result<(), String> {
+    pub fn distinct(issuers: &[Issuer]) -> Result<(), String> {
         for (at, issuer) in issuers.iter().enumerate() {
             let earlier = &issuers[..at];
             if earlier.iter().any(|other| other.name == issuer.name) {
@@ -87,16 +83,17 @@ impl Issuer {
 
 /// A token that is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verified {
+pub struct Verified {
     /// `jwt:ISSUER-NAME:SUB`.
-    pub(crate) principal: String,
+    pub principal: String,
     /// From this second on, since 1970, it is not.
-    pub(crate) until: u64,
+    pub until: u64,
 }
 
 /// Why a token is refused. The words have no part of the token: they are logged, and told to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+#[allow(missing_docs, reason = "the text of each says what it is")]
+pub enum Refused {
     #[error("the token has more than {TOKEN_MAX} bytes")]
     TooLong,
     #[error("the token is malformed: {0}")]
@@ -139,7 +136,7 @@ impl From<WrongType> for Refused {
 ///
 /// # Errors
 /// It is not valid.
-pub(crate) fn verify(issuers: &[Issuer], token: &str, now: u64) -> Result<Verified, Refused> {
+pub fn verify(issuers: &[Issuer], token: &str, now: u64) -> Result<Verified, Refused> {
     if token.len() > TOKEN_MAX {
         return Err(Refused::TooLong);
     }
@@ -253,4 +250,4 @@ fn object(part: &str) -> Option<Fields> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -135,7 +135,7 @@ impl Caller {
 
 fn unauthenticated(door: &Door, rpc: Option<Rpc>, refused: Refused) -> Rejection {
     let (peer, rpc) = (door.peer().address, rpc.map_or("", |rpc| rpc.name));
-    warn_once_a_second!(%peer, rpc, why = refused.text(), "refused: the caller is not authenticated");
+    warn_once_a_second!(%peer, rpc, why = %refused, "refused: the caller is not authenticated");
     Rejection::new(Reason::Unauthenticated, format!("{refused}; nothing was changed"))
 }
 

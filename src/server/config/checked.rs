@@ -1,5 +1,6 @@
 //! The settings, checked as a whole.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use super::checker::Checker;
 use super::database::{Database, database};
 use super::given::Given;
 use super::identity::{IdentitySettings, identity};
+use super::issuers::IssuerArgs;
 use super::observe_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
@@ -55,12 +57,17 @@ const WAIT_MAX: Duration = Duration::from_mins(10);
 const DAY: Duration = Duration::from_hours(24);
 
 /// A configuration; the checker keeps what is wrong with it.
-pub(super) fn settings(given: &Settings, policies: Policies, checker: &mut Checker) -> Config {
+pub(super) fn settings(
+    given: &Settings,
+    policies: Policies,
+    issuers: &BTreeMap<String, IssuerArgs>,
+    checker: &mut Checker,
+) -> Config {
     let (secs, millis) = (Duration::from_secs, Duration::from_millis);
     let listen = checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT);
     let config = Config {
         listen,
-        identity: identity(given, listen, checker),
+        identity: identity(given, issuers, listen, checker),
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: database(given, checker),
         sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),

@@ -1,4 +1,4 @@
-//! The file: settings at its top level, and policies. Each value is read by itself, so that all that cannot be read is
+//! The file: settings at its top level, policies, and issuers of tokens. Each value is read by itself, so that all that cannot be read is
 //! reported at once.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::issuers::IssuerArgs;
 use super::problem::{Places, Problem};
 use super::settings::Settings;
 use crate::policy_args::PolicyArgs;
@@ -18,6 +19,7 @@ pub(super) struct File {
     pub(super) settings: Settings,
     pub(super) policy: PolicyArgs,
     pub(super) consumers: BTreeMap<String, PolicyArgs>,
+    pub(super) issuers: BTreeMap<String, IssuerArgs>,
 }
 
 /// Reads a file. What is wrong is added to the problems; what is right is returned.
@@ -90,16 +92,28 @@ fn parts(mut root: Table, places: &Places, problems: &mut Vec<Problem>) -> File 
         (name, args)
     });
     let consumers = consumers.collect();
-    File { settings: each("", root, &mut wrong), policy, consumers }
+    let issuers = root.remove("issuers").unwrap_or(Value::Table(Table::new()));
+    let issuers = if let Value::Table(issuers) = issuers {
+        issuers
+    } else {
+        wrong("issuers", "must be sections like [issuers.corp]");
+        Table::new()
+    };
+    let issuers = issuers.into_iter().map(|(name, args)| {
+        let args = section(&join("issuers", &name), args, &mut wrong);
+        (name, args)
+    });
+    let issuers = issuers.collect();
+    File { settings: each("", root, &mut wrong), policy, consumers, issuers }
 }
 
-/// A section of a policy.
-fn section(path: &str, value: Value, wrong: &mut impl FnMut(&str, &str)) -> PolicyArgs {
+/// A section of fields.
+fn section<T: DeserializeOwned + Default>(path: &str, value: Value, wrong: &mut impl FnMut(&str, &str)) -> T {
     if let Value::Table(table) = value {
         return each(path, table, wrong);
     }
     wrong(path, "must be a section of fields like `lease = \"2m\"`");
-    PolicyArgs::default()
+    T::default()
 }
 
 /// A table's values, each read by itself, and then together.

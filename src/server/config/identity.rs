@@ -1,11 +1,14 @@
 //! The settings by which callers are known: files, and what must be there together.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::checker::Checker;
 use super::file_path::{FilePath, NONE};
 use super::given::Given;
+use super::issuers::{IssuerArgs, IssuerSettings, issuers};
 use super::settings::Settings;
 use crate::identity::Proxies;
 
@@ -31,6 +34,12 @@ pub struct IdentitySettings {
     pub tokens: Option<PathBuf>,
     /// Who may do what.
     pub rights: Option<PathBuf>,
+    /// The issuers of JSON web tokens.
+    pub issuers: Vec<IssuerSettings>,
+    /// How long after a good fetch of an issuer's keys the next one is made.
+    pub jwks_refresh: Duration,
+    /// How long after the last good fetch its keys stay in force.
+    pub jwks_keep: Duration,
     /// The proxies that name others.
     pub proxies: Proxies,
     /// Nobody is authenticated, and the server may listen where others reach it.
@@ -42,12 +51,17 @@ impl IdentitySettings {
     #[must_use]
     pub fn knows_anybody(&self) -> bool {
         let by_certificate = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        self.tokens.is_some() || by_certificate || !self.proxies.is_empty()
+        self.tokens.is_some() || !self.issuers.is_empty() || by_certificate || !self.proxies.is_empty()
     }
 }
 
 /// The settings; the checker keeps what is wrong with them.
-pub(super) fn identity(given: &Settings, listen: SocketAddr, checker: &mut Checker) -> IdentitySettings {
+pub(super) fn identity(
+    given: &Settings,
+    sections: &BTreeMap<String, IssuerArgs>,
+    listen: SocketAddr,
+    checker: &mut Checker,
+) -> IdentitySettings {
     let mut file = |name: &str, path: Option<&Given<FilePath>>| checker.file(name, path);
     let cert = file("listen_tls_cert", given.listen_tls_cert.as_ref());
     let key = file("listen_tls_key", given.listen_tls_key.as_ref());
@@ -68,7 +82,25 @@ pub(super) fn identity(given: &Settings, listen: SocketAddr, checker: &mut Check
         }
     }
     let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key, client_ca, client_crl });
-    let settings = IdentitySettings { tls, tokens, rights, proxies, insecure_anonymous };
+    let (secs, mins, hours) = (Duration::from_secs, Duration::from_mins, Duration::from_hours);
+    let refresh = given.jwks_refresh.as_ref();
+    let jwks_refresh = checker.time("jwks_refresh", refresh, mins(5), secs(10)..=hours(1));
+    let keep = given.jwks_keep.as_ref();
+    let jwks_keep = checker.time("jwks_keep", keep, hours(24), mins(1)..=hours(24 * 30));
+    if jwks_keep <= jwks_refresh {
+        checker.wrong("jwks_keep", "must be longer than jwks_refresh: else keys come and go");
+    }
+    let issuers = issuers(sections, checker);
+    let settings = IdentitySettings {
+        tls,
+        tokens,
+        rights,
+        issuers,
+        jwks_refresh,
+        jwks_keep,
+        proxies,
+        insecure_anonymous,
+    };
     together(&settings, listen, checker);
     settings
 }
@@ -88,7 +120,7 @@ fn proxies(given: Option<&str>, checker: &mut Checker) -> Proxies {
 
 /// What contradicts itself, or would be less safe than it looks.
 fn together(settings: &IdentitySettings, listen: SocketAddr, checker: &mut Checker) {
-    let sources = "tokens_file, listen_tls_client_ca or trusted_proxies";
+    let sources = "tokens_file, [issuers.NAME], listen_tls_client_ca or trusted_proxies";
     let known = settings.knows_anybody();
     if known && settings.rights.is_none() {
         let text = "is missing: callers are authenticated, and without it none of them may do anything";
@@ -125,7 +157,7 @@ mod tests {
         let mut given = Settings::default();
         change(&mut given);
         let mut checker = Checker::new(Places::default(), Vec::new());
-        identity(&given, listen.parse().expect("an address"), &mut checker);
+        identity(&given, &BTreeMap::new(), listen.parse().expect("an address"), &mut checker);
         checker.problems.into_iter().map(|problem| problem.text).collect()
     }
 

@@ -9,6 +9,7 @@ mod file_path;
 mod given;
 mod identity;
 mod in_force;
+mod issuers;
 mod observe_listen;
 mod policies;
 mod problem;
@@ -29,6 +30,7 @@ pub use self::file_path::FilePath;
 pub use self::given::Given;
 pub use self::identity::{IdentitySettings, TlsFiles};
 pub use self::in_force::InForce;
+pub use self::issuers::{IssuerSettings, JwksPlace};
 pub use self::observe_listen::ObserveListen;
 pub use self::problem::{Problem, Typed};
 pub use self::settings::Settings;
@@ -56,11 +58,11 @@ impl Config {
     ) -> Result<(Config, InForce), Vec<Problem>> {
         let mut places = Places { typed, ..Places::default() };
         let mut problems = Vec::new();
-        let File { settings, policy, consumers } =
+        let File { settings, policy, consumers, issuers } =
             file.map_or_else(File::default, |path| file::read(path, &mut places, &mut problems));
         let mut checker = Checker::new(places, problems);
         let policies = policies::policies(&policy, &consumers, &mut checker);
-        let config = checked::settings(&flags.or(settings), policies, &mut checker);
+        let config = checked::settings(&flags.or(settings), policies, &issuers, &mut checker);
         if let Database::Postgres { source } = &config.database {
             let told_by =
                 if let UrlSource::File(_) = source.url { "database_url_file" } else { "database_url" };

@@ -42,6 +42,12 @@ pub struct Settings {
     /// Which principal may do what, for which consumers; what no line allows is refused [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_RIGHTS_FILE", value_name = "FILE")]
     pub rights_file: Option<Given<FilePath>>,
+    /// How often the keys of an issuer of JSON web tokens are fetched from its jwks_url, 10s to 1h [default: 5m]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_JWKS_REFRESH", value_name = "DURATION")]
+    pub jwks_refresh: Option<Given<DurationArg>>,
+    /// How long the last keys of an issuer stay in force while none can be fetched, 1m to 30d [default: 1d]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_JWKS_KEEP", value_name = "DURATION")]
+    pub jwks_keep: Option<Given<DurationArg>>,
     /// The proxies whose x-forwarded-client-cert is believed: addresses, networks, and names of their certificates like
     /// spiffe://mesh/gateway or dns:gateway.example, parted by commas [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_TRUSTED_PROXIES", value_name = "LIST")]
@@ -180,7 +186,7 @@ impl Settings {
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
         first!(upper, lower; listen, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
-            listen_tls_client_crl, tokens_file, rights_file, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
+            listen_tls_client_crl, tokens_file, rights_file, jwks_refresh, jwks_keep, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
             database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max,
             server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,

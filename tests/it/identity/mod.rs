@@ -5,6 +5,7 @@ mod every_rpc;
 mod reload;
 mod rights;
 mod tls;
+mod web_tokens;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,7 +4,7 @@ use super::signer::jwks;
 use super::*;
 
 fn kept(text: &str) -> Result<usize, String> {
-    Keys::of_jwks(text.as_bytes()).map(|keys| keys.len())
+    Keys::of_jwks(text.as_bytes()).map(|keys| keys.count())
 }
 
 /// A number of so many bytes in base64url: all ones, or with another end.

@@ -2,7 +2,7 @@
 
 mod issuers;
 mod jwks;
-pub(super) mod signer;
+pub(crate) mod signer;
 mod vectors;
 
 use super::*;

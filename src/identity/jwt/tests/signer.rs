@@ -31,7 +31,7 @@ const RSA_KEY: &str = "\
 
 /// With what a token is signed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum By {
+pub(crate) enum By {
     Rsa,
     P256,
     Ed25519,
@@ -53,7 +53,7 @@ pub(crate) struct Signer {
     other_ed25519: Ed25519KeyPair,
 }
 
-pub(super) fn base64url(bytes: impl AsRef<[u8]>) -> String {
+pub(crate) fn base64url(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
@@ -74,22 +74,22 @@ impl Signer {
     }
 
     /// The published RSA key, with more fields, which begin with a comma.
-    pub(super) fn rsa(&self, more: &str) -> String {
+    pub(crate) fn rsa(&self, more: &str) -> String {
         let PublicKeyComponents { n, e } = PublicKeyComponents::<Vec<u8>>::from(self.rsa.public());
         format!(r#"{{"kty":"RSA","n":"{}","e":"{}"{more}}}"#, base64url(n), base64url(e))
     }
 
-    pub(super) fn p256(&self, more: &str) -> String {
+    pub(crate) fn p256(&self, more: &str) -> String {
         let point = self.p256.public_key().as_ref();
         let (x, y) = (base64url(&point[1..33]), base64url(&point[33..]));
         format!(r#"{{"kty":"EC","crv":"P-256","x":"{x}","y":"{y}"{more}}}"#)
     }
 
-    pub(super) fn ed25519(&self, more: &str) -> String {
+    pub(crate) fn ed25519(&self, more: &str) -> String {
         ed25519(&self.ed25519, more)
     }
 
-    pub(super) fn other_ed25519(&self, more: &str) -> String {
+    pub(crate) fn other_ed25519(&self, more: &str) -> String {
         ed25519(&self.other_ed25519, more)
     }
 
@@ -102,12 +102,12 @@ impl Signer {
         ])
     }
 
-    pub(super) fn token(&self, header: &str, claims: &str, by: By) -> String {
+    pub(crate) fn token(&self, header: &str, claims: &str, by: By) -> String {
         self.signed(&format!("{}.{}", base64url(header), base64url(claims)), by)
     }
 
     /// This text, and its signature.
-    pub(super) fn signed(&self, text: &str, by: By) -> String {
+    pub(crate) fn signed(&self, text: &str, by: By) -> String {
         let message = text.as_bytes();
         let p256 = |key: &EcdsaKeyPair| key.sign(&self.random, message).unwrap().as_ref().to_vec();
         let signature = match by {
@@ -134,6 +134,6 @@ fn ed25519(key: &Ed25519KeyPair, more: &str) -> String {
     format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{}"{more}}}"#, base64url(key.public_key()))
 }
 
-pub(super) fn jwks(keys: &[String]) -> String {
+pub(crate) fn jwks(keys: &[String]) -> String {
     format!(r#"{{"keys":[{}]}}"#, keys.join(","))
 }

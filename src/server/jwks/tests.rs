@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::super::tests::signer::Signer;
 use super::*;
+use crate::identity::jwt::tests::signer::Signer;
 
 const URL: &str = "https://127.0.0.1:1/keys";
 
@@ -62,15 +62,15 @@ async fn keys_are_in_force_from_the_first_good_fetch_and_new_ones_when_a_token_a
     assert_eq!(*fetched, first);
     assert!(waited > Duration::from_millis(800), "tried again after {waited:?}");
 
-    issuers.unknown_key(0);
-    issuers.unknown_key(2);
-    issuers.unknown_key(1);
-    issuers.unknown_key(1);
+    issuers.wanted().notify(0);
+    issuers.wanted().notify(2);
+    issuers.wanted().notify(1);
+    issuers.wanted().notify(1);
     let (fetched, waited) = next(&mut issuers, &fixed).await;
     assert_eq!(*fetched, second);
     assert!(waited < Duration::from_secs(20), "only after {waited:?}");
 
-    issuers.unknown_key(1);
+    issuers.wanted().notify(1);
     let again = tokio::time::timeout(Duration::from_millis(300), issuers.now.changed()).await;
     assert!(again.is_err(), "fetched twice in a minute for unknown keys");
     running.abort();

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::keys::{JWKS_MAX, Keys};
+use crate::identity::jwt::{JWKS_MAX, Keys};
 
 /// How long a fetch may take, from the look-up of the name to the last byte.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ const OURS: &str = concat!("idempotency-ledger/", env!("CARGO_PKG_VERSION"));
 
 /// Where an issuer publishes its keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(in crate::server) struct Source {
     uri: Uri,
     /// As a socket takes it: an IPv6 address without brackets.
     host: String,
@@ -60,7 +60,7 @@ impl Source {
     ///
     /// # Errors
     /// The URL is none of HTTPS, or the authorities cannot be read; in words.
-    pub(crate) fn new(
+    pub(in crate::server) fn new(
         url: &str,
         authorities: Option<PathBuf>,
         bearer: Option<PathBuf>,
@@ -91,7 +91,7 @@ impl Source {
     ///
     /// # Errors
     /// There is no good answer in time; in words that name the URL.
-    pub(crate) async fn keys(&self) -> Result<Keys, String> {
+    pub(in crate::server) async fn keys(&self) -> Result<Keys, String> {
         let text = timeout(self.within, self.text()).await;
         let text = text.unwrap_or_else(|_| Err(format!("no whole answer within {:?}", self.within)));
         text.and_then(|text| Keys::of_jwks(&text)).map_err(|why| format!("{}: {why}", self.uri))

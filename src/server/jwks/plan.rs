@@ -17,15 +17,16 @@ pub(super) const SPREAD: u32 = 200;
 
 /// How long keys last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
+pub(in crate::server) struct Times {
     /// How long after a good fetch the next one is made.
-    pub(crate) refresh: Duration,
+    pub(in crate::server) refresh: Duration,
     /// How long after the last good fetch its keys stay in force: longer than `refresh`, or they come and go.
-    pub(crate) keep: Duration,
+    pub(in crate::server) keep: Duration,
 }
 
+#[cfg(test)]
 impl Times {
-    pub(crate) const DEFAULT: Times =
+    pub(super) const DEFAULT: Times =
         Times { refresh: Duration::from_mins(5), keep: Duration::from_hours(24) };
 }
 

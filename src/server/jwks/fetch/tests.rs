@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::super::tests::signer::Signer;
 use super::*;
+use crate::identity::jwt::tests::signer::Signer;
 
 /// An authority, and the folder with its certificate.
 struct Authority {
@@ -156,7 +156,7 @@ async fn good_answers_have_keys_and_others_say_what_is_wrong() {
         let server = Server::new(authority.server("127.0.0.1"), Some(answer)).await;
         let url = format!("https://{}/keys?of=all", server.address);
         match (source_of(&server, &authority, None).keys().await, result) {
-            (Ok(keys), Ok(count)) => assert_eq!(keys.len(), count, "{what}"),
+            (Ok(keys), Ok(count)) => assert_eq!(keys.count(), count, "{what}"),
             (Err(told), Err(part)) => {
                 assert!(told.starts_with(&format!("{url}: ")) && told.contains(part), "{what}: {told}");
             }

@@ -1,0 +1,113 @@
+//! The issuers of JSON web tokens: sections of the file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::checker::Checker;
+use crate::identity::jwt::{Issuer, Keys};
+
+/// More issuers than anybody has.
+const ISSUERS_MAX: usize = 16;
+
+/// A section as it is written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct IssuerArgs {
+    issuer: Option<String>,
+    audiences: Option<Vec<String>>,
+    jwks_file: Option<PathBuf>,
+    jwks_url: Option<String>,
+    jwks_ca_file: Option<PathBuf>,
+    jwks_token_file: Option<PathBuf>,
+}
+
+/// Where the keys of an issuer are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JwksPlace {
+    /// In a file, which may change.
+    File(PathBuf),
+    /// Where the issuer publishes them.
+    Url {
+        /// By HTTPS.
+        url: String,
+        /// The authorities that its certificate must be signed by; none: those that the system trusts.
+        authorities: Option<PathBuf>,
+        /// The file of a bearer token to present.
+        bearer: Option<PathBuf>,
+    },
+}
+
+/// An issuer of tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuerSettings {
+    /// What principals are called by.
+    pub name: String,
+    /// The claim `iss` of its tokens.
+    pub issuer: String,
+    /// The claim `aud` of its tokens has one of these.
+    pub audiences: Vec<String>,
+    /// Its keys.
+    pub jwks: JwksPlace,
+}
+
+/// The issuers; the checker keeps what is wrong with them.
+pub(super) fn issuers(given: &BTreeMap<String, IssuerArgs>, checker: &mut Checker) -> Vec<IssuerSettings> {
+    if given.len() > ISSUERS_MAX {
+        checker.wrong("issuers", &format!("has {} sections, must have at most {ISSUERS_MAX}", given.len()));
+    }
+    let found: Vec<IssuerSettings> =
+        given.iter().filter_map(|(name, args)| issuer(name, args, checker)).collect();
+    let known: Vec<Issuer> = found.iter().filter_map(|one| plain(one).ok()).collect();
+    if let Err(problem) = Issuer::distinct(&known) {
+        checker.wrong("issuers", &problem);
+    }
+    found
+}
+
+/// Without its keys.
+fn plain(issuer: &IssuerSettings) -> Result<Issuer, String> {
+    Issuer::new(&issuer.name, &issuer.issuer, &issuer.audiences, Arc::new(Keys::none()))
+}
+
+fn issuer(name: &str, args: &IssuerArgs, checker: &mut Checker) -> Option<IssuerSettings> {
+    let section = format!("issuers.{name}");
+    let jwks = match (&args.jwks_file, &args.jwks_url) {
+        (Some(file), None) => {
+            for (field, is_there) in [
+                ("jwks_ca_file", args.jwks_ca_file.is_some()),
+                ("jwks_token_file", args.jwks_token_file.is_some()),
+            ] {
+                if is_there {
+                    checker.wrong(&format!("{section}.{field}"), "is of no use without jwks_url");
+                }
+            }
+            checker.shown(&format!("{section}.jwks_file"), file.display().to_string());
+            Some(JwksPlace::File(file.clone()))
+        }
+        (None, Some(url)) => {
+            checker.shown(&format!("{section}.jwks_url"), url.as_str());
+            let (authorities, bearer) = (args.jwks_ca_file.clone(), args.jwks_token_file.clone());
+            Some(JwksPlace::Url { url: url.clone(), authorities, bearer })
+        }
+        (None, None) => {
+            checker.wrong(&section, "has no keys: set jwks_file or jwks_url");
+            None
+        }
+        (Some(_), Some(_)) => {
+            checker.wrong(&section, "has both jwks_file and jwks_url: set one of them");
+            None
+        }
+    };
+    let (issuer, audiences) =
+        (args.issuer.clone().unwrap_or_default(), args.audiences.clone().unwrap_or_default());
+    checker.shown(&format!("{section}.issuer"), issuer.as_str());
+    checker.shown(&format!("{section}.audiences"), audiences.clone());
+    let settings = IssuerSettings { name: name.to_owned(), issuer, audiences, jwks: jwks? };
+    if let Err(problem) = plain(&settings) {
+        checker.wrong(&section, &problem);
+    }
+    Some(settings)
+}
