@@ -12,6 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{self, OptionFuture};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +55,41 @@ pub struct ServeOptions {
     pub drain_wait: Duration,
     /// How long the calls under way may take after that.
     pub drain_max: Duration,
+    /// Whether reflection is offered.
+    pub reflection: bool,
 }
+
+/// Where a server listens.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For consumers; for operators too, where they have none of their own.
+    pub public: TcpListener,
+    /// For operators.
+    pub admin: Option<TcpListener>,
+}
+
+/// Which services of ours a listener has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offered {
+    Both,
+    Ledger,
+    Admin,
+}
+
+impl Offered {
+    fn ledger(self) -> Option<&'static str> {
+        (self != Offered::Admin).then_some(LEDGER_SERVICE)
+    }
+
+    fn admin(self) -> Option<&'static str> {
+        (self != Offered::Ledger).then_some(ADMIN_SERVICE)
+    }
+}
+
+const LEDGER_SERVICE: &str = "idempotency.ledger.v1.LedgerService";
+const ADMIN_SERVICE: &str = "idempotency.ledger.v1.AdminService";
+/// Operators are few, and must come in while consumers take all places.
+const ADMIN_CONNECTIONS_MAX: usize = 256;
 
 /// The largest request of the services that are not the ledger's own: a name.
 const NAME_BYTES_MAX: usize = 8 * 1_024;
@@ -66,18 +101,16 @@ const NAME_BYTES_MAX: usize = 8 * 1_024;
 /// # Errors
 /// Those of the transport.
 pub async fn serve(
-    listener: TcpListener,
+    listeners: Listeners,
     ledger: Ledger,
     guard: Guard,
     options: ServeOptions,
     traces: Traces,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
-    let health =
-        HealthState::new(&["idempotency.ledger.v1.LedgerService", "idempotency.ledger.v1.AdminService"]);
+    let health = HealthState::new(&[LEDGER_SERVICE, ADMIN_SERVICE]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let closing = CancellationToken::new();
-    let others = others(&ledger, &health, options)?;
     let budget =
         ServerBudget::new(options.server_bytes_max, options.connection_bytes_max, ledger.metrics().clone());
     ledger.metrics().upkeep().request_bytes_by(budget.taken());
@@ -87,14 +120,24 @@ pub async fn serve(
         slow_call: options.slow_call,
     };
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
-    let (called, doors) = (ledger.clone(), guard.clone());
-    // What calls count and share at every turn belongs to their connection: no other core needs it.
-    let service_of = move |peer| {
-        let services = Services::new(ledger_service(called.clone(), options.limits), others.clone());
-        Edge::new(services, edge, budget.connection(), &calls, Door::new(doors.clone(), peer), traces.clone())
+    let listening = |listener, connections_max, offered| {
+        let others = others(&ledger, &health, options, offered)?;
+        let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
+        let (budget, traces) = (budget.clone(), traces.clone());
+        // What calls count and share at every turn belongs to their connection: no other core needs it.
+        let service_of = move |peer| {
+            let first = offered.ledger().map(|_| ledger_service(called.clone(), options.limits));
+            let (services, door) = (Services::new(first, others.clone()), Door::new(doors.clone(), peer));
+            Edge::new(services, edge, budget.connection(), &calls, door, traces.clone())
+        };
+        let run = edge::accept::run(listener, connections_max, guard.clone(), service_of, closing.clone());
+        Ok::<_, tonic_reflection::server::Error>(run)
     };
-    let accepting = edge::accept::run(listener, options.connections_max, guard, service_of, closing.clone());
-    let server = tokio::spawn(accepting);
+    let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };
+    let public = listening(listeners.public, options.connections_max, offered)?;
+    let admin = listeners.admin.map(|listener| listening(listener, ADMIN_CONNECTIONS_MAX, Offered::Admin));
+    let admin = OptionFuture::from(admin.transpose()?);
+    let server = tokio::spawn(future::join(public, admin));
     tokio::pin!(server);
     tokio::select! {
         () = stop => {}
@@ -151,14 +194,40 @@ fn others(
     ledger: &Ledger,
     health: &HealthState,
     options: ServeOptions,
+    offered: Offered,
 ) -> Result<Routes, tonic_reflection::server::Error> {
     let bytes_max = options.limits.batch_bytes;
+    let health_service = HealthServer::new(health.clone())
+        .max_decoding_message_size(NAME_BYTES_MAX)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
+    let mut routes = Routes::new(health_service);
+    if offered.admin().is_some() {
+        let operators = ledger.operators().clone();
+        let admin_service = AdminServiceServer::new(AdminRpc { operators, limits: options.limits })
+            .max_decoding_message_size(bytes_max)
+            .accept_compressed(Gzip)
+            .send_compressed(Gzip);
+        routes = routes.add_service(admin_service);
+    }
+    if options.reflection {
+        routes = with_reflection(routes, offered)?;
+    }
+    Ok(routes.prepare())
+}
+
+/// Reflection, both of its versions: it lists the services that are here.
+fn with_reflection(routes: Routes, offered: Offered) -> Result<Routes, tonic_reflection::server::Error> {
     let descriptors = || {
-        tonic_reflection::server::Builder::configure()
+        let builder = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             // The details of errors, so that command line tools can show them.
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET);
+        let others = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"];
+        let alpha = "grpc.reflection.v1alpha.ServerReflection";
+        let names = offered.ledger().into_iter().chain(offered.admin()).chain(others).chain([alpha]);
+        names.fold(builder, tonic_reflection::server::Builder::with_service_name)
     };
     let reflection = descriptors()
         .build_v1()?
@@ -170,18 +239,5 @@ fn others(
         .max_decoding_message_size(NAME_BYTES_MAX)
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
-    let admin_service =
-        AdminServiceServer::new(AdminRpc { operators: ledger.operators().clone(), limits: options.limits })
-            .max_decoding_message_size(bytes_max)
-            .accept_compressed(Gzip)
-            .send_compressed(Gzip);
-    let health_service = HealthServer::new(health.clone())
-        .max_decoding_message_size(NAME_BYTES_MAX)
-        .accept_compressed(Gzip)
-        .send_compressed(Gzip);
-    Ok(Routes::new(admin_service)
-        .add_service(health_service)
-        .add_service(reflection)
-        .add_service(reflection_alpha)
-        .prepare())
+    Ok(routes.add_service(reflection).add_service(reflection_alpha))
 }

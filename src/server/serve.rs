@@ -21,7 +21,7 @@ use crate::identity::Guard;
 use crate::ledger::{Ledger, adopt};
 use crate::metrics::Metrics;
 use crate::program::program;
-use crate::rpc;
+use crate::rpc::{self, Listeners};
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
 /// How often the log says that nobody is authenticated.
@@ -56,10 +56,16 @@ pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Re
     let in_force = adopt(&config.policies, &mut *session).await;
     let in_force = in_force.map_err(|error| Failure::of_store("", &error))?;
     drop(session);
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(|error| format!("listen: {}: {error}; choose another with --listen", config.listen))?;
-    let address = listener.local_addr().map_err(|error| format!("listen: {error}"))?;
+    let public = bound("listen", config.listen).await?;
+    let address = public.local_addr().map_err(|error| format!("listen: {error}"))?;
+    let admin = match config.admin_listen {
+        Some(address) => Some(bound("admin_listen", address).await?),
+        None => None,
+    };
+    if let Some(address) = admin.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        tracing::info!(%address, "operators are served here alone");
+    }
+    let listeners = Listeners { public, admin };
     let observed = observe::bound(&config).await?;
     let mut signals = Signals::new()?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
@@ -82,7 +88,8 @@ pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Re
         accepting.end();
     };
     let serving = async {
-        let served = rpc::serve(listener, ledger.clone(), guard, config.serve, exported.traces(), stop).await;
+        let served =
+            rpc::serve(listeners, ledger.clone(), guard, config.serve, exported.traces(), stop).await;
         exported.end().await;
         served
     };
@@ -126,6 +133,12 @@ fn greet(log: &LogArgs, address: &str, store: &str, observed: Option<SocketAddr>
         // A closed standard output must not end the server.
         drop(writeln!(std::io::stdout(), "{}", lines.join("\n")));
     }
+}
+
+async fn bound(setting: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    let flag = setting.replace('_', "-");
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| format!("{setting}: {address}: {error}; choose another with --{flag}"))
 }
 
 /// The first session: waits for a store that is on its way up, not for one that is set up wrongly.

@@ -19,12 +19,13 @@ type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 /// the others, and boxes the bodies of each call three times.
 #[derive(Clone)]
 pub(crate) struct Services<F> {
-    first: F,
+    first: Option<F>,
     others: Routes,
 }
 
 impl<F: NamedService> Services<F> {
-    pub(crate) fn new(first: F, others: Routes) -> Services<F> {
+    /// Without the first where only operators are served.
+    pub(crate) fn new(first: Option<F>, others: Routes) -> Services<F> {
         Services { first, others }
     }
 
@@ -47,14 +48,13 @@ where
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         // The router is ready at any time.
-        self.first.poll_ready(context)
+        self.first.as_mut().map_or(Poll::Ready(Ok(())), |first| first.poll_ready(context))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if Self::is_of_first(request.uri().path()) {
-            self.first.call(request)
-        } else {
-            Box::pin(self.others.call(request))
+        match &mut self.first {
+            Some(first) if Self::is_of_first(request.uri().path()) => first.call(request),
+            Some(_) | None => Box::pin(self.others.call(request)),
         }
     }
 }

@@ -26,6 +26,8 @@ const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where operators are served; none: there, too.
+    pub admin_listen: Option<SocketAddr>,
     /// By what callers are known.
     pub identity: IdentitySettings,
     /// Where the plain HTTP port listens.
@@ -65,9 +67,12 @@ pub(super) fn settings(
 ) -> Config {
     let (secs, millis) = (Duration::from_secs, Duration::from_millis);
     let listen = checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT);
+    let admin_listen = checker.admin_listen("admin_listen", given.admin_listen.as_ref());
+    let admin = admin_listen.map(|address| ("admin_listen", address));
     let config = Config {
         listen,
-        identity: identity(given, issuers, listen, checker),
+        admin_listen,
+        identity: identity(given, issuers, &[Some(("listen", listen)), admin], checker),
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: database(given, checker),
         sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),
@@ -144,7 +149,7 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
     };
     let secs = Duration::from_secs;
     let tenth = Duration::from_millis(100);
-    ServeOptions {
+    let options = ServeOptions {
         limits,
         connections_max,
         connection_bytes_max,
@@ -153,7 +158,9 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
         slow_call: time("slow_call", given.slow_call.as_ref(), secs(1), Duration::from_millis(1)..=WAIT_MAX),
         drain_wait: time("drain_wait", given.drain_wait.as_ref(), secs(5), Duration::ZERO..=WAIT_MAX),
         drain_max: time("drain_max", given.drain_max.as_ref(), secs(15), Duration::ZERO..=WAIT_MAX),
-    }
+        reflection: true,
+    };
+    ServeOptions { reflection: checker.switch("reflection", given.reflection.as_ref(), true), ..options }
 }
 
 /// The limits of fields and batches.

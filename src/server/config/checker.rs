@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::admin_listen::AdminListen;
 use super::file_path::FilePath;
 use super::given::Given;
 use super::observe_listen::ObserveListen;
@@ -136,6 +137,23 @@ impl Checker {
         };
         self.shown(name, value.to_string());
         value
+    }
+
+    pub(super) fn admin_listen(
+        &mut self,
+        name: &str,
+        given: Option<&Given<AdminListen>>,
+    ) -> Option<SocketAddr> {
+        let value = match given {
+            None => AdminListen::default(),
+            Some(Given::Value(value)) => *value,
+            Some(Given::Unreadable(text)) => {
+                self.wrong(name, &text.parse::<AdminListen>().err().unwrap_or_default());
+                AdminListen::default()
+            }
+        };
+        self.shown(name, value.to_string());
+        value.0
     }
 
     pub(super) fn observe_listen(

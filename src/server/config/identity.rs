@@ -59,7 +59,7 @@ impl IdentitySettings {
 pub(super) fn identity(
     given: &Settings,
     sections: &BTreeMap<String, IssuerArgs>,
-    listen: SocketAddr,
+    listeners: &[Option<(&str, SocketAddr)>],
     checker: &mut Checker,
 ) -> IdentitySettings {
     let mut file = |name: &str, path: Option<&Given<FilePath>>| checker.file(name, path);
@@ -101,7 +101,7 @@ pub(super) fn identity(
         proxies,
         insecure_anonymous,
     };
-    together(&settings, listen, checker);
+    together(&settings, listeners, checker);
     settings
 }
 
@@ -119,7 +119,7 @@ fn proxies(given: Option<&str>, checker: &mut Checker) -> Proxies {
 }
 
 /// What contradicts itself, or would be less safe than it looks.
-fn together(settings: &IdentitySettings, listen: SocketAddr, checker: &mut Checker) {
+fn together(settings: &IdentitySettings, listeners: &[Option<(&str, SocketAddr)>], checker: &mut Checker) {
     let sources = "tokens_file, [issuers.NAME], listen_tls_client_ca or trusted_proxies";
     let known = settings.knows_anybody();
     if known && settings.rights.is_none() {
@@ -132,11 +132,12 @@ fn together(settings: &IdentitySettings, listen: SocketAddr, checker: &mut Check
     if known && settings.insecure_anonymous {
         checker.wrong("insecure_anonymous", "is true, but callers are authenticated: leave it out");
     }
-    if !known && !settings.insecure_anonymous && !listen.ip().is_loopback() {
+    let reached = listeners.iter().flatten().filter(|(_, address)| !address.ip().is_loopback());
+    for (name, address) in reached.filter(|_| !known && !settings.insecure_anonymous) {
         checker.wrong(
-            "listen",
+            name,
             &format!(
-                "is {listen}, which others can reach, and nobody is authenticated: set {sources}, with rights_file; or \
+                "is {address}, which others can reach, and nobody is authenticated: set {sources}, with rights_file; or \
                  insecure_anonymous = true, where nobody else can come that far"
             ),
         );
@@ -157,7 +158,8 @@ mod tests {
         let mut given = Settings::default();
         change(&mut given);
         let mut checker = Checker::new(Places::default(), Vec::new());
-        identity(&given, &BTreeMap::new(), listen.parse().expect("an address"), &mut checker);
+        let listener = Some(("listen", listen.parse().expect("an address")));
+        identity(&given, &BTreeMap::new(), &[listener], &mut checker);
         checker.problems.into_iter().map(|problem| problem.text).collect()
     }
 

@@ -1,6 +1,7 @@
 //! Configuration: flags, environment and a TOML file, in that order of precedence. Each setting is
 //! declared once, in [`Settings`].
 
+mod admin_listen;
 mod checked;
 mod checker;
 mod database;

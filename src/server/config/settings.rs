@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
+use super::admin_listen::AdminListen;
 use super::file_path::FilePath;
 use super::given::Given;
 use super::observe_listen::ObserveListen;
@@ -18,6 +19,12 @@ pub struct Settings {
     /// Where to listen [default: 127.0.0.1:50051]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<Given<SocketAddr>>,
+    /// Where operators are served: AdminService is there then, and no longer at `listen`; none: at `listen` [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_ADMIN_LISTEN", value_name = "ADDRESS")]
+    pub admin_listen: Option<Given<AdminListen>>,
+    /// Whether gRPC reflection is offered [default: true]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_REFLECTION", value_name = "BOOL")]
+    pub reflection: Option<Given<bool>>,
     /// Where the plain HTTP port listens that serves /metrics, /livez and /readyz; off: nowhere
     /// [default: 127.0.0.1:9464]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_OBSERVE_LISTEN", value_name = "ADDRESS")]
@@ -185,7 +192,7 @@ impl Settings {
     /// Each setting from here, or else from there.
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
-        first!(upper, lower; listen, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
+        first!(upper, lower; listen, admin_listen, reflection, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
             listen_tls_client_crl, tokens_file, rights_file, jwks_refresh, jwks_keep, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
             database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max,

@@ -9,6 +9,7 @@ pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod raw;
 pub(crate) mod server;
+mod setup;
 pub(crate) mod signals;
 pub(crate) mod switch;
 

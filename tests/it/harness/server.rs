@@ -1,17 +1,17 @@
 //! A server in this process, on a store of its own, with a clock that tests can set.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use idempotency_ledger::domain::{Entry, Key, Policy, Reading, Span, StoreTime};
-use idempotency_ledger::identity::{Guard, Trust};
+use futures_util::future::OptionFuture;
+use idempotency_ledger::domain::{Entry, Key, Reading, Span, StoreTime};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::metrics::Metrics;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::{Limits, ServeOptions, serve};
+use idempotency_ledger::rpc::{Listeners, ServeOptions, serve};
 use idempotency_ledger::store::{
     Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, Session,
     SqliteStore, Store,
@@ -24,6 +24,7 @@ use tonic::transport::Channel;
 
 use super::postgres;
 pub(crate) use super::postgres::make_clock;
+pub(crate) use super::setup::Setup;
 
 /// The kinds of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,53 +189,6 @@ pub(crate) struct TestServer {
     served: Served,
 }
 
-/// How a test's server differs from the usual one.
-#[derive(Clone)]
-pub(crate) struct Setup {
-    pub(crate) default: Policy,
-    pub(crate) own: BTreeMap<String, Policy>,
-    pub(crate) registered_only: bool,
-    pub(crate) policies_trusted_for: Duration,
-    pub(crate) limits: Limits,
-    pub(crate) purge_every: Duration,
-    pub(crate) audit_retention: Duration,
-    pub(crate) queue_max: usize,
-    pub(crate) queue_bytes_max: usize,
-    pub(crate) connection_bytes_max: usize,
-    pub(crate) server_bytes_max: usize,
-    pub(crate) connections_max: usize,
-    pub(crate) guard: Guard,
-}
-
-impl Default for Setup {
-    fn default() -> Setup {
-        Setup {
-            default: Policy::default(),
-            own: BTreeMap::new(),
-            registered_only: false,
-            policies_trusted_for: Duration::from_secs(60),
-            limits: Limits::default(),
-            purge_every: Duration::from_secs(86_400),
-            audit_retention: PurgeOptions::default().audit_retention,
-            queue_max: 8_192,
-            queue_bytes_max: 64 << 20,
-            connection_bytes_max: 16 << 20,
-            server_bytes_max: 256 << 20,
-            connections_max: 10_000,
-            guard: Guard::new(Trust::default()),
-        }
-    }
-}
-
-impl Setup {
-    /// With a policy of its own for a consumer.
-    pub(crate) fn with(mut self, consumer: &str, policy: Policy) -> Setup {
-        policy.validate().unwrap();
-        self.own.insert(consumer.to_owned(), policy);
-        self
-    }
-}
-
 impl Served {
     pub(crate) async fn start(store: Arc<dyn Store>, setup: Setup) -> Served {
         let policies = Policies::new(setup.default, setup.own);
@@ -270,15 +224,22 @@ impl Served {
             slow_call: Duration::from_secs(1),
             drain_wait: Duration::ZERO,
             drain_max: Duration::from_secs(10),
+            reflection: setup.reflection,
         };
+        let admin =
+            OptionFuture::from(setup.admin.map(tokio::net::TcpListener::bind)).await.map(Result::unwrap);
+        let tls = setup.guard.trust().tls.is_some();
         let served = tokio::spawn(async move {
             let stopped = async {
                 let _stop = stopped.await;
             };
-            serve(listener, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
+            serve(Listeners { public: listener, admin }, serving, setup.guard, edge, Traces::off(), stopped)
+                .await
+                .unwrap();
         });
-        // Where the server speaks TLS, this one is of no use.
-        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap();
+        // Of no use where the server speaks TLS.
+        let channel = if tls { channel.connect_lazy() } else { channel.connect().await.unwrap() };
         Served {
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
             admin: AdminServiceClient::new(channel),

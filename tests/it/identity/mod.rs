@@ -2,6 +2,7 @@
 
 mod credentials;
 mod every_rpc;
+mod listeners;
 mod reload;
 mod rights;
 mod tls;

@@ -1,0 +1,60 @@
+//! How the server of a test is set up.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use idempotency_ledger::domain::Policy;
+use idempotency_ledger::identity::{Guard, Trust};
+use idempotency_ledger::ledger::PurgeOptions;
+use idempotency_ledger::rpc::Limits;
+
+/// How a test's server differs from the usual one.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) default: Policy,
+    pub(crate) own: BTreeMap<String, Policy>,
+    pub(crate) registered_only: bool,
+    pub(crate) policies_trusted_for: Duration,
+    pub(crate) limits: Limits,
+    pub(crate) purge_every: Duration,
+    pub(crate) audit_retention: Duration,
+    pub(crate) queue_max: usize,
+    pub(crate) queue_bytes_max: usize,
+    pub(crate) connection_bytes_max: usize,
+    pub(crate) server_bytes_max: usize,
+    pub(crate) connections_max: usize,
+    pub(crate) guard: Guard,
+    pub(crate) admin: Option<std::net::SocketAddr>,
+    pub(crate) reflection: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            default: Policy::default(),
+            own: BTreeMap::new(),
+            registered_only: false,
+            policies_trusted_for: Duration::from_secs(60),
+            limits: Limits::default(),
+            purge_every: Duration::from_secs(86_400),
+            audit_retention: PurgeOptions::default().audit_retention,
+            queue_max: 8_192,
+            queue_bytes_max: 64 << 20,
+            connection_bytes_max: 16 << 20,
+            server_bytes_max: 256 << 20,
+            connections_max: 10_000,
+            guard: Guard::new(Trust::default()),
+            admin: None,
+            reflection: true,
+        }
+    }
+}
+
+impl Setup {
+    /// With a policy of its own for a consumer.
+    pub(crate) fn with(mut self, consumer: &str, policy: Policy) -> Setup {
+        policy.validate().unwrap();
+        self.own.insert(consumer.to_owned(), policy);
+        self
+    }
+}
