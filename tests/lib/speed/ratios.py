@@ -1,4 +1,4 @@
-"""P1 to P18 and what belongs to them: how each is made of the runs of one round, what it must reach, and its aim."""
+"""P1 to P19 and what belongs to them: how each is made of the runs of one round, what it must reach, and its aim."""
 
 import dataclasses
 import statistics
@@ -41,6 +41,10 @@ def _cpu(one, other):
 
 def _server(one, other):
     return (one, other), lambda run: run[one]["server_us"] / run[other]["server_us"]
+
+
+def _more(name):
+    return lambda run: run[name]["server_us"] - run["claim-256"]["server_us"]
 
 
 def _wal(one, other):
@@ -88,6 +92,10 @@ RATIOS = [
     Ratio("P16", "at 10,000: p99 of a refusal", ("claim-10000",), lambda run: _refusals(run["claim-10000"]), 50, 5, at_most=True, unit="ms"),
     _ratio("P17", "256 connections ÷ 4, 256 in flight", _rates("connections", "claim-256"), 0.8, 0.9),
     _ratio("P18", "one hot key ÷ 100 hot keys, 64 in flight", _rates("hot-1", "hot-100"), 0.5, 0.9),
+    _ratio("P19", "metrics, TLS, a token, rights ÷ everything off, 256", _rates("trusted", "unseen"), 0.85, 0.93),
+    Ratio("P19", "server CPU: TLS of a call", ("tls", "claim-256"), _more("tls"), 4, 2, at_most=True, unit="us"),
+    Ratio("P19", "server CPU: a token and rights of a call", ("token", "claim-256"), _more("token"), 1.5, 0.5, at_most=True, unit="us"),
+    Ratio("P19", "server CPU: a web token and rights of a call", ("web-token", "claim-256"), _more("web-token"), 1.5, 0.5, at_most=True, unit="us"),
     _ratio("observe", "server CPU of a claim, counted ÷ not counted", _server("claim-256", "unseen"), 1.03, 1.02, at_most=True),
     _ratio("observe", "the same, one call of a hundred traced", _server("traced", "unseen"), 1.08, 1.03, at_most=True),
     _ratio("observe", "not counted ÷ not counted: how far two runs differ", _server("unseen-again", "unseen"), 1.05, 1.02, at_most=True),
@@ -98,8 +106,6 @@ RATIOS = [
     Ratio("RSS", "memory with 1,024 in flight", ("claim-1024",), lambda run: run["claim-1024"]["rss_mib"], 64, 48, at_most=True, unit="MiB"),
     Ratio("RSS", "memory with 10,000 in flight", ("claim-10000",), lambda run: run["claim-10000"]["rss_mib"], 160, 128, at_most=True, unit="MiB"),
 ]
-# What no run measures yet, and why.
-UNMEASURED = {"P19": "everything on ÷ everything off: there is nothing to switch on yet"}
 
 
 def _refusals(run):

@@ -7,6 +7,7 @@ import tempfile
 import time
 
 from speed import machine, programs
+from speed.credentials import Credentials
 
 BATCH = 100
 BATCHES_IN_FLIGHT = 8
@@ -27,6 +28,13 @@ class Stage:
         self.seconds, self.rows = seconds, rows
         self.others = 0.0  # of the machine, in the last measured stretch
         self._full = {}
+        self._credentials = None
+
+    @property
+    def credentials(self):
+        if self._credentials is None:
+            self._credentials = Credentials(self.ledger)
+        return self._credentials
 
     def run(self, name):
         return SCENARIOS[name][1](self)
@@ -46,10 +54,11 @@ class Stage:
         if wal is not None:
             told["wal"] = (self.cluster.wal_bytes() - wal) / items
 
-    def load(self, server, told, in_flight, *more, workload="claim", batch=1, connections=CONNECTIONS, ids="random", seconds=None):
+    def load(self, server, told, in_flight, *more, workload="claim", batch=1, connections=CONNECTIONS, ids="random", seconds=None,
+             scheme="http://"):
         """The load of `bench`; adds its figures to `told`."""
         shown = programs.bench(
-            self.ledger, server.address, seconds or self.seconds, "--workload", workload, "--in-flight", str(in_flight),
+            self.ledger, scheme + server.address, seconds or self.seconds, "--workload", workload, "--in-flight", str(in_flight),
             "--batch", str(batch), "--connections", str(max(connections, -(-in_flight // 256))), "--ids", ids, *more)
         first, last = ("Claim", "Complete") if batch == 1 else ("BatchClaim", "BatchSettle")
         calls = shown["calls"]
@@ -102,17 +111,18 @@ def traced(in_flight):
     return run
 
 
-def service(in_flight, settings=(), environment=None, **load):
-    """A load on a ledger over Postgres."""
+def service(in_flight, settings=(), environment=None, known_by=(), **load):
+    """A load on a ledger over Postgres, whose callers are known by these credentials."""
     def run(stage):
         told, url = {}, stage.database()
+        server_flags, flags, scheme = stage.credentials.of(known_by) if known_by else ([], [], "http://")
         empty = int(stage.cluster.ask("measured", SIZE))
         pages = stage.cluster.pages("measured")
-        with programs.ledger(stage.ledger, url, *settings, environment=environment) as server:
-            stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
+        with programs.ledger(stage.ledger, url, *settings, *server_flags, environment=environment) as server:
+            stage.load(server, {}, in_flight, *flags, seconds=min(1, stage.seconds / 2), scheme=scheme, **load)
             peak = machine.PeakMemory(server.pid)
             with stage.measured(told, server.pid):
-                stage.load(server, told, in_flight, **load)
+                stage.load(server, told, in_flight, *flags, scheme=scheme, **load)
             told["rss_mib"] = peak.end()
         told["disk"] = (int(stage.cluster.ask("measured", SIZE)) - empty) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
         # Of the statements before the measured stretch, too: all of them are the same.
@@ -258,6 +268,10 @@ SCENARIOS = {
     "unseen": ("Claim, 256 in flight, nothing counted", service(256, ("--observe-listen", "off"))),
     "traced": ("Claim, 256 in flight, one of a hundred traced", traced(256)),
     "unseen-again": ("Claim, 256 in flight, nothing counted, again", service(256, ("--observe-listen", "off"))),
+    "trusted": ("Claim, 256 in flight, counted, TLS, a token, rights", service(256, known_by=("tls", "token"))),
+    "tls": ("Claim, 256 in flight, TLS", service(256, known_by=("tls",))),
+    "token": ("Claim, 256 in flight, a token, rights", service(256, known_by=("token",))),
+    "web-token": ("Claim, 256 in flight, a web token, rights", service(256, known_by=("web-token",))),
     "claim-1024": ("Claim, 1,024 in flight", service(1_024)),
     "claim-10000": ("Claim, 10,000 in flight", service(10_000)),
     "echo-256": ("bare echo, 256 in flight", echo(256)),
