@@ -266,7 +266,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
     ]),
     Mutant("E1", "a connection may take for ever to finish its preface", "edge::silence", [
-        ("src/rpc/edge/accept/connection.rs", "const PREFACE_WITHIN: Duration = Duration::from_secs(5);", "const PREFACE_WITHIN: Duration = Duration::from_hours(5);"),
+        ("src/rpc/edge/accept/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
     ]),
     Mutant("E2", "draining waits for connections without a call", "edge::silence", [
         ("src/rpc/edge/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if open.is_none() && moved.bytes() < before => {"),
@@ -533,7 +533,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/before_baseline.rs", "            if key == after {\n", "            if key != after {\n"),
     ]),
     Mutant("K8", "a server that is named second is never tried", "schema::servers", [
-        ("src/store/postgres/servers.rs", "for number in 0..self.all.len() {", "for number in 0..self.all.len().min(1) {"),
+        ("src/store/postgres/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),
     ]),
     Mutant("K9", "a claim is completed beyond the level that the server knows", "schema::level", [
         (PG_ENTRIES, '            " AND c.level <= ",\n            level!(),\n            "\nRETURNING', '            "\nRETURNING'),
@@ -727,7 +727,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason });"),
     ]),
     Mutant("M36", "what is refused for its bytes is not counted", "rpc::edge::budget", [
-        ("src/rpc/edge/budget/mod.rs", "            metrics.refused(&rejection);\n", ""),
+        ("src/rpc/edge/budget/mod.rs", "            self.budget.refused(&rejection);\n", ""),
     ]),
     Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
         ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
@@ -775,7 +775,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/auth.rs", "span.traceparent().or(traceparent)", "traceparent.or(None)"),
     ]),
     Mutant("T10", "health checks are recorded", "observe::traces", [
-        ("src/rpc/edge/layer.rs", "let served = if ours {", "let served = if ours || is_stream {"),
+        ("src/rpc/edge/layer.rs", "let mut served = if ours {", "let mut served = if ours || is_stream {"),
     ]),
     Mutant("T11", "a variable that is not used is not told", "server::otlp", [
         ("src/server/otlp/variables.rs", "if !unknown.is_empty() {", "if unknown.len() > 9 {"),
@@ -794,5 +794,67 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("T16", "the service has the name of the program, whatever the environment says", "observe::traces", [
         ("src/server/otlp/mod.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
+    ]),
+    Mutant("I1", "an RPC asks for no right", "identity::rights", [
+        ("src/rpc/admin/mod.rs", "        auth::caller(request.extensions())?.allowed_everywhere()?;\n", ""),
+    ]),
+    Mutant("I2", "one who may read may change", "identity::rights", [
+        ("src/identity/rpcs.rs", '("DeletePolicy", Right::Admin)', '("DeletePolicy", Right::Read)'),
+    ]),
+    Mutant("I3", "a right on one consumer is one on all", "identity::rights", [
+        ("src/identity/rights.rs", "            Whose::All => false,\n", "            Whose::All => !scope.exact.is_empty(),\n"),
+    ]),
+    Mutant("I4", "the name of a consumer is a prefix", "identity::rights", [
+        ("src/identity/rights.rs", "scope.exact.binary_search_by(|exact| (**exact).cmp(name)).is_ok()", "scope.exact.iter().any(|exact| name.starts_with(&**exact))"),
+    ]),
+    Mutant("I5", "an import asks the store before it asks for rights", "identity::rights", [
+        ("src/rpc/admin/bulk.rs", "if places.is_empty() { Vec::new() } else", "if places.len() > rows_max() { Vec::new() } else"),
+        ("src/rpc/admin/bulk.rs", "fn died() -> Rejection {", "fn rows_max() -> usize {\n    usize::MAX\n}\n\nfn died() -> Rejection {"),
+    ]),
+    Mutant("I6", "a wrong token is made good by a certificate", "identity::tls", [
+        ("src/identity/door.rs", "if let Some(identity) = bearer(remembered, headers)? {", "if let Ok(Some(identity)) = bearer(remembered, headers) {"),
+    ]),
+    Mutant("I7", "whoever is on this machine is a trusted proxy", "identity::credentials", [
+        ("src/identity/proxies.rs", "if self.networks.iter().any(|network| network.contains(&address)) {", "if address.is_loopback() || self.networks.iter().any(|network| network.contains(&address)) {"),
+    ]),
+    Mutant("I8", "a proxy that names nobody is let in by its own name", "identity::tls", [
+        ("src/identity/door.rs", "            None if remembered.proxy => Err(Refused::NotForwarded),\n", ""),
+    ]),
+    Mutant("I9", "the first element of the forwarding header counts", "identity::credentials", [
+        ("src/identity/forwarded.rs", "End::Element => pairs.clear(),", "End::Element => return Ok(pairs),"),
+    ]),
+    Mutant("I10", "of two headers the first counts", "identity::credentials", [
+        ("src/identity/door.rs", "        (_, Some(_)) => Err(twice),\n        (one, None) => Ok(one),", "        (one, _) => {\n            let _ = twice;\n            Ok(one)\n        }"),
+    ]),
+    Mutant("I11", "what was replaced is in force for new connections alone", "identity::tls", [
+        ("src/identity/guard.rs", "        self.0.generation.fetch_add(1, Ordering::SeqCst);\n", ""),
+    ]),
+    Mutant("I12", "a certificate is looked at in the handshake alone", "identity::tls", [
+        ("src/identity/door.rs", "        self.certificate(remembered)?;\n", "        let _ = self.certificate(remembered);\n"),
+    ]),
+    Mutant("I13", "a revocation list is read, and not asked", "identity::tls", [
+        ("src/identity/tls.rs", "builder = builder.with_crls(lists);", "let _ = lists;"),
+    ]),
+    Mutant("I14", "a file that is broken takes away what was in force", "identity::reload", [
+        ("src/server/trust.rs", "            Err(problems) => self.tell(problems),\n        }\n    }", "            Err(problems) => {\n                self.texts.clear();\n                self.tell(problems)\n            }\n        }\n    }"),
+        ("src/server/trust.rs", "Err(problems) => self.tell(problems),\n            },", "Err(_) => std::process::exit(1),\n            },"),
+    ]),
+    Mutant("I15", "a web token that was remembered never ends", "identity::web_tokens", [
+        ("src/identity/door.rs", "&& until.is_none_or(|until| UnixTime::now().as_secs() < until)", "&& (until.is_none() || until.is_some())"),
+    ]),
+    Mutant("I16", "a web token for somebody else is taken", "identity::web_tokens", [
+        ("src/identity/jwt/mod.rs", "    if !is_for_us {\n        return Err(Refused::WrongAudience);\n    }\n", "    let _ = is_for_us;\n"),
+    ]),
+    Mutant("I17", "an unknown key is not asked for", "identity::web_tokens", [
+        ("src/identity/guard.rs", "self.trust.wanted.notify(issuer);", "let _ = issuer;"),
+    ]),
+    Mutant("I18", "the operators' service is at the consumers' address, too", "identity::listeners", [
+        ("src/rpc/mod.rs", "let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };", "let offered = Offered::Both;"),
+    ]),
+    Mutant("I19", "an address that others reach needs no identity", "server::config::identity", [
+        ("src/server/config/identity.rs", "!address.ip().is_loopback()", "address.port() == 0 && !address.ip().is_loopback()"),
+    ]),
+    Mutant("I20", "a claim is replayed to whoever knows its id", "identity::rights", [
+        ("src/rpc/ledger.rs", "convert::claim(request, caller.principal(), ", "convert::claim(request, \"anonymous\", "),
     ]),
 ]
