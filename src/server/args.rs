@@ -1,6 +1,7 @@
 //! What is typed to run and tend a server.
 
 use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use tokio::runtime::Builder;
 
-use super::config::{Config, InForce, Settings, Typed};
+use super::config::{Config, Given, InForce, Settings, Typed};
 use super::failure::Failure;
 use super::telemetry::LogArgs;
 use super::trust::Files;
@@ -17,6 +18,8 @@ use super::{health, memory, migrate, serve};
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+/// In the place of an address, for what does not listen.
+const LISTENS_NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// How long the end of a process waits for what still blocks a thread.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -90,8 +93,10 @@ impl ServerCommand {
                 }
                 ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log)))
             }
-            ServerCommand::Migrate { config, grant_to } => {
+            ServerCommand::Migrate { mut config, grant_to } => {
                 let log = config.log.clone();
+                // It listens nowhere: an address that is refused to a server is no fault of it.
+                config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
                 match config.load() {
                     Err(code) => code,
                     Ok((config, _)) => {
