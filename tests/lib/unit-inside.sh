@@ -54,20 +54,39 @@ served
 idempotency-ledger policy list | grep -q '^payments .* 2m ' || fail "the policy is lost"
 echo "killed: it was started again, and has what it had"
 
-# A Postgres: the URL, the schema, the server.
+# A Postgres: the URL, the password, the schema, the server.
 systemctl start postgresql
 until su postgres -c "psql -Xqc 'select 1'" >/dev/null 2>&1; do sleep 0.2; done
 su postgres -c "psql -Xqc \"create role ledger login password 'proof'\" -c 'create database ledger owner ledger'"
-sed -i 's|^#\(IDEMPOTENCY_LEDGER_DATABASE_URL\)=.*|\1=postgres://ledger:proof@127.0.0.1/ledger|' /etc/idempotency-ledger/environment
+sed -i 's|^#\(IDEMPOTENCY_LEDGER_DATABASE_URL\)=.*|\1=postgres://ledger@127.0.0.1/ledger|' /etc/idempotency-ledger/environment
+install -m 600 /dev/null /etc/idempotency-ledger/database_password
+printf 'proof\n' >/etc/idempotency-ledger/database_password
+block 2 | bash -eux || fail "its credentials are not installed"
 systemctl restart idempotency-ledger || true
 sleep 1
 idempotency-ledger health >/dev/null 2>&1 && fail "it serves on a database without a schema"
-block 2 | bash -eux || fail "it is not migrated"
+block 3 | bash -eux || fail "it is not migrated"
 systemctl reset-failed idempotency-ledger
 systemctl restart idempotency-ledger
 served
 journalctl --no-pager --quiet --unit idempotency-ledger | grep -q 'it stores in the Postgres database' || fail "it does not use Postgres"
 echo "moved to Postgres: migrated as README.md says, and it serves"
+
+# Where others reach it, it wants to know who calls.
+sed -i 's|^#\(IDEMPOTENCY_LEDGER_LISTEN\)=.*|\1=0.0.0.0:50051|' /etc/idempotency-ledger/environment
+systemctl restart idempotency-ledger || true
+sleep 1
+idempotency-ledger health >/dev/null 2>&1 && fail "it listens for everybody, and knows nobody"
+idempotency-ledger rights token operators 2>&1 >/root/token | { echo '[tokens]'; tail -n 1; } >/etc/idempotency-ledger/tokens.toml
+cp deploy/kubernetes/rights.toml /etc/idempotency-ledger
+chmod 644 /etc/idempotency-ledger/*.toml
+sed -i 's|^#\(IDEMPOTENCY_LEDGER_\(TOKENS\|RIGHTS\)_FILE\)=|\1=|' /etc/idempotency-ledger/environment
+systemctl reset-failed idempotency-ledger
+systemctl restart idempotency-ledger
+served
+idempotency-ledger policy list >/dev/null 2>&1 && fail "it serves who shows no token"
+idempotency-ledger policy list --token-file /root/token >/dev/null || fail "it does not know the token"
+echo "it listens where others reach it, and serves the holder of a token alone"
 systemctl stop idempotency-ledger
 [[ $(property Result) == success ]] || fail "it did not end in good order: $(property Result)"
 echo PROVED
