@@ -43,6 +43,7 @@ def check(deploy, program):
         own.equal("security_opt", service.get("security_opt"), ["no-new-privileges:true"])
         problems += own
     secrets(problems, whole)
+    files(problems, whole, deploy, program)
     order(problems, whole["services"])
     server(problems, whole["services"]["server"], program)
     database(problems, whole)
@@ -58,6 +59,28 @@ def secrets(problems, whole):
             problems.expect(secret == value or secret in service.get("secrets", []), f"{name}: {variable} names no secret of it")
     for name, secret in whole["secrets"].items():
         problems.expect(secret["file"].startswith("secrets/"), f"the secret {name} lies outside secrets/, which git ignores")
+
+
+def mounted(whole, service):
+    """The paths in a service's container, each with its file below deploy/."""
+    configs = {config["target"]: whole["configs"][config["source"]]["file"] for config in service.get("configs", [])}
+    return configs | {SECRETS + secret: whole["secrets"][secret]["file"] for secret in service.get("secrets", [])}
+
+
+def files(problems, whole, deploy, program):
+    """Each file that a service of ours is told of is there; callers are known, and no secret is in git."""
+    for name in ("migrate", "server"):
+        service = whole["services"][name]
+        there = mounted(whole, service)
+        for variable, value in service["environment"].items():
+            problems.expect(not value.startswith("/") or value in there, f"{name}: {variable} names {value}, which is not mounted")
+    for name, config in whole["configs"].items():
+        problems.expect((deploy / config["file"]).is_file(), f"the config {name} is no file")
+    environment = whole["services"]["server"]["environment"]
+    problems.expect("IDEMPOTENCY_LEDGER_TOKENS_FILE" in environment and "IDEMPOTENCY_LEDGER_RIGHTS_FILE" in environment,
+                    "server: nobody is authenticated")
+    said = program.lint(deploy / "compose/rights.toml")
+    problems.expect(not said, f"compose/rights.toml: {said}")
 
 
 def order(problems, services):

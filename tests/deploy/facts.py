@@ -11,6 +11,11 @@ PREFIX = "IDEMPOTENCY_LEDGER_"
 FILES_KEPT = 64
 
 
+def rights_of(file):
+    """Principal to what it may do, of a file of rights."""
+    return {line["principal"]: line["may"] for line in tomllib.loads(file.read_text())["rights"]}
+
+
 def seconds(duration):
     """`30s`, `1m`, `250ms` and the like, as seconds."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -66,6 +71,14 @@ class Program:
 
     def port(self, setting="listen"):
         return int(self.default(setting).rsplit(":", 1)[1])
+
+
+    def lint(self, rights, *tokens):
+        """What `rights lint` says of a file of rights; nothing where nothing is odd."""
+        with_tokens = [word for file in tokens for word in ("--tokens-file", file)]
+        linted = subprocess.run([self.binary, "rights", "lint", "--strict", "--rights-file", rights, *with_tokens],
+                                capture_output=True, text=True)
+        return "" if linted.returncode == 0 else (linted.stdout + linted.stderr).strip()
 
 
 class Problems(list):

@@ -1,19 +1,20 @@
 """deploy/kubernetes: the schemas of Kubernetes, and what must hold between the manifests and the program."""
 
+import re
 import tomllib
 
 import kubernetes_validate
 
 import yamls
 from container import Image
-from facts import PREFIX, Problems
+from facts import PREFIX, Problems, rights_of
 
 # The oldest that has all that the manifests use, and the newest.
 VERSIONS = ("1.30", "1.37")
 KUSTOMIZATION = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "images"}
 # The startup probe asks what the liveness probe asks, only more patiently.
-PROBES = {"startupProbe": "liveness", "livenessProbe": "liveness", "readinessProbe": "accepting"}
-CONFIGURATION = "ledger.toml"
+PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
+CONFIGURATION, RIGHTS = "ledger.toml", "rights.toml"
 
 
 class Manifests:
@@ -41,6 +42,20 @@ def container_of(workload):
 def environment_of(container):
     """The variables; what comes from a Secret has no value here."""
     return {variable["name"]: variable.get("value") for variable in container.get("env", [])}
+
+
+def mounted(workload):
+    """The paths of a pod's mounts: the ConfigMap or Secret of each, by its name."""
+    spec, container = workload["spec"]["template"]["spec"], container_of(workload)
+    names = {volume["name"]: volume.get("configMap", {}).get("name") or volume.get("secret", {}).get("secretName")
+             for volume in spec.get("volumes", [])}
+    return {mount["mountPath"]: names.get(mount["name"]) for mount in container.get("volumeMounts", [])}
+
+
+def with_tls(text):
+    """The Deployment with the comments off what TLS needs."""
+    return re.sub(r"^( +)# (- name: (?:IDEMPOTENCY_LEDGER_LISTEN_TLS_\w+|tls)$|  (?:value|mountPath|readOnly|secret|  secretName): ?)",
+                  r"\1\2", text, flags=re.MULTILINE)
 
 
 def configuration(deploy):
@@ -77,6 +92,7 @@ def check(deploy, program):
     problems.equal("Job: the command", container_of(job)["args"], ["migrate"])
     problems.equal("Deployment: the command", container_of(deployment)["args"], ["serve"])
     server(problems, deployment, program, configuration(deploy))
+    callers(problems, deploy, deployment, program)
     around(problems, servers, deployment, program)
     return problems
 
@@ -111,12 +127,45 @@ def pod(problems, workload, program, deploy):
     problems.expect(spec.get("enableServiceLinks") is False,
                     f"{kind}: enableServiceLinks must be false: Kubernetes' variables would begin with {PREFIX}")
     problems.expect("memory" in container["resources"]["limits"], f"{kind}: resources.limits must name the memory")
-    url = [variable for variable in container["env"] if variable["name"] == f"{PREFIX}DATABASE_URL"]
-    problems.expect(url and "secretKeyRef" in url[0].get("valueFrom", {}), f"{kind}: the database's URL must come from a Secret")
-    readme = (deploy / "README.md").read_text()
-    for secret in (variable["valueFrom"]["secretKeyRef"] for variable in url if "valueFrom" in variable):
-        problems.expect(f"create secret generic {secret['name']} --from-file={secret['key']}=" in readme,
-                        f"{kind}: the Secret {secret['name']} with the key {secret['key']} is not the one that deploy/README.md makes")
+    problems.expect(f"{PREFIX}DATABASE_URL_FILE" in environment_of(container), f"{kind}: the database's URL must come from a Secret, as a file")
+    problems.expect(all(mount.get("readOnly") and "subPath" not in mount for mount in container["volumeMounts"]),
+                    f"{kind}: each mount must be read-only, and a whole folder: one with subPath follows no change")
+    folders, readme = mounted(workload), (deploy / "README.md").read_text()
+    for name, value in environment_of(container).items():
+        if not str(value).startswith("/"):
+            continue
+        folder, _, key = value.rpartition("/")
+        problems.expect(folders.get(folder), f"{kind}: {name} names {value}, which is not mounted")
+        if folders.get(folder) not in (None, kind_of_config(deploy)):
+            problems.expect(f"create secret generic {folders[folder]} --from-file={key}=" in readme,
+                            f"{kind}: the Secret {folders[folder]} with the key {key} is not the one that deploy/README.md makes")
+
+
+def kind_of_config(deploy):
+    """The name of the ConfigMap; its files are beside the kustomization."""
+    (generator,) = yamls.read(deploy / "kubernetes/kustomization.yaml")[0]["configMapGenerator"]
+    return generator["name"]
+
+
+def callers(problems, deploy, deployment, program):
+    """They are known by tokens, and have the rights of a file."""
+    environment = environment_of(container_of(deployment))
+    folders = {name: (environment.get(f"{PREFIX}{name}_FILE") or "").rpartition("/")[0] for name in ("TOKENS", "RIGHTS")}
+    at = mounted(deployment)
+    problems.equal("Deployment: where the tokens come from", at.get(folders["TOKENS"]), "idempotency-ledger-tokens")
+    problems.equal("Deployment: where the rights come from", at.get(folders["RIGHTS"]), kind_of_config(deploy))
+    rights = deploy / "kubernetes" / RIGHTS
+    said = program.lint(rights)
+    problems.expect(not said, f"{RIGHTS}: {said}")
+    problems.equal(f"{RIGHTS}: the principals", set(rights_of(rights)), set(rights_of(deploy / "compose" / RIGHTS)))
+    text = with_tls((deploy / "kubernetes/deployment.yaml").read_text())
+    (encrypted,) = yamls.parse(text)
+    kubernetes_validate.validate(encrypted, VERSIONS[0], strict=True)
+    environment = environment_of(container_of(encrypted))
+    for name, file in (("CERT", "tls.crt"), ("KEY", "tls.key")):
+        folder, _, key = (environment.get(f"{PREFIX}LISTEN_TLS_{name}") or "").rpartition("/")
+        problems.equal(f"Deployment, with TLS: LISTEN_TLS_{name}", (mounted(encrypted).get(folder), key), ("idempotency-ledger-tls", file))
+    problems.call(program, container_of(encrypted)["args"], environment)
 
 
 def server(problems, deployment, program, file):
@@ -128,8 +177,8 @@ def server(problems, deployment, program, file):
     problems.equal("Deployment: the metrics' address", settings["observe_listen"], f"0.0.0.0:{metrics}")
     problems.equal("Deployment: ports", container["ports"],
                    [{"name": "grpc", "containerPort": port}, {"name": "metrics", "containerPort": metrics}])
-    for probe, service in PROBES.items():
-        problems.equal(f"Deployment: {probe}", container.get(probe, {}).get("grpc"), {"port": port, "service": service})
+    for probe, path in PROBES.items():
+        problems.equal(f"Deployment: {probe}", container.get(probe, {}).get("httpGet"), {"port": "metrics", "path": path})
     startup = container["startupProbe"]
     problems.at_least("Deployment: the seconds of the startup probe", startup["periodSeconds"] * startup["failureThreshold"],
                       settings["startup_wait"] + 10, "startup_wait and 10 s")
@@ -145,7 +194,7 @@ def around(problems, servers, deployment, program):
     spec, labels = deployment["spec"], deployment["spec"]["template"]["metadata"]["labels"]
     problems.at_least("Deployment: replicas", spec["replicas"], 3, "one may be away for work, and one lost")
     problems.equal("Deployment: maxUnavailable", spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0)
-    volumes = [volume["configMap"]["name"] for volume in spec["template"]["spec"]["volumes"]]
+    volumes = [volume["configMap"]["name"] for volume in spec["template"]["spec"]["volumes"] if "configMap" in volume]
     problems.equal("Deployment: its ConfigMaps", volumes, [generator["name"] for generator in servers.kustomization["configMapGenerator"]])
     problems.equal("Deployment: its account", spec["template"]["spec"]["serviceAccountName"], servers.one("ServiceAccount")["metadata"]["name"])
     policy, budget = servers.one("NetworkPolicy")["spec"], servers.one("PodDisruptionBudget")["spec"]
@@ -166,4 +215,4 @@ def around(problems, servers, deployment, program):
     for rule, needed in zip(policy["ingress"], ({"podSelector", "namespaceSelector"}, {"namespaceSelector"})):
         problems.expect(rule.get("from") and all(needed <= set(peer) for peer in rule["from"]),
                         f"NetworkPolicy: the rule of {rule['ports'][0]['port']} must name {' and '.join(sorted(needed))}: "
-                        "there is no authentication")
+                        "without TLS tokens travel in the clear, and the metrics ask nobody who calls")

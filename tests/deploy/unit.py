@@ -8,7 +8,9 @@ import tempfile
 
 from facts import FILES_KEPT, Problems, seconds
 
-UNIT = "idempotency-ledger.service"
+UNIT, DROP_IN = "idempotency-ledger.service", "credentials.conf"
+# Where systemd puts the copies of a service's credentials.
+CREDENTIALS = "/run/credentials/"
 # systemd's own measure of what a service may still do, in tenths: 0 is nothing, 100 all.
 EXPOSURE_MAX = 13
 
@@ -21,6 +23,13 @@ def options(deploy):
             name, value = line.split("=", 1)
             found.setdefault(name, []).append(value)
     return found
+
+
+def drop_in(deploy):
+    """The lines of the drop-in, those that are commented out too: the credentials, and the variables."""
+    text = (deploy / "systemd" / DROP_IN).read_text()
+    credentials = dict(re.findall(r"^#?LoadCredential=(\w+):(/\S+)$", text, re.MULTILINE))
+    return credentials, dict(re.findall(r"^#?Environment=(\w+)=(.*)$", text, re.MULTILINE))
 
 
 def command(deploy):
@@ -41,6 +50,10 @@ def analyze(deploy, program):
         unit = pathlib.Path(folder) / UNIT
         # systemd looks whether the program is there.
         unit.write_text((deploy / "systemd" / UNIT).read_text().replace(command(deploy)[0], str(program.binary)))
+        # As it is with a Postgres and with TLS.
+        (pathlib.Path(folder) / f"{UNIT}.d").mkdir()
+        text = (deploy / "systemd" / DROP_IN).read_text()
+        (pathlib.Path(folder) / f"{UNIT}.d" / DROP_IN).write_text(re.sub(r"^#(?=\w+=)", "", text, flags=re.MULTILINE))
         for arguments in (["verify", "--man=no", "--recursive-errors=no"],
                           ["security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE_MAX}"]):
             asked = subprocess.run(["systemd-analyze", *arguments, unit], capture_output=True, text=True)
@@ -54,7 +67,12 @@ def analyze(deploy, program):
 def check(deploy, program):
     problems = Problems(f"deploy/systemd/{UNIT}")
     found = {name: values[-1] for name, values in options(deploy).items()}
-    problems.call(program, command(deploy)[1:], examples(deploy))
+    credentials, variables = drop_in(deploy)
+    problems.call(program, command(deploy)[1:], examples(deploy) | variables)
+    problems.equal(f"{DROP_IN}: the files of the variables", sorted(variables.values()),
+                   sorted(f"{CREDENTIALS}{UNIT}/{name}" for name in credentials))
+    problems.expect(not any(":" in value.rpartition("@")[0].partition("://")[2] for value in examples(deploy).values()),
+                    f"environment.example: a password belongs into a file of {DROP_IN}")
     problems.equal("Type", found["Type"], "exec")
     problems.equal("KillSignal", found["KillSignal"], "SIGTERM")
     problems.equal("Restart", found["Restart"], "on-failure")

@@ -14,6 +14,11 @@ class Strict(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def parse(text):
+    """All documents of a text."""
+    return [document for document in yaml.load_all(text, Loader=Strict) if document is not None]
+
+
 def read(path):
     """All documents of a file."""
-    return [document for document in yaml.load_all(path.read_text(), Loader=Strict) if document is not None]
+    return parse(path.read_text())
