@@ -5,10 +5,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{files, read};
 
-/// The README, the changelog, and all pages of docs/ and deploy/.
+/// The pages of the top folder, and all of docs/ and deploy/.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut pages = files(&["docs", "deploy"]);
-    pages.extend([("README.md".into(), read("README.md")), ("CHANGELOG.md".into(), read("CHANGELOG.md"))]);
+    pages.extend(["README.md", "CHANGELOG.md", "SECURITY.md"].map(|page| (page.into(), read(page))));
     pages.retain(|(path, _)| path.extension().is_some_and(|extension| extension == "md"));
     pages
 }
