@@ -80,7 +80,7 @@ idempotency-ledger health >/dev/null 2>&1 && fail "it listens for everybody, and
 idempotency-ledger rights token operators 2>&1 >/root/token | { echo '[tokens]'; tail -n 1; } >/etc/idempotency-ledger/tokens.toml
 cp deploy/kubernetes/rights.toml /etc/idempotency-ledger
 chmod 644 /etc/idempotency-ledger/*.toml
-sed -i 's|^#\(IDEMPOTENCY_LEDGER_\(TOKENS\|RIGHTS\)_FILE\)=|\1=|' /etc/idempotency-ledger/environment
+sed -Ei 's,^#(IDEMPOTENCY_LEDGER_(TOKENS|RIGHTS)_FILE)=,\1=,' /etc/idempotency-ledger/environment
 systemctl reset-failed idempotency-ledger
 systemctl restart idempotency-ledger
 served
