@@ -1,22 +1,21 @@
 """Claims a message, completes it, and claims it again.
 
     python3 -m venv .venv && .venv/bin/pip install grpcio-tools
-    .venv/bin/python examples/quickstart.py [HOST:PORT or http://HOST:PORT]
+    .venv/bin/python examples/quickstart.py [HOST:PORT, http://HOST:PORT or https://HOST:PORT]
+
+With https:// the server's authority is IDEMPOTENCY_LEDGER_TLS_CA, and a token is read from IDEMPOTENCY_LEDGER_TOKEN_FILE.
 """
 
 import os
 import sys
 import uuid
 
-import grpc
+from reach import channel
 from stubs import pb, rpc
 
 default = os.environ.get("IDEMPOTENCY_LEDGER_ENDPOINT", "127.0.0.1:50051")
 endpoint = sys.argv[1] if len(sys.argv) > 1 else default
-scheme, _, address = endpoint.rpartition("://")
-if scheme not in ("", "http"):
-    raise SystemExit(f"{endpoint}: this example speaks without TLS; give HOST:PORT or http://HOST:PORT")
-ledger = rpc.LedgerServiceStub(grpc.insecure_channel(address.rstrip("/")))
+ledger = rpc.LedgerServiceStub(channel(endpoint))
 key = pb.EntryKey(consumer="quickstart", source="shop", id=f"order-{uuid.uuid4()}")
 
 

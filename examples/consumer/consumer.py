@@ -21,6 +21,7 @@ from nats.js.api import ConsumerConfig
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import faults
 from protocol import NotDone, handle
+from reach import channel
 from sinks import Sinks
 from stubs import pb, rpc
 
@@ -91,7 +92,7 @@ async def main():
     sinks = Sinks(options.sinks)
     broker = await nats.connect(options.nats)
     stream = broker.jetstream()
-    ledger = rpc.LedgerServiceStub(grpc.aio.insecure_channel(options.ledger))
+    ledger = rpc.LedgerServiceStub(channel(options.ledger, grpc.aio))
 
     async def dead_letter(message):
         # The id lets the broker drop a second copy, should this process die before the ack. It names this message

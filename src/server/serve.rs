@@ -43,6 +43,13 @@ pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Re
             }
         });
     }
+    if config.identity.tokens_in_the_clear(config.listen) {
+        tracing::warn!(
+            listen = %config.listen,
+            "tokens come in without TLS from where others may listen: set listen_tls_cert, or keep to a network that \
+             encrypts"
+        );
+    }
     let hangups = hangups()?;
     let guard = Guard::new(files.trust()?);
     tokio::spawn(files.follow(guard.clone(), hangups));

@@ -25,7 +25,7 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc make git python3 venv postgres nats-server jq systemd-analyze prometheus promtool
+    need cc make git python3 venv openssl postgres nats-server jq systemd-analyze prometheus promtool
     need_venv
     need_cargo_deny
     cargo --version
@@ -90,6 +90,7 @@ step_mutants() {
 }
 
 step_wire() {
+    need openssl
     on_both_stores tests/python/wire.py
     on_sqlite tests/python/first_minute.py
 }

@@ -7,7 +7,10 @@ import shutil
 import subprocess
 import sys
 
-from running import ROOT, Running, checked, options
+from running import ROOT, Running, checked, free_port, options, wait_for
+
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+from speed.credentials import Credentials
 
 PRINTED = """\
 Claim     -> acquired, advice ADVICE_PROCESS
@@ -52,8 +55,8 @@ def an_endpoint_as_the_command_line_takes_it(_, address):
     program = ROOT / "examples" / "quickstart.py"
     assert run(program, f"http://{address}") == PRINTED
     assert run(program, IDEMPOTENCY_LEDGER_ENDPOINT=f"http://{address}/") == PRINTED
-    refused = subprocess.run([sys.executable, str(program), f"https://{address}"], capture_output=True, text=True)
-    assert refused.returncode == 1 and "without TLS; give HOST:PORT or http://HOST:PORT" in refused.stderr, refused
+    refused = subprocess.run([sys.executable, str(program), f"ftp://{address}"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "give HOST:PORT, http://HOST:PORT or https://HOST:PORT" in refused.stderr, refused
 
 
 def beside_a_module_of_that_name(folder, address):
@@ -85,6 +88,31 @@ def a_service_makes_its_stubs(folder, address):
         assert not re.search(r"^\s*(from|import) idempotency\b", module.read_text(), re.MULTILINE), module
 
 
+def with_tls_and_a_token(folder, _, running, binary):
+    program = ROOT / "examples" / "quickstart.py"
+    made = Credentials(binary, consumers="quickstart")
+    try:
+        flags, (_, authority, _, token), scheme = made.of(("tls", "token"))
+        address = f"127.0.0.1:{free_port()}"
+        running.start("secured", binary, "serve", "--listen", address, "--observe-listen", "off", "--database-url",
+                      f"sqlite://{folder / 'ledger.db'}", *flags)
+        wait_for("the server listens", lambda: "serving" in running.log("secured"))
+        known = {"IDEMPOTENCY_LEDGER_TLS_CA": authority, "IDEMPOTENCY_LEDGER_TOKEN_FILE": token}
+        assert run(program, scheme + address, **known) == PRINTED
+        for what, changes, says in [
+            ("without a token", {"IDEMPOTENCY_LEDGER_TOKEN_FILE": ""}, "no credential was presented"),
+            ("with another token", {"IDEMPOTENCY_LEDGER_TOKEN_FILE": str(program)}, "not known here"),
+            ("without its authority", {"IDEMPOTENCY_LEDGER_TLS_CA": ""}, "failed to connect"),
+        ]:
+            asked = subprocess.run([sys.executable, str(program), scheme + address], env={**os.environ, **known, **changes},
+                                   capture_output=True, text=True)
+            assert asked.returncode == 1 and says in asked.stderr, (what, asked)
+        clear = subprocess.run([sys.executable, str(program), address], env={**os.environ, **known}, capture_output=True, text=True)
+        assert clear.returncode == 1 and "in the clear" in clear.stderr, clear
+    finally:
+        made.end()
+
+
 def the_checks_leave_the_newcomers_environment_alone(_, __):
     assert pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve(), "the checks would make .venv again"
 
@@ -104,7 +132,11 @@ def main():
             folder.mkdir()
             check(folder, address)
 
-        failed = checked([(check.__name__, lambda check=check: in_its_own_folder(check)) for check in CHECKS])
+        def secured(folder, address):
+            with_tls_and_a_token(folder, address, running, chosen.binary)
+
+        secured.__name__ = with_tls_and_a_token.__name__
+        failed = checked([(check.__name__, lambda check=check: in_its_own_folder(check)) for check in [*CHECKS, secured]])
         if failed:
             print(running.log("server")[-4000:])
     sys.exit(1 if failed else 0)

@@ -55,6 +55,15 @@ impl IdentitySettings {
     }
 }
 
+impl IdentitySettings {
+    /// Whether tokens would come to this address over a network, and nothing here encrypts them.
+    #[must_use]
+    pub fn tokens_in_the_clear(&self, listen: SocketAddr) -> bool {
+        let has_tokens = self.tokens.is_some() || !self.issuers.is_empty();
+        has_tokens && self.tls.is_none() && !listen.ip().is_loopback()
+    }
+}
+
 /// The settings; the checker keeps what is wrong with them.
 pub(super) fn identity(
     given: &Settings,
@@ -181,6 +190,21 @@ mod tests {
         assert_eq!(problems(EVERYWHERE, proxies), [""; 0]);
         let anonymous = |given: &mut Settings| given.insecure_anonymous = Some(Given::Value(true));
         assert_eq!(problems(EVERYWHERE, anonymous), [""; 0]);
+    }
+
+    #[test]
+    fn tokens_over_a_network_need_tls() {
+        let tls = TlsFiles { cert: "c".into(), key: "k".into(), client_ca: None, client_crl: None };
+        let tokens = IdentitySettings { tokens: Some("t".into()), ..IdentitySettings::default() };
+        let secured = IdentitySettings { tls: Some(tls), ..tokens.clone() };
+        for (settings, listen, clear) in [
+            (&tokens, EVERYWHERE, true),
+            (&tokens, HERE, false),
+            (&secured, EVERYWHERE, false),
+            (&IdentitySettings::default(), EVERYWHERE, false),
+        ] {
+            assert_eq!(settings.tokens_in_the_clear(listen.parse().expect("an address")), clear, "{listen}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-RIGHTS = '[[rights]]\nprincipal = "*"\nconsumers = ["bench-*"]\nmay = ["claim", "settle"]\n'
+RIGHTS = '[[rights]]\nprincipal = "*"\nconsumers = ["{consumers}"]\nmay = ["claim", "settle"]\n'
 ISSUER = "https://login.example"
 # In any order, as many as one likes: "tls", and at most one of the tokens.
 KINDS = ("tls", "token", "web-token")
@@ -16,7 +16,7 @@ KINDS = ("tls", "token", "web-token")
 class Credentials:
     """Made once; `of` says which flags a server and its clients get."""
 
-    def __init__(self, ledger):
+    def __init__(self, ledger, consumers="bench-*"):
         self._held = tempfile.TemporaryDirectory(prefix="ledger-credentials.")
         self.folder = pathlib.Path(self._held.name)
         self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=bench",
@@ -25,7 +25,7 @@ class Credentials:
         shown = subprocess.run([ledger, "rights", "token", "bench", "--json"], capture_output=True, text=True, check=True).stdout
         made = json.loads(shown)
         self._write("tokens.toml", f'[tokens]\nbench = ["{made["hash"]}"]\n')
-        self._write("rights.toml", RIGHTS)
+        self._write("rights.toml", RIGHTS.format(consumers=consumers))
         self._write("token", made["token"])
         self._web_token()
         self._write("ledger.toml", f'rights_file = "{self._path("rights.toml")}"\n[issuers.bench]\nissuer = "{ISSUER}"\n'
