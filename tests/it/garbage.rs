@@ -18,6 +18,7 @@ on_both_stores!(
     messages_that_can_not_be_read_are_refused_by_field,
     frames_that_can_not_be_read_are_refused,
     a_compressed_message_is_measured_unpacked,
+    page_tokens_with_bytes_that_no_store_takes_are_refused,
 );
 
 const GOOD: &str = "good-text";
@@ -173,5 +174,46 @@ async fn a_compressed_message_is_measured_unpacked(kind: Kind) {
     assert_eq!((refused.code, refused.reason.as_str()), (Code::InvalidArgument, "TOO_LARGE"));
     assert!(status.message().contains("3670016 bytes"), "the limit is named: {}", status.message());
     assert_eq!(server.entry(&Key::new("c", "tests", "bomb")).await, None);
+    server.stop().await;
+}
+
+/// A page token is a text of the client's: what stands in it reaches the store only where it can.
+async fn page_tokens_with_bytes_that_no_store_takes_are_refused(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    for request_id in ["one", "two"] {
+        let policy = proto::Policy { max_attempts: Some(3), ..Default::default() };
+        let version = i32::from(request_id == "two");
+        let request = proto::SetPolicyRequest {
+            consumer: "c".into(),
+            request_id: request_id.into(),
+            reason: "why".into(),
+            expected_version: version,
+            policy: Some(policy),
+            ..Default::default()
+        };
+        server.admin.set_policy(request).await.unwrap();
+    }
+    let list = |page_token: String| proto::ListAuditEventsRequest {
+        consumer: "c".into(),
+        page_size: 1,
+        page_token,
+        ..Default::default()
+    };
+    let page = server.admin.list_audit_events(list(String::new())).await.unwrap().into_inner();
+    let sound = page.next_page_token;
+    assert_eq!(
+        server.admin.list_audit_events(list(sound.clone())).await.unwrap().into_inner().events.len(),
+        1
+    );
+    for token in [format!("{sound}\0"), format!("{sound}\u{1b}"), format!("{sound}{}", "x".repeat(300))] {
+        let status = server.admin.list_audit_events(list(token.clone())).await.unwrap_err();
+        let refused = refusal(&status);
+        assert_eq!(
+            (refused.code, refused.reason.as_str()),
+            (Code::InvalidArgument, "INVALID_FIELD"),
+            "{token:?}"
+        );
+        assert_eq!(fields(&status), ["page_token"], "{token:?}");
+    }
     server.stop().await;
 }

@@ -15,6 +15,8 @@ use crate::rpc::wire::words;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
+/// An instant, the digest of a filter, and the id of a request or of a part of an operation.
+const PAGE_TOKEN_MAX: usize = 256;
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
@@ -151,6 +153,8 @@ pub(super) fn audit(
         key.map_or(String::new(), |key| key.to_string()),
         request.consumer
     ));
+    // It has the id of a request in it, which the store is asked for.
+    fields.text("page_token", &request.page_token, PAGE_TOKEN_MAX);
     let before = if request.page_token.is_empty() {
         None
     } else {
