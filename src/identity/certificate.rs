@@ -36,8 +36,9 @@ impl Names {
     pub(super) fn principal(&self) -> Result<String, Refused> {
         let mut ids = self.uris.iter().filter(|uri| uri.starts_with(SPIFFE));
         match (ids.next(), ids.next(), self.dns.first()) {
-            (Some(id), None, _) => Ok(id.clone()),
-            (None, None, Some(name)) => Ok(format!("dns:{name}")),
+            (Some(id), None, _) if is_plain(id) => Ok(id.clone()),
+            (None, None, Some(name)) if is_plain(name) => Ok(format!("dns:{name}")),
+            (Some(_), None, _) | (None, None, Some(_)) => Err(Refused::Name),
             (_, Some(_), _) | (None, None, None) => Err(Refused::Nameless),
         }
     }
@@ -47,6 +48,12 @@ impl Names {
         let dns = self.dns.iter().map(|name| format!("dns:{name}"));
         self.uris.iter().cloned().chain(dns)
     }
+}
+
+/// Whether a name can be a URI or a DNS name: those have letters, digits and signs of ASCII alone. A blank at the end, or
+/// a sign that turns the line of a log around, would look like another name.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// When a certificate ends, in seconds since 1970; none: it cannot be read.
@@ -68,6 +75,10 @@ mod tests {
             (&["https://shop/pay", "spiffe://shop/pay"], &[], Ok("spiffe://shop/pay")),
             (&["spiffe://shop/a", "spiffe://shop/b"], &["pay.shop"], Err(Refused::Nameless)),
             (&["https://shop/pay"], &[], Err(Refused::Nameless)),
+            (&["spiffe://shop/pay "], &["pay.shop"], Err(Refused::Name)),
+            (&["spiffe://shop/\u{202e}yap"], &[], Err(Refused::Name)),
+            (&[], &["", "pay.shop"], Err(Refused::Name)),
+            (&[], &["pay shop"], Err(Refused::Name)),
             (&[], &[], Err(Refused::Nameless)),
         ] {
             let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();

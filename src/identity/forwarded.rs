@@ -3,7 +3,7 @@
 //! Its form is Envoy's: elements parted by commas, the last one added by the proxy next to us; each has `KEY=VALUE`
 //! pairs parted by semicolons; a value may stand in double quotes, within which a backslash stands before a quote.
 
-use super::certificate::SPIFFE;
+use super::certificate::{SPIFFE, is_plain};
 use super::refused::Refused;
 
 /// No honest proxy sends more.
@@ -23,7 +23,8 @@ pub(super) fn principal(header: &[u8]) -> Result<String, Refused> {
     let uris = pairs.iter().filter(|(key, _)| key.eq_ignore_ascii_case(KEY)).map(|(_, value)| value);
     let mut ids = uris.filter(|uri| uri.starts_with(SPIFFE));
     match (ids.next(), ids.next()) {
-        (Some(id), None) => Ok(id.clone()),
+        (Some(id), None) if is_plain(id) => Ok(id.clone()),
+        (Some(_), None) => Err(Refused::Name),
         (None, _) | (Some(_), Some(_)) => Err(Refused::Forwarded),
     }
 }
@@ -114,6 +115,9 @@ mod tests {
             ("By=spiffe://me/x;Hash=1", None),
             ("URI=", None),
             ("URI=SPIFFE://a/b", None),
+            ("URI=spiffe://a/b ", None),
+            ("URI=\"spiffe://a/b c\"", None),
+            ("URI=spiffe://a/\u{202e}b", None),
             ("Subject=\"a,URI=spiffe://forged/x", None),
             ("Subject=\"a\"URI=spiffe://forged/x", None),
             ("Subject=a\"b;URI=spiffe://forged/x", None),
