@@ -65,6 +65,10 @@ impl Tokens {
             let principal: Arc<str> = principal(name).into();
             for text in hashes {
                 match hash_of(text) {
+                    Some(hash) if hash == Hash::from(Sha256::digest(b"")) => problems.push(format!(
+                        "tokens.{name:?}: a value is the hash of nothing: whoever sends no token behind `Bearer` would \
+                         be let in"
+                    )),
                     Some(hash) if found.insert(hash, Arc::clone(&principal)).is_some() => {
                         problems.push(format!("tokens.{name:?}: a hash stands in the file twice"));
                     }
@@ -174,6 +178,11 @@ mod tests {
             ("[tokens]\na = ['ilt_secret']".into(), "must not stand here"),
             (format!("[tokens]\na = ['{one}1']"), "64 hexadecimal digits"),
             (format!("[tokens]\n'a b' = ['{one}']"), "letters, digits"),
+            (
+                "[tokens]\na = ['sha256:E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855']"
+                    .into(),
+                "is the hash of nothing",
+            ),
             ("[token]\na = 1".into(), "line 1: unknown field `token`"),
             ("a = ".into(), "line 1: "),
         ] {
