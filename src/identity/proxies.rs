@@ -33,7 +33,10 @@ impl Proxies {
             if entry.starts_with(SPIFFE) || entry.strip_prefix("dns:").is_some_and(|name| !name.is_empty()) {
                 proxies.names.push(entry.to_owned());
             } else if let Some(network) = network(entry) {
-                proxies.networks.push(network);
+                match unfit(network) {
+                    Some(why) => problems.push(format!("`{entry}` {why}")),
+                    None => proxies.networks.push(network),
+                }
             } else {
                 problems.push(format!(
                     "`{entry}` is no address like 10.0.0.7, no network like 10.0.0.0/8, and no name of a certificate \
@@ -73,6 +76,20 @@ fn network(text: &str) -> Option<IpNet> {
     (network.network() == network.addr()).then_some(network)
 }
 
+/// Why a network is not meant.
+fn unfit(network: IpNet) -> Option<&'static str> {
+    match network {
+        _ if network.prefix_len() == 0 => Some(
+            "is every address: whoever reaches the server could call in anybody's name; name the proxies",
+        ),
+        // A peer's address is told as IPv4 where it is one.
+        IpNet::V6(six) if six.addr().to_ipv4_mapped().is_some() => {
+            Some("fits no address: write it as IPv4, like 10.0.0.0/8")
+        }
+        IpNet::V6(_) | IpNet::V4(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +119,16 @@ mod tests {
             let problems = Proxies::read([entry]).expect_err(entry);
             assert!(problems.concat().contains(&format!("`{entry}` is no address")), "{problems:?}");
         }
-        assert!(Proxies::read(["spiffe://mesh/gateway", "dns:gateway", "::1"]).is_ok());
+        for (entry, says) in [
+            ("0.0.0.0/0", "is every address"),
+            ("::/0", "is every address"),
+            ("::ffff:10.0.0.0/104", "fits no address"),
+            ("::ffff:10.0.0.7", "fits no address"),
+        ] {
+            let problems = Proxies::read([entry]).expect_err(entry);
+            assert!(problems.concat().contains(says), "{problems:?}");
+        }
+        assert!(Proxies::read(["spiffe://mesh/gateway", "dns:gateway", "::1", "0.0.0.0/1"]).is_ok());
         assert!(Proxies::read(std::iter::repeat_n("::1", 257)).is_err());
     }
 }
