@@ -1,5 +1,6 @@
 //! What is allowed in a file of rights, and hardly meant.
 
+use super::certificate::SPIFFE;
 use super::pattern::Pattern;
 use super::rights::{Line, Right, Rights};
 use super::tokens::Tokens;
@@ -74,10 +75,28 @@ fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(Stri
     if !FORMS.iter().any(|form| text.starts_with(form) || is_prefix && form.starts_with(&**text)) {
         warn(format!("no principal looks like {principal}: they begin with {}", FORMS.join(", ")));
     }
+    if let Some(wider) = wider(text).filter(|_| is_prefix) {
+        warn(format!("{principal} also fits {wider}"));
+    }
     let known = |tokens: &Tokens| tokens.principals().iter().any(|one| principal.fits(one));
     if text.starts_with("token:") && tokens.is_some_and(|tokens| !known(tokens)) {
         warn(format!("no token stands for {principal}"));
     }
+}
+
+/// Whom a prefix fits, too, though it looks as if it named a domain or an issuer; nobody: it ends behind its name.
+fn wider(prefix: &str) -> Option<String> {
+    if let Some(domain) = prefix.strip_prefix(SPIFFE) {
+        let open = !domain.is_empty() && !domain.contains('/');
+        return open.then(|| format!("other trust domains, like {prefix}.evil/: end it with /*"));
+    }
+    if let Some(issuer) = prefix.strip_prefix("jwt:") {
+        let open = !issuer.is_empty() && !issuer.contains(':');
+        return open.then(|| format!("other issuers, like {prefix}2: end it with :*"));
+    }
+    // The domain of a DNS name stands at its end.
+    let name = prefix.strip_prefix("dns:").filter(|name| !name.is_empty());
+    name.map(|_| format!("names of other domains, like {prefix}.evil: write the names out"))
 }
 
 /// Whether one line allows all that the other does.
@@ -131,6 +150,37 @@ mod tests {
             for (told, says) in told.iter().zip(warnings) {
                 assert!(told.contains(says), "{says}: {told}");
             }
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_fits_more_than_it_seems_is_told() {
+        for (principal, says) in [
+            ("spiffe://shop*", "also fits other trust domains, like spiffe://shop.evil/"),
+            ("spiffe://shop/*", ""),
+            ("spiffe://shop/pay*", ""),
+            ("spiffe://*", ""),
+            ("jwt:corp*", "also fits other issuers, like jwt:corp2"),
+            ("jwt:corp:*", ""),
+            ("jwt:corp:pay*", ""),
+            ("jwt:*", ""),
+            ("dns:worker.shop*", "also fits names of other domains"),
+            ("dns:worker.shop", ""),
+            ("dns:*", ""),
+            ("token:pay*", ""),
+        ] {
+            let text = format!("[[rights]]\nprincipal = '{principal}'\nconsumers = ['a']\nmay = ['read']\n");
+            let told: Vec<String> = Rights::read(&text)
+                .expect("rights")
+                .lint(None)
+                .into_iter()
+                .map(|warning| warning.text)
+                .collect();
+            let as_expected = match says {
+                "" => told.is_empty(),
+                says => told.len() == 1 && told.concat().contains(says),
+            };
+            assert!(as_expected, "{principal}: {told:?}");
         }
     }
 }
