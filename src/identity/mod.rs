@@ -9,6 +9,8 @@ mod forwarded;
 mod guard;
 pub mod jwt;
 mod lint;
+#[doc(hidden)]
+pub mod mangled;
 mod pattern;
 mod peer;
 mod principal;

@@ -19,7 +19,7 @@ SUITES=(
     "availability|seconds that each harm lasts|3|60|--features crash-points --test it availability|a lost session, a held row, a silent failover and an absent standby cost the others little"
     "rows|entries in the table|20000|20000000|--features crash-points --test it proof::rows|a look-up, a page, a summary and a purge touch a bounded number of buffers, with statistics and without, however large the table"
     "poison|batches|all cases|all cases|--features crash-points --test it proof::poison|rows that the database refuses fail alone, within 2 log2 n + 1 statements (T15)"
-    "fuzz|seconds a target|10|600|--features crash-points --test it proof::fuzz|mangled requests, page tokens, configurations and keys are refused with a reason (T16)"
+    "fuzz|seconds a target|10|600|--features crash-points --test it proof::fuzz|mangled requests, page tokens, configurations, keys, credentials and files of rights are refused with a reason, and nobody is known by another name than a naive reading gives (T16)"
 )
 
 # Where the last large run of each is kept: name, date, size, seed, what it printed.

@@ -19,12 +19,12 @@ use crate::harness::server::{Kind, TestServer};
 
 const SECONDS: u64 = 10;
 
-fn until(run: &Run) -> Instant {
+pub(super) fn until(run: &Run) -> Instant {
     Instant::now() + Duration::from_secs(run.size)
 }
 
 /// One to a few things done to bytes.
-fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = pick(random, seeds).clone();
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len() as u64 + 1) as usize;

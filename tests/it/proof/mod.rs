@@ -3,6 +3,7 @@
 
 mod differential;
 mod fuzz;
+mod fuzz_identity;
 mod history;
 mod live;
 mod lockstep;
