@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::UnixTime;
+use subtle::ConstantTimeEq as _;
 
 use super::certificate::Names;
 use super::forwarded;
@@ -131,8 +132,9 @@ fn spoken_for(remembered: &Remembered, headers: &HeaderMap) -> Result<Option<Arc
 /// Whom the bearer token stands for; none: there is no token.
 fn bearer(remembered: &mut Remembered, headers: &HeaderMap) -> Result<Option<Arc<Identity>>, Refused> {
     let Some(header) = only(headers, &AUTHORIZATION, Refused::TwoAuthorizations)? else { return Ok(None) };
+    // Others may share a connection with its owner: how long this takes must not tell how much of a guess is right.
     if let Some((last, identity, until)) = &remembered.bearer
-        && last == header
+        && bool::from(last.as_bytes().ct_eq(header.as_bytes()))
         && until.is_none_or(|until| UnixTime::now().as_secs() < until)
     {
         return Ok(Some(Arc::clone(identity)));

@@ -47,13 +47,20 @@ impl Trust {
 pub(super) struct Snapshot {
     pub(super) trust: Trust,
     known: Mutex<HashMap<Box<str>, Arc<Identity>>>,
+    /// Grants by the lines that they come from.
+    shared: Mutex<HashMap<Vec<usize>, Grants>>,
     /// The web tokens that were verified, by their hashes, and until when each is valid.
     verified: Mutex<HashMap<Hash, (Arc<Identity>, u64)>>,
 }
 
 impl Snapshot {
     fn new(trust: Trust) -> Arc<Snapshot> {
-        Arc::new(Snapshot { trust, known: Mutex::default(), verified: Mutex::default() })
+        Arc::new(Snapshot {
+            trust,
+            known: Mutex::default(),
+            shared: Mutex::default(),
+            verified: Mutex::default(),
+        })
     }
 
     /// A principal with its rights.
@@ -63,13 +70,28 @@ impl Snapshot {
             return Arc::clone(identity);
         }
         let everything = !self.trust.knows_anybody();
-        let grants = if everything { Grants::EVERYTHING } else { self.trust.rights.of(principal) };
+        let grants = if everything { Grants::EVERYTHING } else { self.grants(principal) };
         let identity = Arc::new(Identity { principal: principal.into(), grants });
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
         known.insert(principal.into(), Arc::clone(&identity));
         identity
+    }
+
+    /// What a principal may do: principals whom the same lines fit share it.
+    fn grants(&self, principal: &str) -> Grants {
+        let lines = self.trust.rights.fitting(principal);
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(grants) = shared.get(&lines) {
+            return grants.clone();
+        }
+        let grants = self.trust.rights.granted(&lines);
+        if shared.len() >= KNOWN_MAX {
+            shared.clear();
+        }
+        shared.insert(lines, grants.clone());
+        grants
     }
 
     /// Whom a web token stands for at this second since 1970, and until when.

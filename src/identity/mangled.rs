@@ -29,7 +29,7 @@ pub fn certified(certificate: &[u8]) -> Result<String, Refused> {
 /// Whom a token of the file stands for.
 #[must_use]
 pub fn token<'t>(tokens: &'t Tokens, token: &[u8]) -> Option<&'t str> {
-    tokens.principal(token).map(AsRef::as_ref)
+    tokens.principal(&super::tokens::hash(token)).map(AsRef::as_ref)
 }
 
 /// How many keys a JWKS has that can be used.
@@ -37,7 +37,7 @@ pub fn token<'t>(tokens: &'t Tokens, token: &[u8]) -> Option<&'t str> {
 /// # Errors
 /// It has none, or is none.
 pub fn keys(jwks: &[u8]) -> Result<usize, String> {
-    Keys::of_jwks(jwks).map(|keys| keys.len())
+    Keys::of_jwks(jwks).map(|keys| keys.count())
 }
 
 /// One issuer of JSON web tokens.

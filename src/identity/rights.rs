@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -152,8 +153,19 @@ impl Rights {
     /// What a principal may do.
     #[must_use]
     pub fn of(&self, principal: &str) -> Grants {
+        self.granted(&self.fitting(principal))
+    }
+
+    /// The lines that fit a principal, by their places: many principals have the same.
+    pub(super) fn fitting(&self, principal: &str) -> Vec<usize> {
+        let fits = |(_, line): &(usize, &Line)| line.principal.fits(principal);
+        self.lines.iter().enumerate().filter(fits).map(|(at, _)| at).collect()
+    }
+
+    /// What these lines allow together.
+    pub(super) fn granted(&self, places: &[usize]) -> Grants {
         let mut scopes: [Scope; 4] = Default::default();
-        for line in self.lines.iter().filter(|line| line.principal.fits(principal)) {
+        for line in places.iter().filter_map(|at| self.lines.get(*at)) {
             for right in &line.may {
                 scopes[right.place()].add(&line.consumers);
             }
@@ -162,7 +174,7 @@ impl Rights {
             scope.exact.sort_unstable();
             scope.exact.dedup();
         }
-        Grants(Some(scopes))
+        Grants(Some(Arc::new(scopes)))
     }
 
     /// The first line that allows it, by its number; none: nothing does.
@@ -224,7 +236,7 @@ impl Scope {
 
 /// What one principal may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grants(Option<[Scope; 4]>);
+pub struct Grants(Option<Arc<[Scope; 4]>>);
 
 impl Grants {
     /// Everything.

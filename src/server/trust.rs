@@ -5,6 +5,7 @@
 
 use std::fs::{File, metadata};
 use std::io::{self, Read as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A problem that stays is told again after this.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
 const BYTES_MAX: u64 = 4 << 20;
+/// A disk that takes longer does not answer.
+const HUNG_AFTER: Duration = Duration::from_secs(10);
 
 /// Of each file: its setting, its path, and what it held.
 type Texts = Vec<Vec<u8>>;
@@ -250,13 +253,29 @@ impl Files {
                 () = keys.changed() => true,
             };
             // A file may lie on a disk that does not answer: no thread that serves calls waits for it.
-            let looked = tokio::task::spawn_blocking(move || {
-                let changed = self.look();
+            let mut looking = tokio::task::spawn_blocking(move || {
+                let changed = catch_unwind(AssertUnwindSafe(|| self.look()));
                 (self, changed)
             });
-            // It dies of a bug alone; what is in force stays so.
-            let Ok((files, changed)) = looked.await else { return };
+            let looked = loop {
+                if let Ok(looked) = timeout(HUNG_AFTER, &mut looking).await {
+                    break looked;
+                }
+                tracing::error!(
+                    waited = ?HUNG_AFTER,
+                    "a file of credentials, rights or TLS cannot be read: its disk does not answer; until it does \
+                     nothing is taken out of force"
+                );
+            };
+            // It ends before with the process alone.
+            let Ok((files, changed)) = looked else { return };
             self = files;
+            let changed = changed.unwrap_or_else(|_| {
+                tracing::error!(
+                    "a bug of the server: the files of credentials could not be looked at; they are again"
+                );
+                false
+            });
             match self.trust() {
                 Ok(trust) if changed || fetched => guard.replace(trust),
                 Ok(_) => {}

@@ -90,7 +90,8 @@ def a_service_makes_its_stubs(folder, address):
 
 def with_tls_and_a_token(folder, _, running, binary):
     program = ROOT / "examples" / "quickstart.py"
-    made = Credentials(binary, consumers="quickstart")
+    made, other = Credentials(binary, consumers="quickstart"), folder / "other"
+    other.write_text("ilt_of-somebody-else\n")
     try:
         flags, (_, authority, _, token), scheme = made.of(("tls", "token"))
         address = f"127.0.0.1:{free_port()}"
@@ -101,7 +102,7 @@ def with_tls_and_a_token(folder, _, running, binary):
         assert run(program, scheme + address, **known) == PRINTED
         for what, changes, says in [
             ("without a token", {"IDEMPOTENCY_LEDGER_TOKEN_FILE": ""}, "no credential was presented"),
-            ("with another token", {"IDEMPOTENCY_LEDGER_TOKEN_FILE": str(program)}, "not known here"),
+            ("with another token", {"IDEMPOTENCY_LEDGER_TOKEN_FILE": str(other)}, "not known here"),
             ("without its authority", {"IDEMPOTENCY_LEDGER_TLS_CA": ""}, "failed to connect"),
         ]:
             asked = subprocess.run([sys.executable, str(program), scheme + address], env={**os.environ, **known, **changes},

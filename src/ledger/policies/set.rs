@@ -143,7 +143,9 @@ async fn event_of(session: &mut dyn Session, order: &PolicyOrder) -> Result<Opti
     if order.validate_only && order.request_id.is_empty() {
         return Ok(None);
     }
-    session.operators().audited(&order.request_id).await
+    let event = session.operators().audited(&order.request_id).await?;
+    // Who only looks is told nothing of what became of other consumers.
+    Ok(event.filter(|event| !order.validate_only || event.consumer == order.consumer))
 }
 
 fn repeated(
