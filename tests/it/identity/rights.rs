@@ -38,7 +38,7 @@ fn whose(rpc: &str, way: Way, consumer: &'static str) -> Option<&'static str> {
     (!all && !matches!(way, Way::All | Way::ByHash)).then_some(consumer)
 }
 
-/// As the contract has it, section 14: all else is a change, which needs `admin`.
+/// As docs/contract.md, section 14, has it: all else is a change, which needs `admin`.
 fn needs(rpc: Rpc, way: Way) -> Right {
     match rpc.name {
         "Claim" | "BatchClaim" => Right::Claim,
