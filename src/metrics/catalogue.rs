@@ -1,29 +1,6 @@
 //! Every metric, once: its name, its labels, and what it tells. `docs/metrics.md` is printed from here.
 
-use prometheus::{
-    Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector,
-};
-
-/// What a metric is to Prometheus.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    /// It only grows, from the start of the process on.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-    /// How many fell below each of these bounds.
-    Histogram(&'static [f64]),
-}
-
-/// One metric.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Family {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) labels: &'static [&'static str],
-    pub(super) help: &'static str,
-}
+use super::family::{Family, Kind, counter, gauge};
 
 /// Seconds: from a look into memory to the longest deadline.
 const SECONDS: Kind = Kind::Histogram(&[
@@ -37,14 +14,6 @@ const HELD_SECONDS: Kind =
     Kind::Histogram(&[0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3_600.0]);
 /// How often something happens to one message.
 const TIMES: Kind = Kind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0]);
-
-const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
-    Family { name, kind: Kind::Counter, labels, help }
-}
-
-const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
-    Family { name, kind: Kind::Gauge, labels, help }
-}
 
 pub(super) const CLAIMS: Family = counter(
     "idempotency_ledger_claims_total",
@@ -315,47 +284,6 @@ pub(super) const ALL: &[Family] = &[
     PROCESS[5],
     PROCESS[6],
 ];
-
-impl Family {
-    /// How many series it has for each value of its labels: of a histogram the buckets, that of all, sum and count.
-    pub(super) fn series(&self) -> usize {
-        match self.kind {
-            Kind::Counter | Kind::Gauge => 1,
-            Kind::Histogram(bounds) => bounds.len() + 3,
-        }
-    }
-
-    pub(super) fn counters(&self, registry: &Registry) -> Result<IntCounterVec, Error> {
-        registered(registry, IntCounterVec::new(Opts::new(self.name, self.help), self.labels)?)
-    }
-
-    pub(super) fn gauges(&self, registry: &Registry) -> Result<IntGaugeVec, Error> {
-        registered(registry, IntGaugeVec::new(Opts::new(self.name, self.help), self.labels)?)
-    }
-
-    /// A counter without labels.
-    pub(super) fn counter(&self, registry: &Registry) -> Result<IntCounter, Error> {
-        self.counters(registry)?.get_metric_with_label_values::<&str>(&[])
-    }
-
-    /// A gauge without labels.
-    pub(super) fn gauge(&self, registry: &Registry) -> Result<IntGauge, Error> {
-        self.gauges(registry)?.get_metric_with_label_values::<&str>(&[])
-    }
-
-    pub(super) fn histograms(&self, registry: &Registry) -> Result<HistogramVec, Error> {
-        let Kind::Histogram(bounds) = self.kind else {
-            return Err(Error::Msg(format!("{} is no histogram", self.name)));
-        };
-        let options = HistogramOpts::new(self.name, self.help).buckets(bounds.to_vec());
-        registered(registry, HistogramVec::new(options, self.labels)?)
-    }
-}
-
-fn registered<C: Collector + Clone + 'static>(registry: &Registry, made: C) -> Result<C, Error> {
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
 
 /// The catalogue as a table in Markdown.
 #[must_use]

@@ -9,6 +9,7 @@ mod catalogue;
 mod consumer;
 mod consumers;
 mod entries;
+mod family;
 mod refusals;
 mod room;
 mod upkeep;

@@ -17,9 +17,9 @@ fn every_metric_of_the_catalogue_is_there() {
     let metrics = metrics();
     for family in catalogue::ALL {
         let again = match family.kind {
-            catalogue::Kind::Counter => family.counters(&metrics.inner.registry).err(),
-            catalogue::Kind::Gauge => family.gauges(&metrics.inner.registry).err(),
-            catalogue::Kind::Histogram(_) => family.histograms(&metrics.inner.registry).err(),
+            family::Kind::Counter => family.counters(&metrics.inner.registry).err(),
+            family::Kind::Gauge => family.gauges(&metrics.inner.registry).err(),
+            family::Kind::Histogram(_) => family.histograms(&metrics.inner.registry).err(),
         };
         assert!(matches!(again, Some(Error::AlreadyReg)), "{} is not registered", family.name);
     }
