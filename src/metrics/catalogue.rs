@@ -63,8 +63,9 @@ pub(super) const RECLAIMS: Family = counter(
 pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
-    "Claims and settlements that the ledger refused, alone or in a batch, by the reason of the error. Calls that are \
-     refused as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
+    "Claims and settlements that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
+     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED. Calls that are refused \
+     as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
 );
 pub(super) const ALERTS: Family = counter(
     "idempotency_ledger_alerts_total",

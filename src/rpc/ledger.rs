@@ -24,6 +24,13 @@ pub(super) struct LedgerRpc {
 }
 
 impl LedgerRpc {
+    /// What is well-formed, where its caller may ask for it. What is refused for want of a right is counted by then.
+    fn allowed(&self, caller: &Caller, asked: Asked) -> Asked {
+        let asked = asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;
+        caller.allowed(asked.key.consumer())?;
+        Ok(caller.submits(asked))
+    }
+
     /// Carries out a command, or refuses what is none. The future has none of the request.
     fn submit(&self, asked: Asked, span: CallSpan) -> impl Future<Output = Answer> {
         match asked {
@@ -32,7 +39,6 @@ impl LedgerRpc {
                 Either::Left(answer.inspect(|_| crash::point("before_answer")))
             }
             Err(rejection) => {
-                self.ledger.note_refusal(&rejection);
                 span.refused(rejection.reason);
                 Either::Right(future::ready(Err(rejection)))
             }
@@ -49,7 +55,7 @@ impl LedgerRpc {
         let (_, extensions, message) = request.into_parts();
         let answer = match auth::caller(&extensions) {
             Ok(caller) => {
-                let asked = allowed(caller, read(message, &self.limits, Part::Whole));
+                let asked = self.allowed(caller, read(message, &self.limits, Part::Whole));
                 Either::Left(self.submit(asked, caller.span.clone()))
             }
             Err(rejection) => Either::Right(future::ready(Err(rejection))),
@@ -72,10 +78,7 @@ impl LedgerRpc {
                     submissions.push(submission);
                     answers.push(None);
                 }
-                Err(rejection) => {
-                    self.ledger.note_refusal(&rejection);
-                    answers.push(Some(Err(rejection)));
-                }
+                Err(rejection) => answers.push(Some(Err(rejection))),
             }
         }
         let mut submitted = self.ledger.submit_all(submissions, span).await?.into_iter();
@@ -91,7 +94,7 @@ impl LedgerRpc {
         let caller = auth::caller(&extensions)?;
         let asked =
             convert::claim(request, caller.principal(), &caller.traceparent, &self.limits, Part::Whole);
-        Ok((allowed(caller, asked), caller.span.clone()))
+        Ok((self.allowed(caller, asked), caller.span.clone()))
     }
 
     /// The same of a batch.
@@ -107,10 +110,12 @@ impl LedgerRpc {
         let asked = requests.into_iter().enumerate().map(|(index, request)| {
             let part = Part::Item { list: "requests", index };
             // What is no UUID is refused for that.
-            if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
-                return Err(repeated_claim_id(part));
-            }
-            allowed(caller, convert::claim(request, principal, traceparent, &self.limits, part))
+            let asked = if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
+                Err(repeated_claim_id(part))
+            } else {
+                convert::claim(request, principal, traceparent, &self.limits, part)
+            };
+            self.allowed(caller, asked)
         });
         Ok((asked.collect(), caller.span.clone()))
     }
@@ -123,10 +128,9 @@ impl LedgerRpc {
         let (_, extensions, proto::BatchSettleRequest { settlements }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         self.count(settlements.len(), "settlements")?;
-        let asked = settlements
-            .into_iter()
-            .enumerate()
-            .map(|(index, settlement)| allowed(caller, convert::settle(settlement, &self.limits, index)));
+        let asked = settlements.into_iter().enumerate().map(|(index, settlement)| {
+            self.allowed(caller, convert::settle(settlement, &self.limits, index))
+        });
         Ok((asked.collect(), caller.span.clone()))
     }
 
@@ -227,13 +231,6 @@ impl LedgerService for LedgerRpc {
         fit::settlements(&mut results, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchSettleResponse { results }))
     }
-}
-
-/// What is well-formed, where its caller may ask for it.
-fn allowed(caller: &Caller, asked: Asked) -> Asked {
-    let asked = asked?;
-    caller.allowed(asked.key.consumer())?;
-    Ok(caller.submits(asked))
 }
 
 fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{Extensions, HeaderMap};
 
+use super::budget::Budget;
 use crate::domain::{Reason, Rejection, Submission, TraceId};
 use crate::identity::{Door, Identity, Refused, Right, Rpc, Whose};
 use crate::once_a_second::warn_once_a_second;
@@ -15,9 +16,11 @@ use crate::traces::CallSpan;
 const TRACEPARENT_MAX: usize = 64;
 
 /// Who calls. The edge puts it into the extensions of each request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Caller {
     identity: Arc<Identity>,
+    /// Counts what is refused to the caller.
+    budget: Budget,
     rpc: Option<Rpc>,
     /// What a call that may take long was known by.
     shown: Option<Arc<Shown>>,
@@ -41,19 +44,20 @@ impl Caller {
     /// `UNAUTHENTICATED`: nobody is known by what was presented.
     pub(super) fn of(
         door: &Arc<Door>,
+        budget: &Budget,
         path: &str,
         headers: &HeaderMap,
         span: CallSpan,
     ) -> Result<Caller, Rejection> {
         let rpc = path.rsplit('/').next().and_then(Rpc::of);
-        let identity = door.caller(headers).map_err(|refused| unauthenticated(door, rpc, refused))?;
+        let identity = door.caller(headers).map_err(|refused| unauthenticated(door, budget, rpc, refused))?;
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
         let traceparent = span.traceparent().or(traceparent).unwrap_or_default();
         let trace_id = TraceId::of(&traceparent);
         let takes_long = rpc.is_some_and(|rpc| rpc.streams);
         let shown = takes_long.then(|| Arc::new(Shown { door: Arc::clone(door), headers: headers.clone() }));
-        Ok(Caller { identity, rpc, shown, traceparent, trace_id, span })
+        Ok(Caller { identity, budget: budget.clone(), rpc, shown, traceparent, trace_id, span })
     }
 
     /// The caller as the credentials of the call, which may have come long ago, are judged now.
@@ -63,7 +67,8 @@ impl Caller {
     pub(crate) fn again(&self) -> Result<Caller, Rejection> {
         let Some(shown) = &self.shown else { return Ok(self.clone()) };
         let identity = shown.door.caller(&shown.headers);
-        let identity = identity.map_err(|refused| unauthenticated(&shown.door, self.rpc, refused))?;
+        let identity =
+            identity.map_err(|refused| unauthenticated(&shown.door, &self.budget, self.rpc, refused))?;
         Ok(Caller { identity, ..self.clone() })
     }
 
@@ -124,19 +129,24 @@ impl Caller {
             Whose::Any => ("", "any consumer"),
         };
         warn_once_a_second!(principal, rpc, consumer, %right, "refused: the principal has not this right");
-        Err(Rejection::new(
+        let rejection = Rejection::new(
             Reason::ConsumerNotAllowed,
             format!(
                 "{principal} has not the right `{right}` on {on}; nothing was changed: ask who keeps the rights"
             ),
-        ))
+        );
+        // Here, where each such refusal is made: whichever RPC asks, and each item and message of its own.
+        self.budget.refused(&rejection);
+        Err(rejection)
     }
 }
 
-fn unauthenticated(door: &Door, rpc: Option<Rpc>, refused: Refused) -> Rejection {
+fn unauthenticated(door: &Door, budget: &Budget, rpc: Option<Rpc>, refused: Refused) -> Rejection {
     let (peer, rpc) = (door.peer().address, rpc.map_or("", |rpc| rpc.name));
     warn_once_a_second!(%peer, rpc, why = %refused, "refused: the caller is not authenticated");
-    Rejection::new(Reason::Unauthenticated, format!("{refused}; nothing was changed"))
+    let rejection = Rejection::new(Reason::Unauthenticated, format!("{refused}; nothing was changed"));
+    budget.refused(&rejection);
+    rejection
 }
 
 /// The caller of a request that came through the edge.

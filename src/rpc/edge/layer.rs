@@ -102,13 +102,12 @@ where
         };
         let mut trace_id = None;
         if ours {
-            match Caller::of(&self.door, path, request.headers(), served.span().clone()) {
+            match Caller::of(&self.door, &self.budget, path, request.headers(), served.span().clone()) {
                 Ok(caller) => {
                     trace_id = caller.trace_id;
                     request.extensions_mut().insert(caller);
                 }
                 Err(rejection) => {
-                    self.budget.refused(&rejection);
                     let answer = errors::status(&rejection, during).into_http();
                     counted.end(Code::Unauthenticated, counted.took());
                     served.end(Code::Unauthenticated);

@@ -71,6 +71,10 @@ async fn a_token_stands_for_the_name_that_the_file_gives_it() {
     }
     // Nobody is asked for a client certificate, and nobody forwards one.
     assert_eq!(caller(&mut server, "forged", &[(XFCC, "URI=spiffe://shop/pay")]).await, UNKNOWN);
+    // Each refusal is counted once: those of the rows, and the last one.
+    let refused = rows.iter().filter(|(_, _, expected)| *expected == UNKNOWN).count() + 1;
+    let counted = server.metric("idempotency_ledger_refusals_total{reason=\"UNAUTHENTICATED\"}");
+    assert_eq!(counted, u32::try_from(refused).ok().map(f64::from));
     server.stop().await;
 }
 

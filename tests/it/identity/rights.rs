@@ -99,7 +99,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, needs(rpc, way), whose(rpc.name, way, consumer))
     });
-    let mut wrong = Vec::new();
+    let (mut wrong, expected) = (Vec::new(), refused.len());
     // Those that wait for the store come last: they would keep others from it.
     for (rows, denied) in [(refused, true), (allowed, false)] {
         let asked = rows.iter().map(|&(rpc, person, way, consumer)| {
@@ -114,6 +114,9 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    // Each refusal is counted once, of whichever RPC it is.
+    let counted = served.metric("idempotency_ledger_refusals_total{reason=\"CONSUMER_NOT_ALLOWED\"}");
+    assert_eq!(counted, u32::try_from(expected).ok().map(f64::from));
     switch.silence(false);
     served.stop().await;
 }

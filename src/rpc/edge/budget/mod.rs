@@ -84,7 +84,7 @@ struct Purses {
 }
 
 impl Budget {
-    /// Counts what was refused before a service saw it.
+    /// Counts what the edge refused.
     pub(super) fn refused(&self, rejection: &Rejection) {
         self.0.metrics.refused(rejection);
     }
