@@ -129,6 +129,22 @@ pub(super) const HANDLING: Family = Family {
 };
 pub(super) const CONNECTIONS: Family =
     gauge("idempotency_ledger_connections", &[], "Connections of clients that are open.");
+pub(super) const CERTIFICATE_ENDS: Family = gauge(
+    "idempotency_ledger_tls_certificate_expiry_timestamp_seconds",
+    &[],
+    "When the server's own certificate ends, the one that new connections are shown, in Unix time. Absent without TLS.",
+);
+pub(super) const FILES_FAILING: Family = gauge(
+    "idempotency_ledger_credential_files_failing",
+    &["setting"],
+    "1 while the file of this setting (of TLS, tokens, rights, keys of issuers) cannot be read or has something wrong, so that what was \
+     read before stays in force; otherwise 0. The log says what is wrong.",
+);
+pub(super) const FILES_READ_AGAIN: Family = counter(
+    "idempotency_ledger_credential_files_reloads_total",
+    &["setting"],
+    "How often the file of this setting had changed, and what it says now was put in force.",
+);
 pub(super) const READY: Family = gauge(
     "idempotency_ledger_store_ready",
     &[],
@@ -276,6 +292,9 @@ pub(super) const ALL: &[Family] = &[
     HANDLING,
     CONNECTIONS,
     REQUEST_BYTES,
+    CERTIFICATE_ENDS,
+    FILES_FAILING,
+    FILES_READ_AGAIN,
     BUILD,
     PROCESS[0],
     PROCESS[1],

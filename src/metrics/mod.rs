@@ -8,6 +8,7 @@ mod calls;
 mod catalogue;
 mod consumer;
 mod consumers;
+mod credentials;
 mod entries;
 mod family;
 mod refusals;
@@ -27,6 +28,7 @@ pub(crate) use self::calls::{Call, Calls, Connected, Method};
 pub use self::catalogue::table;
 use self::consumers::Consumers;
 pub(crate) use self::consumers::{Answered, Asked, Before};
+pub(crate) use self::credentials::Credentials;
 pub(crate) use self::entries::Counted;
 use self::entries::Entries;
 use self::refusals::Refusals;
@@ -48,6 +50,7 @@ struct Inner {
     refusals: Refusals,
     work: Work,
     upkeep: Upkeep,
+    credentials: Credentials,
     entries: Entries,
     /// Whether calls and statements are counted.
     counts: bool,
@@ -85,6 +88,7 @@ impl Metrics {
             refusals: Refusals::new(&registry)?,
             work: Work::new(&registry, counts)?,
             upkeep: Upkeep::new(&registry)?,
+            credentials: Credentials::new(&registry)?,
             entries: Entries::new(&registry)?,
             tidied: Mutex::new(Instant::now()),
             counts,
@@ -150,6 +154,11 @@ impl Metrics {
     /// What goes on beside.
     pub(crate) fn upkeep(&self) -> &Upkeep {
         &self.inner.upkeep
+    }
+
+    /// The files of credentials.
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.inner.credentials
     }
 
     /// It took so long to count the entries, or to fail.

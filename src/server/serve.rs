@@ -33,7 +33,7 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Result<(), Failure> {
+pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -> Result<(), Failure> {
     if config.identity.insecure_anonymous {
         warn_of_anonymous();
         tokio::spawn(async {
@@ -52,7 +52,7 @@ pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Re
     }
     let hangups = hangups()?;
     let guard = Guard::new(files.trust()?);
-    tokio::spawn(files.follow(guard.clone(), hangups));
+    files.fetch_keys();
     let threads = config.runtime_threads();
     config.serve.connections_max = descriptors::connections(config.serve.connections_max);
     let store = store(&config)?;
@@ -77,6 +77,7 @@ pub(super) async fn serve(mut config: Config, files: Files, log: &LogArgs) -> Re
     let mut signals = Signals::new()?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
+    tokio::spawn(files.follow(guard.clone(), hangups, metrics.clone()));
     let exported = Exported::start();
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();

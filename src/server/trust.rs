@@ -18,6 +18,7 @@ use super::jwks::fetch::Source;
 use super::jwks::{Issuers, Refresher, Times, refreshed};
 use crate::identity::jwt::{Issuer, Keys};
 use crate::identity::{ClientAuthority, Guard, OwnCertificate, Rights, Tls, Tokens, Trust, Wrong};
+use crate::metrics::{Credentials, Metrics};
 
 /// How often the files are looked at: a credential that was taken out is refused after this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -52,7 +53,25 @@ impl<T> Kept<T> {
     }
 
     /// Whether there is another value now.
-    fn look(&mut self) -> bool {
+    fn look(&mut self, seen: &Credentials) -> bool {
+        let changed = self.read_again(seen);
+        self.show(seen);
+        changed
+    }
+
+    /// Which files are of no use now.
+    fn show(&self, seen: &Credentials) {
+        let problems = self.told.as_ref().map_or(&[][..], |(problems, _)| problems);
+        for (setting, _) in &self.files {
+            // Each problem begins with its setting.
+            let its = |problem: &String| {
+                problem.strip_prefix(setting.as_str()).is_some_and(|rest| rest.starts_with(':'))
+            };
+            seen.looked_at(setting, problems.iter().any(its));
+        }
+    }
+
+    fn read_again(&mut self, seen: &Credentials) -> bool {
         match texts(&self.files) {
             Ok(texts) if texts == self.texts => {
                 self.told = None;
@@ -60,6 +79,10 @@ impl<T> Kept<T> {
             }
             Ok(texts) => match (self.make)(&texts) {
                 Ok(value) => {
+                    let pairs = self.files.iter().zip(self.texts.iter().zip(&texts));
+                    pairs
+                        .filter(|(_, (old, new))| old != new)
+                        .for_each(|((setting, _), _)| seen.put_in_force(setting));
                     (self.texts, self.value, self.told) = (texts, Arc::new(value), None);
                     let files: Vec<&str> = self.files.iter().map(|(setting, _)| setting.as_str()).collect();
                     tracing::info!(files = files.join(", "), "read again: in force from now on");
@@ -218,34 +241,49 @@ impl Files {
     }
 
     /// Whether something else is to be in force now.
-    fn look(&mut self) -> bool {
+    fn look(&mut self, seen: &Credentials) -> bool {
         let changed = [
-            self.tokens.as_mut().is_some_and(Kept::look),
-            self.rights.as_mut().is_some_and(Kept::look),
-            self.own.as_mut().is_some_and(Kept::look),
-            self.clients.as_mut().is_some_and(Kept::look),
+            self.tokens.as_mut().is_some_and(|kept| kept.look(seen)),
+            self.rights.as_mut().is_some_and(|kept| kept.look(seen)),
+            self.own.as_mut().is_some_and(|kept| kept.look(seen)),
+            self.clients.as_mut().is_some_and(|kept| kept.look(seen)),
         ];
         for (issuer, kept) in &mut self.keys {
-            if kept.look() {
+            if kept.look(seen) {
                 self.issuers.publish(*issuer, Keys::clone(&kept.value));
             }
         }
         changed.contains(&true)
     }
 
+    /// What is in force from the start on.
+    fn show(&self, seen: &Credentials, trust: &Trust) {
+        self.tokens.iter().for_each(|kept| kept.show(seen));
+        self.rights.iter().for_each(|kept| kept.show(seen));
+        self.own.iter().for_each(|kept| kept.show(seen));
+        self.clients.iter().for_each(|kept| kept.show(seen));
+        self.keys.iter().for_each(|(_, kept)| kept.show(seen));
+        ends(seen, trust);
+    }
+
     fn are_none(&self) -> bool {
         self.tokens.is_none() && self.rights.is_none() && self.own.is_none() && self.issuers.now().is_empty()
     }
 
-    /// Looks at them once a second, and when it is told to; puts in force what changed.
-    pub(super) async fn follow(mut self, guard: Guard, hangup: Arc<Notify>) {
-        if self.are_none() {
-            return;
-        }
+    /// Has the keys of issuers fetched, from now on.
+    pub(super) fn fetch_keys(&mut self) {
         for refresher in std::mem::take(&mut self.refreshers) {
             tokio::spawn(refreshed_for_ever(refresher));
         }
+    }
+
+    /// Looks at them once a second, and when it is told to; puts in force what changed.
+    pub(super) async fn follow(mut self, guard: Guard, hangup: Arc<Notify>, metrics: Metrics) {
+        if self.are_none() {
+            return;
+        }
         let mut keys = self.issuers.clone();
+        self.show(metrics.credentials(), &guard.trust());
         loop {
             // Early, where somebody asks for it.
             let fetched = tokio::select! {
@@ -253,8 +291,9 @@ impl Files {
                 () = keys.changed() => true,
             };
             // A file may lie on a disk that does not answer: no thread that serves calls waits for it.
+            let seen = metrics.clone();
             let mut looking = tokio::task::spawn_blocking(move || {
-                let changed = catch_unwind(AssertUnwindSafe(|| self.look()));
+                let changed = catch_unwind(AssertUnwindSafe(|| self.look(seen.credentials())));
                 (self, changed)
             });
             let looked = loop {
@@ -277,7 +316,10 @@ impl Files {
                 false
             });
             match self.trust() {
-                Ok(trust) if changed || fetched => guard.replace(trust),
+                Ok(trust) if changed || fetched => {
+                    ends(metrics.credentials(), &trust);
+                    guard.replace(trust);
+                }
                 Ok(_) => {}
                 Err(problem) => tracing::error!(problem, "what was read before stays in force"),
             }
@@ -332,6 +374,13 @@ async fn refreshed_for_ever(refresher: Refresher) {
         }
         tracing::error!("a bug of the server: what fetches keys died; it begins again");
         sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Shows when the server's own certificate ends.
+fn ends(seen: &Credentials, trust: &Trust) {
+    if let Some(tls) = &trust.tls {
+        seen.certificate_ends(tls.ends_at);
     }
 }
 

@@ -5,6 +5,7 @@ mod every_rpc;
 mod listeners;
 mod reload;
 mod rights;
+mod seen;
 mod tls;
 mod web_tokens;
 

@@ -25,12 +25,13 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// A server with all files, in a folder as a cluster mounts secrets: the files are links into a folder that is itself a
 /// link, which is replaced as a whole.
-struct Mounted {
+pub(super) struct Mounted {
     folder: tempfile::TempDir,
     versions: u32,
     child: Child,
-    port: u16,
-    pki: Pki,
+    pub(super) port: u16,
+    pub(super) observed: String,
+    pub(super) pki: Pki,
 }
 
 impl Drop for Mounted {
@@ -43,15 +44,15 @@ impl Drop for Mounted {
 const FILES: [&str; 6] = ["tokens.toml", "rights.toml", "cert.pem", "key.pem", "ca.pem", "crl.pem"];
 
 impl Mounted {
-    async fn start(people: &People) -> Mounted {
+    pub(super) async fn start(people: &People) -> Mounted {
         let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
+        let (port, observed) = (free_port(), format!("127.0.0.1:{}", free_port()));
         let pki = Pki::new();
         for file in FILES {
             std::os::unix::fs::symlink(Path::new("now").join(file), folder.path().join(file)).unwrap();
         }
         let child = Command::new("true").spawn().unwrap();
-        let mut mounted = Mounted { folder, versions: 0, child, port, pki };
+        let mut mounted = Mounted { folder, versions: 0, child, port, observed, pki };
         let (certificate, key) = mounted.pki.signed("localhost");
         mounted.swap(&[
             ("tokens.toml", &people.tokens_file),
@@ -61,9 +62,15 @@ impl Mounted {
             ("ca.pem", &mounted.pki.issuer.pem()),
             ("crl.pem", &mounted.pki.revoked(&[99])),
         ]);
-        let path = |name: &str| mounted.folder.path().join(name).display().to_string();
+        let path = |name: &str| mounted.path(name);
         let mut command = Command::new(BINARY);
-        command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--observe-listen", "off"]);
+        command.args([
+            "serve",
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+            "--observe-listen",
+            &mounted.observed,
+        ]);
         command.args(["--database-url", &format!("sqlite://{}", path("ledger.db")), "--drain-wait", "0s"]);
         for (flag, file) in [
             ("--tokens-file", "tokens.toml"),
@@ -75,8 +82,9 @@ impl Mounted {
         ] {
             command.args([flag, &path(file)]);
         }
-        let log = fs::File::create(path("log")).unwrap();
-        mounted.child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let file = |name: &str| Stdio::from(fs::File::create(path(name)).unwrap());
+        let (out, log) = (file("out"), file("log"));
+        mounted.child = command.stdout(out).stderr(log).spawn().unwrap();
         let until = Instant::now() + Duration::from_secs(30);
         while way(&mounted.pki, port, None).connect().await.is_err() {
             assert!(mounted.child.try_wait().unwrap().is_none(), "the server ended: {}", mounted.log());
@@ -87,7 +95,7 @@ impl Mounted {
     }
 
     /// A new version of the folder, with these files changed, takes the place of the old one.
-    fn swap(&mut self, changes: &[(&str, &str)]) {
+    pub(super) fn swap(&mut self, changes: &[(&str, &str)]) {
         let (old, now) =
             (self.folder.path().join(format!("v{}", self.versions)), self.folder.path().join("now"));
         self.versions += 1;
@@ -104,8 +112,13 @@ impl Mounted {
         fs::rename(next, now).unwrap();
     }
 
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    /// A file of the folder: one that is mounted, or `out` and `log`.
+    pub(super) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
     }
 
     async fn says(&self, words: &str) {

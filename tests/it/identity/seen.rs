@@ -1,0 +1,108 @@
+//! What a server tells of its credentials, by its metrics.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rcgen::date_time_ymd;
+use tokio::time::sleep;
+
+use super::People;
+use super::reload::Mounted;
+use crate::observe::series;
+use crate::process::{BINARY, Server, sqlite};
+
+const SETTINGS: [&str; 6] = [
+    "listen_tls_cert",
+    "listen_tls_client_ca",
+    "listen_tls_client_crl",
+    "listen_tls_key",
+    "rights_file",
+    "tokens_file",
+];
+const ENDS: &str = "idempotency_ledger_tls_certificate_expiry_timestamp_seconds";
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Of each setting that has one, the value of a metric.
+fn by_setting(series: &BTreeMap<String, f64>, name: &str) -> Vec<(String, f64)> {
+    let start = format!("idempotency_ledger_credential_files_{name}{{setting=\"");
+    let one =
+        |(series, value): (&String, &f64)| Some((series.strip_prefix(&start)?.replace("\"}", ""), *value));
+    series.iter().filter_map(one).collect()
+}
+
+/// Waits until these settings' files are told to fail, and no others; the reloads, and when the certificate ends.
+async fn failing(mounted: &Mounted, which: &[&str], ends: i32) -> Vec<(String, f64)> {
+    let expected: Vec<_> =
+        SETTINGS.iter().map(|one| ((*one).to_owned(), f64::from(u8::from(which.contains(one))))).collect();
+    let until = Instant::now() + WITHIN;
+    loop {
+        let now = series(&mounted.observed).await;
+        let failing = by_setting(&now, "failing");
+        if failing == expected && now.get(ENDS) == Some(&f64::from(ends)) {
+            return by_setting(&now, "reloads_total");
+        }
+        assert!(Instant::now() < until, "{failing:?}, not {expected:?}; {:?}", now.get(ENDS));
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn counts(of: &[(&str, u8)]) -> Vec<(String, f64)> {
+    let count = |one: &str| of.iter().find(|(name, _)| *name == one).map_or(0, |(_, count)| *count);
+    SETTINGS.iter().map(|one| ((*one).to_owned(), f64::from(count(one)))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
+    let people = People::new(&[("one", &[("c", "claim")])]);
+    let mut mounted = Mounted::start(&people).await;
+    let ends_in = |year| {
+        let issued =
+            mounted.pki.issued(&["localhost"], 1, |params| params.not_after = date_time_ymd(year, 1, 1));
+        (issued, i32::try_from(date_time_ymd(year, 1, 1).unix_timestamp()).unwrap())
+    };
+    let ((first, first_key), first_end) = ends_in(2031);
+    let ((next, next_key), next_end) = ends_in(2032);
+    let ((last, last_key), last_end) = ends_in(2033);
+    mounted.swap(&[("cert.pem", &first), ("key.pem", &first_key)]);
+    let reloads = failing(&mounted, &[], first_end).await;
+    assert_eq!(reloads, counts(&[("listen_tls_cert", 1), ("listen_tls_key", 1)]));
+    // What is broken is told by its setting, and is not in force: neither is what belongs to it.
+    mounted.swap(&[("tokens.toml", "[tokens")]);
+    failing(&mounted, &["tokens_file"], first_end).await;
+    mounted.swap(&[("key.pem", "no key"), ("cert.pem", &next)]);
+    failing(&mounted, &["tokens_file", "listen_tls_key"], first_end).await;
+    fs::remove_file(mounted.path("now/rights.toml")).unwrap();
+    let reloads = failing(&mounted, &["tokens_file", "listen_tls_key", "rights_file"], first_end).await;
+    assert_eq!(reloads, counts(&[("listen_tls_cert", 1), ("listen_tls_key", 1)]));
+    // One is as it was, and the others are new.
+    fs::write(mounted.path("now/rights.toml"), &people.rights_file).unwrap();
+    mounted.swap(&[("key.pem", &next_key), ("tokens.toml", "[tokens]\n")]);
+    let reloads = failing(&mounted, &[], next_end).await;
+    assert_eq!(reloads, counts(&[("listen_tls_cert", 2), ("listen_tls_key", 2), ("tokens_file", 1)]));
+    // Of two that belong together, one alone is new; and one thing more, by which one sees that it was read.
+    let revoked = mounted.pki.revoked(&[7]);
+    mounted.swap(&[("crl.pem", &revoked), ("cert.pem", &last), ("key.pem", &last_key)]);
+    failing(&mounted, &[], last_end).await;
+    let expected =
+        [("listen_tls_cert", 3), ("listen_tls_key", 3), ("tokens_file", 1), ("listen_tls_client_crl", 1)];
+    let until = Instant::now() + WITHIN;
+    while by_setting(&series(&mounted.observed).await, "reloads_total") != counts(&expected) {
+        assert!(Instant::now() < until, "{:?}", series(&mounted.observed).await);
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_credentials_tells_of_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let observed = format!("127.0.0.1:{}", crate::harness::postgres::free_port());
+    let settings = ["--observe-listen", &observed];
+    let _server =
+        Server::with(Command::new(BINARY), &sqlite(folder.path()), &settings, std::process::Stdio::null())
+            .await;
+    let told = series(&observed).await;
+    let of_credentials = |name: &&String| name.contains("credential_files") || name.contains("certificate");
+    assert_eq!(told.keys().find(of_credentials), None);
+}
