@@ -18,6 +18,8 @@ impl Opening {
         for purpose in Purpose::ALL {
             metrics.upkeep().may_be_opened(purpose.name());
         }
+        let told = metrics.clone();
+        store.tell_of_replaced(Box::new(move |purpose, done| told.upkeep().replaced(purpose.name(), done)));
         Opening { store, metrics }
     }
 }

@@ -156,6 +156,13 @@ pub(super) const OPENED: Family = counter(
     "Sessions that were to be opened at the store. purpose: claims, heartbeat, purge, open_claims, reads, changes. \
      outcome: ok, failed. A session is opened anew where the one before broke.",
 );
+pub(super) const REPLACED: Family = counter(
+    "idempotency_ledger_store_sessions_replaced_total",
+    &["purpose", "outcome"],
+    "Sessions that were to be replaced, since max_connection_lifetime was over. purpose: as for sessions opened, where \
+     these do not count again. outcome: ok; failed, where no new one could be opened: the old one goes on, and the next \
+     try comes soon.",
+);
 pub(super) const SESSIONS: Family =
     gauge("idempotency_ledger_store_sessions", &[], "Sessions that carry claims and settlements.");
 pub(super) const SESSIONS_WANTED: Family = gauge(
@@ -272,6 +279,7 @@ pub(super) const ALL: &[Family] = &[
     FAILURES,
     READY,
     OPENED,
+    REPLACED,
     SESSIONS,
     SESSIONS_WANTED,
     LEFT_BEHIND,

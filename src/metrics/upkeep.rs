@@ -7,12 +7,13 @@ use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
     CLOCK_BEHIND, LEFT_BEHIND, OPENED, POLICIES_AGE, POLICIES_UNREADABLE, PURGE_FAILURES, PURGE_OLDEST,
-    PURGED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
+    PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
 };
 
 /// See the module.
 pub(crate) struct Upkeep {
     opened: IntCounterVec,
+    replaced: IntCounterVec,
     sessions: IntGauge,
     sessions_wanted: IntGauge,
     left_behind: IntGauge,
@@ -45,6 +46,7 @@ impl Upkeep {
     pub(super) fn new(registry: &Registry) -> Result<Upkeep, Error> {
         Ok(Upkeep {
             opened: OPENED.counters(registry)?,
+            replaced: REPLACED.counters(registry)?,
             sessions: SESSIONS.gauge(registry)?,
             sessions_wanted: SESSIONS_WANTED.gauge(registry)?,
             left_behind: LEFT_BEHIND.gauge(registry)?,
@@ -59,20 +61,22 @@ impl Upkeep {
         })
     }
 
-    /// Sessions for this may be opened: both counts are there, at zero.
+    /// Sessions for this may be opened: the counts are there, at zero.
     pub(crate) fn may_be_opened(&self, purpose: &str) {
         for outcome in ["ok", "failed"] {
             drop(self.opened.get_metric_with_label_values(&[purpose, outcome]));
+            drop(self.replaced.get_metric_with_label_values(&[purpose, outcome]));
         }
     }
 
     /// A session was to be opened.
     pub(crate) fn opened(&self, purpose: &str, done: bool) {
-        if let Ok(count) =
-            self.opened.get_metric_with_label_values(&[purpose, if done { "ok" } else { "failed" }])
-        {
-            count.inc();
-        }
+        count(&self.opened, purpose, done);
+    }
+
+    /// A session whose time was over was to be replaced.
+    pub(crate) fn replaced(&self, purpose: &str, done: bool) {
+        count(&self.replaced, purpose, done);
     }
 
     pub(crate) fn purged(&self, entries: usize) {
@@ -107,5 +111,11 @@ impl Upkeep {
         self.left_behind.set(whole(now.left_behind));
         self.policies_age.set(i64::try_from(now.policies_age.as_secs()).unwrap_or(i64::MAX));
         self.policies_unreadable.set(whole(now.policies_unreadable));
+    }
+}
+
+fn count(of: &IntCounterVec, purpose: &str, done: bool) {
+    if let Ok(count) = of.get_metric_with_label_values(&[purpose, if done { "ok" } else { "failed" }]) {
+        count.inc();
     }
 }

@@ -118,6 +118,10 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
+    /// Who is told of each session that was to be replaced since its time was over, and whether it was: the first one
+    /// that is named.
+    fn tell_of_replaced(&self, _told: Box<dyn Fn(Purpose, bool) + Send + Sync>) {}
+
     /// Brings the schema up to this binary's version; says how many migrations were applied. Several at the same
     /// time do no harm.
     async fn migrate(&self) -> Result<usize, StoreError>;

@@ -16,6 +16,7 @@ mod policies;
 mod purge;
 mod quiet;
 mod renewed;
+mod replaced;
 mod rights;
 mod servers;
 mod session;
@@ -118,6 +119,10 @@ impl Store for PostgresStore {
 
     fn left_behind(&self) -> usize {
         self.opener.left_behind()
+    }
+
+    fn tell_of_replaced(&self, told: Box<dyn Fn(Purpose, bool) + Send + Sync>) {
+        self.opener.replaced().tell(told);
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use super::connect;
 use super::left_behind::LeftBehind;
 use super::quiet::Quiet;
+use super::replaced::Replaced;
 use super::servers::Servers;
 use super::session::{Leaves, PgSession};
 use crate::store::dictionary::Dictionary;
@@ -27,6 +28,7 @@ pub(super) struct Opener {
     /// Sessions for claims are opened one after the other: two that looked at the same moment would each
     /// leave a backend behind.
     opening: Mutex<()>,
+    replaced: Replaced,
 }
 
 impl Opener {
@@ -40,6 +42,7 @@ impl Opener {
             quiet: Arc::default(),
             left_behind: Arc::default(),
             opening: Mutex::default(),
+            replaced: Replaced::default(),
         }
     }
 
@@ -55,6 +58,11 @@ impl Opener {
     /// See [`LeftBehind::at_work`].
     pub(super) fn left_behind(&self) -> usize {
         self.left_behind.at_work()
+    }
+
+    /// Who is told of sessions that were replaced.
+    pub(super) fn replaced(&self) -> &Replaced {
+        &self.replaced
     }
 
     /// A session, after all that a new one has to show; with any server, or with the one that was started then.

@@ -85,6 +85,7 @@ async fn renew(
                     "a session shall be replaced, and the store does not answer: the old one goes on"
                 ),
             }
+            opener.replaced().note(purpose, false);
             sleep(again).await;
         };
         let Some(held) = held.upgrade() else { return };
@@ -96,6 +97,7 @@ async fn renew(
         pid = fresh.leaves.backend.pid;
         let old = std::mem::replace(&mut held.session, fresh);
         drop(held);
+        opener.replaced().note(purpose, true);
         tracing::debug!(purpose = purpose.name(), "a session was replaced, since its time was over");
         old.say_goodbye().await;
     }

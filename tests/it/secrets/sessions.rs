@@ -49,6 +49,16 @@ async fn all_are_replaced(connection: &mut PgConnection, before: &BTreeMap<Strin
     }
 }
 
+/// How many sessions were replaced, and how many tries failed, by the metrics.
+fn counted(served: &Served, outcome: &str) -> BTreeMap<String, f64> {
+    let one = |purpose: &str| {
+        let labels = format!("outcome=\"{outcome}\",purpose=\"{}\"", purpose.replace(' ', "_"));
+        let series = format!("idempotency_ledger_store_sessions_replaced_total{{{labels}}}");
+        (purpose.to_owned(), served.metric(&series).unwrap())
+    };
+    PURPOSES.into_iter().map(one).collect()
+}
+
 /// Under load every session is replaced many times, those that rest too, and no call is refused; also while no new
 /// one can be opened, since the old ones go on then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,13 +89,22 @@ async fn sessions_are_replaced_under_load_and_nobody_notices() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    for (purpose, count) in counted(&served, "ok") {
+        // The first one of them replaced none, and the last one may come to be counted yet.
+        let least = if purpose == "claims" { 2.0 } else { 3.0 };
+        assert!((least..500.0).contains(&count), "{purpose}: {count}, of {seen:?}");
+    }
     std::fs::rename(&file, folder.path().join("away")).unwrap();
     // What was being opened by then.
     tokio::time::sleep(LIFETIME).await;
     let before = backends(&mut connection).await;
+    let (done, failed) = (counted(&served, "ok"), counted(&served, "failed"));
     load.more(50).await;
     tokio::time::sleep(LIFETIME * 3).await;
     assert_eq!(backends(&mut connection).await, before, "nobody can open a session");
+    assert_eq!(counted(&served, "ok"), done);
+    let grew = counted(&served, "failed").into_iter().all(|(purpose, count)| count > failed[&purpose]);
+    assert!(grew, "{failed:?}, and then {:?}", counted(&served, "failed"));
     std::fs::rename(folder.path().join("away"), &file).unwrap();
     all_are_replaced(&mut connection, &before).await;
     load.more(50).await;
