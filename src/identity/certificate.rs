@@ -62,6 +62,12 @@ pub(super) fn ends_at(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(parsed.validity().not_after.timestamp())
 }
 
+/// The first DNS name of a certificate that is the name of one host.
+pub(super) fn host(certificate: &CertificateDer<'_>) -> Option<String> {
+    let plain = |name: &String| name.chars().all(|one| one.is_ascii_alphanumeric() || "-._".contains(one));
+    Names::of(certificate).ok()?.dns.into_iter().find(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,7 @@ pub struct OwnCertificate {
     key: Arc<CertifiedKey>,
     /// When the certificate ends, in seconds since 1970.
     ends_at: i64,
+    name: Option<String>,
 }
 
 impl OwnCertificate {
@@ -38,11 +39,12 @@ impl OwnCertificate {
         let chain = certificates(certificate).map_err(|text| ("cert", text))?;
         let ends_at = chain.first().and_then(certificate::ends_at);
         let ends_at = ends_at.ok_or_else(|| ("cert", "its first certificate cannot be read".to_owned()))?;
+        let name = chain.first().and_then(certificate::host);
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|_| ("key", "has no private key in PEM (PKCS#8, PKCS#1 or SEC1)".to_owned()))?;
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
             .map_err(|error| ("key", format!("does not fit the certificate: {error}")))?;
-        Ok(OwnCertificate { key: Arc::new(key), ends_at })
+        Ok(OwnCertificate { key: Arc::new(key), ends_at, name })
     }
 }
 
@@ -91,6 +93,8 @@ pub struct Tls {
     pub config: Arc<ServerConfig>,
     /// When the server's certificate ends, in seconds since 1970.
     pub ends_at: i64,
+    /// A name that the server's certificate has, as a DNS name.
+    pub name: Option<String>,
     clients: Option<ClientAuthority>,
 }
 
@@ -117,7 +121,8 @@ impl Tls {
         let resolver = SingleCertAndKey::from(CertifiedKey::clone(&own.key));
         let mut config = builder.with_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        Ok(Tls { config: Arc::new(config), ends_at: own.ends_at, clients: clients.cloned() })
+        let (ends_at, name) = (own.ends_at, own.name.clone());
+        Ok(Tls { config: Arc::new(config), ends_at, name, clients: clients.cloned() })
     }
 
     /// Whether clients are asked for a certificate.

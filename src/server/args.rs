@@ -11,9 +11,10 @@ use tokio::runtime::Builder;
 
 use super::config::{Config, Given, InForce, Settings, Typed};
 use super::failure::Failure;
+use super::health::{self, HealthArgs};
 use super::telemetry::LogArgs;
 use super::trust::Files;
-use super::{health, memory, migrate, serve};
+use super::{memory, migrate, serve};
 
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
@@ -47,14 +48,7 @@ pub enum ServerCommand {
         grant_to: Option<String>,
     },
     /// Ask a server whether it serves; exits with 0 if it does
-    Health {
-        /// The server
-        #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", default_value = "127.0.0.1:50051")]
-        address: String,
-        /// A service's name; empty: the whole server
-        #[arg(long, default_value = "")]
-        service: String,
-    },
+    Health(HealthArgs),
 }
 
 /// Flags come before the environment, the environment before the file.
@@ -104,15 +98,13 @@ impl ServerCommand {
                     }
                 }
             }
-            ServerCommand::Health { address, service } => {
-                match on_threads(1, health::health(&address, &service, HEALTH_TIMEOUT)) {
-                    Ok(()) => ExitCode::SUCCESS,
-                    Err(problem) => {
-                        drop(writeln!(std::io::stderr(), "error: {problem}"));
-                        ExitCode::FAILURE
-                    }
+            ServerCommand::Health(args) => match on_threads(1, health::health(&args, HEALTH_TIMEOUT)) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(problem) => {
+                    drop(writeln!(std::io::stderr(), "error: {problem}"));
+                    ExitCode::FAILURE
                 }
-            }
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::config::{Config, Database};
 use super::descriptors;
 use super::failure::Failure;
+use super::health;
 use super::observe::{self, Accepting};
 use super::otlp::Exported;
 use super::signals::{Signals, hangups, second_signal};
@@ -20,7 +21,6 @@ use super::trust::Files;
 use crate::identity::Guard;
 use crate::ledger::{Ledger, adopt};
 use crate::metrics::Metrics;
-use crate::program::program;
 use crate::rpc::{self, Listeners};
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
@@ -86,7 +86,8 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     if let Some(listener) = observed {
         tokio::spawn(observe::serve(listener, ledger.clone(), accepting.clone()));
     }
-    greet(log, &address.to_string(), &store.describe(), observe_address, threads);
+    let health = health::command(&address.to_string(), guard.trust().tls.as_deref());
+    greet(log, (&address.to_string(), &health), &store.describe(), observe_address, threads);
     let mut outdated = None;
     let stop = async {
         tokio::select! {
@@ -126,9 +127,14 @@ fn warn_of_anonymous() {
 }
 
 /// Says that the server serves, and what to try next: an event of the log, and lines for people.
-fn greet(log: &LogArgs, address: &str, store: &str, observed: Option<SocketAddr>, threads: usize) {
+fn greet(
+    log: &LogArgs,
+    (address, health): (&str, &str),
+    store: &str,
+    observed: Option<SocketAddr>,
+    threads: usize,
+) {
     let version = env!("CARGO_PKG_VERSION");
-    let health = format!("{} health --address {address}", program());
     let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
     tracing::info!(version, address, store, metrics, threads, health, "serving");
     if log.log_format == LogFormat::Text {

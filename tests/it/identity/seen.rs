@@ -1,8 +1,8 @@
-//! What a server tells of its credentials, by its metrics.
+//! What a server tells of its credentials: by its metrics, and to who asks for its health.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use rcgen::date_time_ymd;
@@ -99,10 +99,55 @@ async fn a_server_without_credentials_tells_of_none() {
     let folder = tempfile::tempdir().unwrap();
     let observed = format!("127.0.0.1:{}", crate::harness::postgres::free_port());
     let settings = ["--observe-listen", &observed];
-    let _server =
+    let server =
         Server::with(Command::new(BINARY), &sqlite(folder.path()), &settings, std::process::Stdio::null())
             .await;
     let told = series(&observed).await;
     let of_credentials = |name: &&String| name.contains("credential_files") || name.contains("certificate");
     assert_eq!(told.keys().find(of_credentials), None);
+    // The operators' authority is of another server: who asks this one is not led astray by it.
+    let asked = Command::new(BINARY)
+        .args(["health", "--address", &server.address])
+        .env("IDEMPOTENCY_LEDGER_TLS_CA", "/no/such/file")
+        .output()
+        .unwrap();
+    assert_eq!(said(&asked), (true, "SERVING\n".to_owned()));
+}
+
+fn said(output: &Output) -> (bool, String) {
+    let text = if output.status.success() { &output.stdout } else { &output.stderr };
+    (output.status.success(), String::from_utf8_lossy(text).into_owned())
+}
+
+/// The command that a server tells at its start works as it stands, but for the file that nobody else knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_is_asked_over_tls_as_the_server_tells() {
+    let mounted = Mounted::start(&People::new(&[])).await;
+    let out = fs::read_to_string(mounted.path("out")).unwrap();
+    let hint = out.lines().find_map(|line| line.trim().strip_prefix("next, try: ")).unwrap().to_owned();
+    assert!(mounted.log().contains(&hint), "{hint}: {}", mounted.log());
+    assert!(hint.contains(&format!("health --address https://127.0.0.1:{} --", mounted.port)), "{hint}");
+    let pasted = |command: &str| said(&Command::new("sh").args(["-c", command]).output().unwrap());
+    let with_ca = hint.replace("CA_FILE", &mounted.path("ca.pem"));
+    assert_ne!(with_ca, hint);
+    assert_eq!(pasted(&with_ca), (true, "SERVING\n".to_owned()), "{with_ca}");
+    let without_ca = hint.replace(" --tls-ca CA_FILE", "");
+    let (address, ca) = (format!("127.0.0.1:{}", mounted.port), mounted.path("ca.pem"));
+    let way = |more: &str| format!("{BINARY} health --address {more}");
+    for (command, says) in [
+        (hint.clone(), "--tls-ca: CA_FILE: "),
+        (without_ca, "name the authority of the server's certificate with --tls-ca"),
+        (way(&format!("https://{address} --tls-ca {ca}")), "or its name with --tls-domain"),
+        (way(&format!("https://{address} --tls-ca {ca} --tls-domain other")), "with --tls-domain"),
+        (way(&format!("http://{address} --tls-ca {ca}")), "need https://"),
+        (way(&format!("http://{address} --tls-domain localhost")), "need https://"),
+        (way(&format!("ftp://{address}")), "is none of HOST:PORT"),
+        (way(&address), "https:// is for a server that speaks TLS"),
+    ] {
+        let (done, text) = pasted(&command);
+        assert!(!done && text.contains(says), "{command} must say {says:?}: {text}");
+    }
+    // As with the operators' commands: a flag of TLS says enough.
+    let short = way(&format!("{address} --tls-ca {ca} --tls-domain localhost --service accepting"));
+    assert_eq!(pasted(&short), (true, "SERVING\n".to_owned()), "{short}");
 }
