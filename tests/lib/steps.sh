@@ -133,7 +133,7 @@ step_deploy() {
 }
 
 step_observe() {
-    need postgres prometheus promtool
+    need postgres prometheus promtool openssl
     need_venv
     build_as_tested
     on_postgres tests/observe/check.py

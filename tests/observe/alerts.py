@@ -78,6 +78,8 @@ def statement(name, fast, all_of_them):
 
 
 BUILD = gauge("build_info", 1)
+ENDS, FAILING, DAY = "tls_certificate_expiry_timestamp_seconds", "credential_files_failing", 86_400
+TOKENS, RIGHTS = f'setting="tokens_file",{A}', f'setting="rights_file",{A}'
 CALLED, COMPLETED = calls("Claim", OK=100), calls("Complete", OK=100)
 
 # What fires, the labels that it has, the series that make it fire, and some that do not.
@@ -99,6 +101,24 @@ TABLE = [
     ("CompletionsBad", {}, calls("Complete", OK=98, DeadlineExceeded=2), calls("BatchSettle", OK=98, Aborted=2)),
     ("CompletionsBad", {}, took("BatchSettle", 98, 100), took("Complete", 100, 100)),
     ("Absent", {}, {}, BUILD),
+    # The rules are evaluated at 11,700 s, and five minutes later.
+    ("CertificateEnds", {"instance": "a"}, gauge(ENDS, 11_699 + DAY), gauge(ENDS, 11_700 + DAY)),
+    # It has ended; and where there is no certificate, there is no series.
+    ("CertificateEnds", {"instance": "a"}, gauge(ENDS, 6_000), BUILD),
+    # Somebody went back to an older one; it was replaced in time.
+    ("CertificateEnds", {"instance": "a"}, {of("idempotency_ledger_" + ENDS, A): "900000x180 90000x20"},
+     {of("idempotency_ledger_" + ENDS, A): "50000x180 900000x20"}),
+    ("CertificateEndsSoon", {"instance": "a"}, gauge(ENDS, 11_699 + 7 * DAY), gauge(ENDS, 11_700 + 7 * DAY)),
+    ("CredentialFilesFailing", {"instance": "a", "setting": "tokens_file"}, gauge(FAILING, 1, TOKENS), gauge(FAILING, 0, TOKENS)),
+    # It is replaced part by part; another file fails for a while.
+    ("CredentialFilesFailing", {"instance": "a", "setting": "rights_file"},
+     {of("idempotency_ledger_" + FAILING, RIGHTS): "0x193 1x20", of("idempotency_ledger_" + FAILING, TOKENS): "0x196 1x2 0x9"},
+     {of("idempotency_ledger_" + FAILING, RIGHTS): "0x196 1x20", of("idempotency_ledger_" + FAILING, TOKENS): "1x193 0x9"}),
+    ("CallersRefused", {"reason": "UNAUTHENTICATED"}, refused("UNAUTHENTICATED", "0x195 180x9"), refused("UNAUTHENTICATED", "0+1x200")),
+    # A few at each of two servers; what was is over.
+    ("CallersRefused", {"reason": "CONSUMER_NOT_ALLOWED"},
+     refused("CONSUMER_NOT_ALLOWED", "0+6x200") | {of("idempotency_ledger_refusals_total", 'reason="CONSUMER_NOT_ALLOWED",instance="b"'): "0+6x200"},
+     refused("CONSUMER_NOT_ALLOWED", "0+60x180 10800x20") | refused("INVALID_FIELD", GROWS)),
     ("DuplicateSpike", {"consumer": "c"}, claims(acquired=4, completed=6), claims(acquired=6, completed=4)),
     ("DuplicateSpike", {"consumer": "c"}, claims(acquired=8, completed=2) | threshold("DuplicateSpike", 0.1),
      claims(acquired=2, completed=8) | threshold("DuplicateSpike", 0.9)),
@@ -201,6 +221,11 @@ BREAKS = [
     ("EntriesNotCounted", "max by (job)", "min by (job)"),
     ("PurgeBehind", "max_over_time(idempotency_ledger_purge_oldest_due_seconds[15m])", "idempotency_ledger_purge_oldest_due_seconds"),
     ("ContradictoryHolders", "LEASE_LOST|CLAIM_CLOSED", "LEASE_LOST"),
+    ("CertificateEnds", "time() < 86400", "time() < 8640"),
+    ("CertificateEndsSoon", "time() < 7 * 86400", "time() < 86400"),
+    ("CredentialFilesFailing", "credential_files_failing > 0\n        for: 5m", "credential_files_failing > 0\n        for: 0m"),
+    ("CallersRefused", 'reason=~"UNAUTHENTICATED|CONSUMER_NOT_ALLOWED"', 'reason=~"UNAUTHENTICATED"'),
+    ("CallersRefused", "}[10m])) > 100", "}[10m])) > 1"),
     ("SessionsMissing", "store_sessions < ", "store_sessions > "),
     ("Memory", " and on (job, instance) idempotency_ledger_build_info", ""),
 ]

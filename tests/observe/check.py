@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import alerts  # noqa: E402
 import live  # noqa: E402
 import scrape  # noqa: E402
+import secured  # noqa: E402
 import story  # noqa: E402
 from running import Running, free_port, wait_for  # noqa: E402
 from database_hop import DatabaseHop  # noqa: E402
@@ -38,14 +39,15 @@ def page_is_current(table, write):
     return ["docs/runbooks.md shows another table than this; write it with --print:\n" + table]
 
 
-def commands_work(binary, address):
-    """Every command of the runbooks, on this server: it knows what it is asked."""
+def commands_work(binary, address, named):
+    """Every command of the runbooks, on this server, and with what stands for its words: it knows what it is asked."""
     problems = []
     commands = {" ".join(command.split()) for command in COMMAND.findall(alerts.RUNBOOKS.read_text())}
     for command in sorted(commands):
-        given = {"CONSUMER": "stale", "HASH": "0" * 32, "HOST:PORT": address, "WHY": "drill"}
+        given = {"CONSUMER": "stale", "HASH": "0" * 32, "HOST:PORT": address, "WHY": "drill"} | named
         words = [given.get(word, word) for word in command.split()]
-        if words[0] != "health":
+        # One names its server in another way, and one asks none.
+        if words[0] not in ("health", "rights"):
             words += ["--endpoint", address]
         done = subprocess.run([binary, *words], capture_output=True, text=True, timeout=30)
         # No such entry is an answer.
@@ -74,17 +76,19 @@ def main():
                       "--database-url", f"{where[1]}127.0.0.1:{hop.port}{where[4]}", "--count-every", "1s", "--log-format", "json")
         asked = [options.binary, "health", "--address", address]
         wait_for("the server is healthy", lambda: subprocess.run(asked, capture_output=True).returncode == 0)
-        server = live.prometheus(running, observed)
+        other = secured.Secured(running, options.binary)
+        server = live.prometheus(running, observed, other.observed)
         ledger = rpc.LedgerServiceStub(grpc.insecure_channel(address))
-        tells = story.Story(ledger, observed, lambda: running.log("server"), hop)
+        tells = story.Story(ledger, observed, lambda: running.log("server"), hop, other)
         wrong, table = story.told(tells)
         problems += wrong + page_is_current(table, options.print)
         print(table, end="")
         wait_for("the server is healthy again", lambda: subprocess.run(asked, capture_output=True).returncode == 0)
         live.load(ledger)
         text = scrape.text(observed)
-        problems += live.linted(text) + live.names_exist(scrape.series(text))
-        wrong, commands = commands_work(options.binary, address)
+        problems += live.linted(text) + live.linted(scrape.text(other.observed))
+        problems += live.names_exist(scrape.series(text) | scrape.series(scrape.text(other.observed)))
+        wrong, commands = commands_work(options.binary, address, other.words())
         problems += wrong
         print(f"{commands} commands of the runbooks were typed")
         # Two scrapes after the load.

@@ -22,13 +22,13 @@ BATCH, CONSUMERS = 1_000, 10_000
 TEXT_MAX, SCRAPE_MAX = 2_000_000, 0.2
 
 
-def prometheus(running, observed):
-    """Scrapes the server once a second, and knows the rules."""
+def prometheus(running, *observed):
+    """Scrapes the servers once a second, and knows the rules."""
     config = running.path / "prometheus.yaml"
     config.write_text(json.dumps({
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(alerts.RULES)],
-        "scrape_configs": [{"job_name": "ledger", "static_configs": [{"targets": [observed]}]}],
+        "scrape_configs": [{"job_name": "ledger", "static_configs": [{"targets": observed}]}],
     }))
     address = f"127.0.0.1:{free_port()}"
     running.start("prometheus", "prometheus", f"--config.file={config}", f"--storage.tsdb.path={running.path / 'prometheus'}",

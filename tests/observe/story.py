@@ -35,10 +35,10 @@ reclaim_grace = "0s"
 
 
 class Story:
-    """A server, its log, and what happens to it."""
+    """A server, its log, and what happens to it; and another one, which knows who calls."""
 
-    def __init__(self, ledger, observed, log, hop):
-        self.ledger, self.observed, self.log, self.hop = ledger, observed, log, hop
+    def __init__(self, ledger, observed, log, hop, secured):
+        self.ledger, self.observed, self.log, self.hop, self.secured = ledger, observed, log, hop, secured
 
     def claim(self, consumer, message="1", **more):
         request = pb.ClaimRequest(key=key(consumer, message), claim_id=str(uuid.uuid4()), owner="story", **more)
@@ -136,6 +136,12 @@ STORIES = [
      ("event", "lost_holder", "zombies"), ("ContradictoryHolders", {"reason": "LEASE_LOST"})),
     ("the store goes away", "outage", [("idempotency_ledger_store_ready", {}, "stands at 0")],
      ("message", "the store does not answer", None), ("StoreGone", {})),
+    ("a token was replaced, and its holder goes on with the old one", "strangers",
+     [("idempotency_ledger_refusals_total", {"reason": "UNAUTHENTICATED"}, "grows")],
+     ("message", "refused: the caller is not authenticated", None), ("CallersRefused", {"reason": "UNAUTHENTICATED"})),
+    ("a file of tokens is cut off while it is written", "broken_file",
+     [("idempotency_ledger_credential_files_failing", {"setting": "tokens_file"}, "stands")],
+     ("message", "what was read before stays in force", None), ("CredentialFilesFailing", {"setting": "tokens_file"})),
 ]
 TITLES = "| what happens | the metric | the log | the alert |\n| --- | --- | --- | --- |\n"
 
@@ -187,13 +193,14 @@ def told(story):
     # Duplicates are a spike of a consumer that was there before.
     story.complete("duplicates", story.claim("duplicates", "before").acquired.token, "before")
     for what, act, metrics, (field, word, whose), (alert, alert_labels) in STORIES:
-        before = scrape.series(scrape.text(story.observed))
-        getattr(story, act)()
+        where = story if hasattr(story, act) else story.secured
+        before = scrape.series(scrape.text(where.observed))
+        getattr(where, act)()
         seen = {}
 
         def is_seen():
-            seen["after"] = scrape.series(scrape.text(story.observed))
-            seen["line"] = line_of(story.log, field, word, whose)
+            seen["after"] = scrape.series(scrape.text(where.observed))
+            seen["line"] = line_of(where.log, field, word, whose)
             return all(moved(before, seen["after"], how, name, labels) for name, labels, how in metrics) and seen["line"]
 
         try:
@@ -207,4 +214,5 @@ def told(story):
         rows.append(f"| {what} | {shown(metrics)} | {level}, `{field}`: {word} | "
                     f"[{alerts.PREFIX}{alert}](#{(alerts.PREFIX + alert).lower()}) |\n")
     story.end_of_outage()
+    story.secured.mended_file()
     return problems + alerts.promtool(tests), TITLES + "".join(rows)
