@@ -634,8 +634,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("M4", "a call whose client went away is not counted", "metrics", [
         ("src/metrics/calls.rs", "        self.count(CANCELED, self.took());\n", ""),
     ]),
-    Mutant("M5", "the refusals within a batch are not counted", "observe::", [
-        ("src/rpc/ledger.rs", "                    self.ledger.note_refusal(&rejection);\n", ""),
+    Mutant("M5", "what is refused since it is not well-formed is not counted", "observe::", [
+        ("src/rpc/ledger.rs", "asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;", "asked?;"),
     ]),
     Mutant("M6", "the queue's depth only grows", "observe::", [
         (QUEUE, "                *waits -= chain.len();\n", ""),
@@ -746,6 +746,34 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M41", "what nobody can look at is counted", "metrics", [
         ("src/metrics/mod.rs", "Metrics::counting(false)", "Metrics::counting(true)"),
+    ]),
+    Mutant("M42", "who lacks a right is refused, and that is not counted", "identity::rights", [
+        ("src/rpc/edge/auth.rs", "        self.budget.refused(&rejection);\n        Err(rejection)", "        Err(rejection)"),
+    ]),
+    Mutant("M43", "a claim whose caller lacks the right is counted as refused twice", "identity::rights", [
+        ("src/rpc/ledger.rs", "        caller.allowed(asked.key.consumer())?;\n",
+         "        caller.allowed(asked.key.consumer()).inspect_err(|rejection| self.ledger.note_refusal(rejection))?;\n"),
+    ]),
+    Mutant("M44", "who is not authenticated is refused, and that is not counted", "identity::credentials", [
+        ("src/rpc/edge/auth.rs", "    budget.refused(&rejection);\n    rejection", "    let _ = budget;\n    rejection"),
+    ]),
+    Mutant("M45", "a file of credentials is told to fail for what is wrong with the one beside it", "identity::seen", [
+        ("src/server/trust.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),
+    ]),
+    Mutant("M46", "metrics tell the end of a certificate that is not in force any more", "identity::seen", [
+        ("src/server/trust.rs", "                    ends(metrics.credentials(), &trust);\n", ""),
+    ]),
+    Mutant("M47", "a file is counted as read again since the one beside it was", "identity::seen", [
+        ("src/server/trust.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
+    ]),
+    Mutant("M48", "a session that could not be replaced is not counted", "secrets::sessions", [
+        ("src/store/postgres/renewed.rs", "            opener.replaced().note(purpose, false);\n", ""),
+    ]),
+    Mutant("M49", "a server with TLS tells to ask for its health without", "identity::seen", [
+        ("src/server/health.rs", "--address https://{address}{domain}", "--address {address}{domain}"),
+    ]),
+    Mutant("M50", "health takes the operators' authority, which is another server's", "identity::seen", [
+        ("src/server/health.rs", '    #[arg(long, value_name = "FILE")]\n', '    #[arg(long, env = "IDEMPOTENCY_LEDGER_TLS_CA", value_name = "FILE")]\n'),
     ]),
     Mutant("T1", "a retry does not lead to its first attempt", "observe::traces", [
         (CLAIMS_FOLD, "request.span.link_first(&entry.traceparent);", "request.span.link_first(&entry.last_error);"),
