@@ -145,6 +145,18 @@ pub(super) const FILES_READ_AGAIN: Family = counter(
     &["setting"],
     "How often the file of this setting had changed, and what it says now was put in force.",
 );
+pub(super) const CLOSED: Family = counter(
+    "idempotency_ledger_connections_closed_total",
+    &["why"],
+    "Connections that the server ended by itself. why: per_address, beyond connections_per_address_max; opening, no \
+     whole handshake and preface within 5 s; idle, no call for connection_idle_max; age, open for connection_age_max.",
+);
+pub(super) const LIMITED: Family = counter(
+    "idempotency_ledger_principal_refusals_total",
+    &["limit"],
+    "Calls and items of batches that were refused by a limit of their principal. limit: calls, principal_calls_max; \
+     rate, principal_calls_per_second; bytes, principal_bytes_max. The log says whose.",
+);
 pub(super) const READY: Family = gauge(
     "idempotency_ledger_store_ready",
     &[],
@@ -299,6 +311,8 @@ pub(super) const ALL: &[Family] = &[
     HANDLED,
     HANDLING,
     CONNECTIONS,
+    CLOSED,
+    LIMITED,
     REQUEST_BYTES,
     CERTIFICATE_ENDS,
     FILES_FAILING,

@@ -11,6 +11,7 @@ mod consumers;
 mod credentials;
 mod entries;
 mod family;
+mod limits;
 mod refusals;
 mod room;
 mod upkeep;
@@ -31,6 +32,8 @@ pub(crate) use self::consumers::{Answered, Asked, Before};
 pub(crate) use self::credentials::Credentials;
 pub(crate) use self::entries::Counted;
 use self::entries::Entries;
+use self::limits::Limits;
+pub(crate) use self::limits::{Closed, Limited};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
 pub(crate) use self::work::{LANES, Statement, Work};
@@ -48,6 +51,7 @@ struct Inner {
     registry: Registry,
     consumers: Consumers,
     refusals: Refusals,
+    limits: Limits,
     work: Work,
     upkeep: Upkeep,
     credentials: Credentials,
@@ -86,6 +90,7 @@ impl Metrics {
         let inner = Inner {
             consumers: Consumers::new(&registry)?,
             refusals: Refusals::new(&registry)?,
+            limits: Limits::new(&registry)?,
             work: Work::new(&registry, counts)?,
             upkeep: Upkeep::new(&registry)?,
             credentials: Credentials::new(&registry)?,
@@ -144,6 +149,16 @@ impl Metrics {
     /// A claim or a settlement was refused.
     pub(crate) fn refused(&self, rejection: &Rejection) {
         self.inner.refusals.refused(rejection);
+    }
+
+    /// The server ended a connection by itself.
+    pub(crate) fn closed(&self, why: Closed) {
+        self.inner.limits.closed(why);
+    }
+
+    /// A call was too much for its principal.
+    pub(crate) fn limited(&self, limit: Limited) {
+        self.inner.limits.limited(limit);
     }
 
     /// What the workers do.

@@ -109,6 +109,7 @@ impl LedgerRpc {
         let mut seen = HashSet::with_capacity(requests.len());
         let asked = requests.into_iter().enumerate().map(|(index, request)| {
             let part = Part::Item { list: "requests", index };
+            caller.item(index)?;
             // What is no UUID is refused for that.
             let asked = if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
                 Err(repeated_claim_id(part))
@@ -129,6 +130,7 @@ impl LedgerRpc {
         let caller = auth::caller(&extensions)?;
         self.count(settlements.len(), "settlements")?;
         let asked = settlements.into_iter().enumerate().map(|(index, settlement)| {
+            caller.item(index)?;
             self.allowed(caller, convert::settle(settlement, &self.limits, index))
         });
         Ok((asked.collect(), caller.span.clone()))

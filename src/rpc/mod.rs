@@ -21,10 +21,13 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
+use self::edge::accept::AcceptOptions;
+use self::edge::auth::Entrance;
 use self::edge::budget::ServerBudget;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
 use self::edge::methods::methods;
+use self::edge::principals::Principals;
 use self::edge::services::Services;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
@@ -33,6 +36,8 @@ use crate::identity::{Door, Guard};
 use crate::ledger::Ledger;
 use crate::traces::Traces;
 
+pub use self::edge::accept::ConnectionLimits;
+pub use self::edge::principals::PrincipalLimits;
 pub use self::wire::fields::Limits;
 pub(crate) use self::wire::policy::{message as policy_message, stated as stated_policy};
 
@@ -43,6 +48,10 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// How many connections may be open at once.
     pub connections_max: usize,
+    /// How many of one address, and for how long.
+    pub connections: ConnectionLimits,
+    /// What each principal may take.
+    pub principals: PrincipalLimits,
     /// How many bytes the requests under way of one connection may take.
     pub connection_bytes_max: usize,
     /// How many bytes the requests under way of all connections may take.
@@ -120,17 +129,22 @@ pub async fn serve(
         slow_call: options.slow_call,
     };
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
+    let principals = Principals::new(options.principals, ledger.metrics().clone());
     let listening = |listener, connections_max, offered| {
         let others = others(&ledger, &health, options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
-        let (budget, traces) = (budget.clone(), traces.clone());
+        let (budget, traces, principals) = (budget.clone(), traces.clone(), principals.clone());
         // What calls count and share at every turn belongs to their connection: no other core needs it.
-        let service_of = move |peer| {
+        let service_of = move |peer, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), options.limits));
-            let (services, door) = (Services::new(first, others.clone()), Door::new(doors.clone(), peer));
-            Edge::new(services, edge, budget.connection(), &calls, door, traces.clone())
+            let services = Services::new(first, others.clone());
+            let entrance = Entrance::new(Door::new(doors.clone(), peer), principals.connection(), leaving);
+            Edge::new(services, edge, budget.connection(), &calls, entrance, traces.clone())
         };
-        let run = edge::accept::run(listener, connections_max, guard.clone(), service_of, closing.clone());
+        let (limits, call_max) = (options.connections, options.deadline_max);
+        let accept = AcceptOptions { connections_max, limits, call_max };
+        let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
+        let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
         Ok::<_, tonic_reflection::server::Error>(run)
     };
     let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };

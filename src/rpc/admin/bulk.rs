@@ -107,7 +107,11 @@ pub(super) fn told(
 ) -> Answers<proto::RedriveEntriesResponse> {
     Box::pin(unfold(Some((told, caller, consumer)), |telling| async {
         let (mut told, caller, consumer) = telling?;
-        let next = told.recv().await?;
+        let next = tokio::select! {
+            biased;
+            () = caller.leaving() => Err(old("repeat the same request, and it goes on from here")),
+            next = told.recv() => next?,
+        };
         match caller.again().and_then(|caller| caller.allowed(&consumer)) {
             Ok(()) => Some((next.map(progress).map_err(Status::from), Some((told, caller, consumer)))),
             Err(rejection) => Some((Err(rejection.into()), None)),
@@ -184,6 +188,7 @@ impl Intake {
                 Reason::Draining,
                 "this server is shutting down: go on with the first message that was not answered; another one takes it",
             )),
+            () = self.caller.leaving() => return Err(old("go on with the first message that was not answered")),
             next = timeout(NEXT_WITHIN, self.incoming.message()) => next,
         };
         match next {
@@ -262,6 +267,12 @@ fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(K
         Import { completed_at, result: entry.result.clone(), fingerprint: entry.fingerprint.clone() };
     // Without a key there is a violation, so that the placeholder is never used.
     fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), import))
+}
+
+/// The connection of a stream is as old as it may be.
+fn old(next: &str) -> Rejection {
+    let text = format!("this connection has been open for long, and ends: {next}, on a new one");
+    Rejection::new(Reason::Draining, text)
 }
 
 fn died() -> Rejection {

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use http::{Extensions, HeaderMap};
+use tokio_util::sync::CancellationToken;
 
-use super::budget::Budget;
+use super::budget::{Budget, Call};
+use super::principals::{Admitted, OfConnection};
 use crate::domain::{Reason, Rejection, Submission, TraceId};
 use crate::identity::{Door, Identity, Refused, Right, Rpc, Whose};
 use crate::once_a_second::warn_once_a_second;
@@ -15,6 +17,28 @@ use crate::traces::CallSpan;
 /// A W3C `traceparent` has 55 characters.
 const TRACEPARENT_MAX: usize = 64;
 
+/// Where the calls of one connection come in.
+pub(crate) struct Entrance {
+    door: Door,
+    principals: OfConnection,
+    /// Ends the connection's streams.
+    leaving: CancellationToken,
+}
+
+impl Entrance {
+    pub(crate) fn new(door: Door, principals: OfConnection, leaving: CancellationToken) -> Entrance {
+        Entrance { door, principals, leaving }
+    }
+
+    /// Lets a call pass; none: nothing is limited.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`: it is too much for its principal.
+    pub(super) fn admit(&self, caller: &Caller) -> Result<Option<Admitted>, Rejection> {
+        self.principals.admit(&caller.identity, caller.rpc)
+    }
+}
+
 /// Who calls. The edge puts it into the extensions of each request.
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -22,6 +46,8 @@ pub(crate) struct Caller {
     /// Counts what is refused to the caller.
     budget: Budget,
     rpc: Option<Rpc>,
+    /// The call itself, where its principal is limited.
+    limited: Option<Arc<Call>>,
     /// What a call that may take long was known by.
     shown: Option<Arc<Shown>>,
     /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
@@ -31,9 +57,8 @@ pub(crate) struct Caller {
 }
 
 /// What is judged again while a call goes on.
-#[derive(Debug)]
 struct Shown {
-    door: Arc<Door>,
+    entrance: Arc<Entrance>,
     headers: HeaderMap,
 }
 
@@ -43,21 +68,48 @@ impl Caller {
     /// # Errors
     /// `UNAUTHENTICATED`: nobody is known by what was presented.
     pub(super) fn of(
-        door: &Arc<Door>,
+        entrance: &Arc<Entrance>,
         budget: &Budget,
         path: &str,
         headers: &HeaderMap,
         span: CallSpan,
     ) -> Result<Caller, Rejection> {
         let rpc = path.rsplit('/').next().and_then(Rpc::of);
+        let door = &entrance.door;
         let identity = door.caller(headers).map_err(|refused| unauthenticated(door, budget, rpc, refused))?;
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
         let traceparent = span.traceparent().or(traceparent).unwrap_or_default();
         let trace_id = TraceId::of(&traceparent);
         let takes_long = rpc.is_some_and(|rpc| rpc.streams);
-        let shown = takes_long.then(|| Arc::new(Shown { door: Arc::clone(door), headers: headers.clone() }));
-        Ok(Caller { identity, budget: budget.clone(), rpc, shown, traceparent, trace_id, span })
+        let shown =
+            takes_long.then(|| Arc::new(Shown { entrance: Arc::clone(entrance), headers: headers.clone() }));
+        let budget = budget.clone();
+        Ok(Caller { identity, budget, rpc, limited: None, shown, traceparent, trace_id, span })
+    }
+
+    /// The same caller, whose principal is limited in this call: a stream counts for as long as its caller is kept.
+    pub(super) fn limited_in(self, call: &Arc<Call>) -> Caller {
+        Caller { limited: call.is_limited().then(|| Arc::clone(call)), ..self }
+    }
+
+    /// Counts one more item of a batch as a call. The first is the call itself.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`.
+    pub(crate) fn item(&self, index: usize) -> Result<(), Rejection> {
+        match &self.limited {
+            Some(call) if index > 0 => call.item().inspect_err(|refused| self.budget.refused(refused)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Waits until the streams of the caller's connection must end.
+    pub(crate) async fn leaving(&self) {
+        match &self.shown {
+            Some(shown) => shown.entrance.leaving.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The caller as the credentials of the call, which may have come long ago, are judged now.
@@ -66,9 +118,9 @@ impl Caller {
     /// `UNAUTHENTICATED`: they are not valid any more.
     pub(crate) fn again(&self) -> Result<Caller, Rejection> {
         let Some(shown) = &self.shown else { return Ok(self.clone()) };
-        let identity = shown.door.caller(&shown.headers);
-        let identity =
-            identity.map_err(|refused| unauthenticated(&shown.door, &self.budget, self.rpc, refused))?;
+        let door = &shown.entrance.door;
+        let identity = door.caller(&shown.headers);
+        let identity = identity.map_err(|refused| unauthenticated(door, &self.budget, self.rpc, refused))?;
         Ok(Caller { identity, ..self.clone() })
     }
 

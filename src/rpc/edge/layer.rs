@@ -16,10 +16,9 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
 
-use super::auth::Caller;
+use super::auth::{Caller, Entrance};
 use super::budget::{self, Budget, Counted, Within};
 use crate::domain::{Reason, Rejection, TraceId, Violation};
-use crate::identity::Door;
 use crate::metrics::{Call, Calls, Connected};
 use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
@@ -50,7 +49,7 @@ pub(crate) struct Edge<S> {
     options: EdgeOptions,
     budget: Budget,
     connected: Arc<Connected>,
-    door: Arc<Door>,
+    entrance: Arc<Entrance>,
     traces: Traces,
 }
 
@@ -60,11 +59,11 @@ impl<S> Edge<S> {
         options: EdgeOptions,
         budget: Budget,
         calls: &Calls,
-        door: Door,
+        entrance: Entrance,
         traces: Traces,
     ) -> Edge<S> {
-        let (connected, door) = (Arc::new(calls.connected()), Arc::new(door));
-        Edge { inner, options, budget, connected, door, traces }
+        let (connected, entrance) = (Arc::new(calls.connected()), Arc::new(entrance));
+        Edge { inner, options, budget, connected, entrance, traces }
     }
 }
 
@@ -101,21 +100,31 @@ where
             Served::default()
         };
         let mut trace_id = None;
-        if ours {
-            match Caller::of(&self.door, &self.budget, path, request.headers(), served.span().clone()) {
-                Ok(caller) => {
+        let call = if ours {
+            let span = served.span().clone();
+            let caller = Caller::of(&self.entrance, &self.budget, path, request.headers(), span);
+            let admitted = caller.and_then(|caller| {
+                let admitted = self.entrance.admit(&caller);
+                Ok((admitted.inspect_err(|refused| self.budget.refused(refused))?, caller))
+            });
+            match admitted {
+                Ok((admitted, caller)) => {
                     trace_id = caller.trace_id;
-                    request.extensions_mut().insert(caller);
+                    let call = self.budget.call(admitted);
+                    request.extensions_mut().insert(caller.limited_in(&call));
+                    call
                 }
                 Err(rejection) => {
                     let answer = errors::status(&rejection, during).into_http();
-                    counted.end(Code::Unauthenticated, counted.took());
-                    served.end(Code::Unauthenticated);
+                    let code = code(answer.headers());
+                    counted.end(code, counted.took());
+                    served.end(code);
                     return Either::Left(future::ready(Ok(answer)));
                 }
             }
-        }
-        let call = self.budget.call();
+        } else {
+            self.budget.call(None)
+        };
         let request =
             request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));
         let answer = tokio::time::timeout(deadline, budget::within(call, self.inner.call(request)));

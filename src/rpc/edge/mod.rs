@@ -1,5 +1,5 @@
-//! What every call passes before its own RPC: the connection, the bounds of memory and time, who calls; and the
-//! server's health.
+//! What every call passes before its own RPC: the connection, the bounds of memory and time, who calls and how much of
+//! it; and the server's health.
 
 pub(super) mod accept;
 pub(super) mod auth;
@@ -7,4 +7,5 @@ pub(super) mod budget;
 pub(super) mod health;
 pub(super) mod layer;
 pub(super) mod methods;
+pub(super) mod principals;
 pub(super) mod services;

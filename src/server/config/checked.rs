@@ -13,7 +13,7 @@ use super::observe_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
-use crate::rpc::{Limits, ServeOptions};
+use crate::rpc::{ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
 
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_051);
 
@@ -136,6 +136,7 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
 
 fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
     let limits = limits(given, checker);
+    let (connections, principals) = (connections(given, checker), principals(given, checker));
     let mut number = |name: &str, value: Option<&Given<usize>>, default, bounds| {
         checker.number(name, value, default, bounds)
     };
@@ -152,6 +153,8 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
     let options = ServeOptions {
         limits,
         connections_max,
+        connections,
+        principals,
         connection_bytes_max,
         server_bytes_max,
         deadline_max: time("deadline_max", given.deadline_max.as_ref(), secs(30), tenth..=WAIT_MAX),
@@ -161,6 +164,46 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
         reflection: true,
     };
     ServeOptions { reflection: checker.switch("reflection", given.reflection.as_ref(), true), ..options }
+}
+
+/// How many connections each address may have, and for how long.
+fn connections(given: &Settings, checker: &mut Checker) -> ConnectionLimits {
+    let (second, hour, week) = (Duration::from_secs(1), Duration::from_hours(1), DAY * 7);
+    let (per_address, grace) = (&given.connections_per_address_max, &given.connection_age_grace);
+    let (idle, age) = (&given.connection_idle_max, &given.connection_age_max);
+    ConnectionLimits {
+        per_address_max: checker.number(
+            "connections_per_address_max",
+            per_address.as_ref(),
+            5_000,
+            0..=1_000_000,
+        ),
+        idle_max: checker.time_or_ever(
+            "connection_idle_max",
+            idle.as_ref(),
+            Duration::from_mins(15),
+            second..=DAY,
+        ),
+        age_max: checker.time_or_ever("connection_age_max", age.as_ref(), hour, second..=week),
+        age_grace: checker.time("connection_age_grace", grace.as_ref(), hour, Duration::ZERO..=week),
+    }
+}
+
+/// What each principal may take. Without credentials all calls are those of one principal, so that every limit of a
+/// principal is one of the server then: none is set unless somebody sets it.
+fn principals(given: &Settings, checker: &mut Checker) -> PrincipalLimits {
+    let (calls, bytes) = (0..=1_000_000, 0..=1 << 40);
+    let per_second = given.principal_calls_per_second.as_ref();
+    PrincipalLimits {
+        calls_max: checker.number(
+            "principal_calls_max",
+            given.principal_calls_max.as_ref(),
+            0,
+            calls.clone(),
+        ),
+        calls_per_second: checker.number("principal_calls_per_second", per_second, 0, calls),
+        bytes_max: checker.number("principal_bytes_max", given.principal_bytes_max.as_ref(), 0, bytes),
+    }
 }
 
 /// The limits of fields and batches.
@@ -197,7 +240,7 @@ fn limits(given: &Settings, checker: &mut Checker) -> Limits {
 /// The largest batch must fit whatever it goes through.
 fn batches_fit(config: &Config, checker: &mut Checker) {
     let LedgerOptions { queue_max, queue_bytes_max, .. } = config.ledger;
-    let ServeOptions { connection_bytes_max, server_bytes_max, limits, .. } = config.serve;
+    let ServeOptions { connection_bytes_max, server_bytes_max, limits, principals, .. } = config.serve;
     let Limits { batch_items, batch_bytes, .. } = limits;
     if queue_max * 5 / 8 < batch_items {
         let least = (batch_items * 8).div_ceil(5);
@@ -213,6 +256,13 @@ fn batches_fit(config: &Config, checker: &mut Checker) {
         let why = "so that the largest request (batch_bytes_max) fits";
         let text = format!("is {connection_bytes_max}, must be at least {batch_bytes} {why}");
         checker.wrong("connection_bytes_max", &text);
+    }
+    let principal_bytes_max = principals.bytes_max;
+    if principal_bytes_max > 0 && principal_bytes_max / 8 * 5 < batch_bytes {
+        let least = batch_bytes.div_ceil(5) * 8;
+        let why = format!("so that a batch of {batch_bytes} bytes (batch_bytes_max) fits; or 0");
+        let text = format!("is {principal_bytes_max}, must be at least {least} {why}");
+        checker.wrong("principal_bytes_max", &text);
     }
     if server_bytes_max < connection_bytes_max {
         let why = "the bytes of one connection (connection_bytes_max)";

@@ -112,6 +112,30 @@ pub struct Settings {
     /// How many client connections may be open at once, 1 to 1000000 [default: 10000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTIONS_MAX", value_name = "N")]
     pub connections_max: Option<Given<usize>>,
+    /// How many of them one address may have, or one /64 network of IPv6; 0: as many as may be open, 0 to 1000000
+    /// [default: 5000]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTIONS_PER_ADDRESS_MAX", value_name = "N")]
+    pub connections_per_address_max: Option<Given<usize>>,
+    /// How long a connection may be without a call before it ends; 0s: for ever, 1s to 1d [default: 15m]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_IDLE_MAX", value_name = "DURATION")]
+    pub connection_idle_max: Option<Given<DurationArg>>,
+    /// How long a connection may be open, give or take a tenth, before it ends without losing a call; 0s: for ever,
+    /// 1s to 7d [default: 1h]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_AGE_MAX", value_name = "DURATION")]
+    pub connection_age_max: Option<Given<DurationArg>>,
+    /// How long an import or a bulk redrive goes on after that, at most 7d [default: 1h]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_AGE_GRACE", value_name = "DURATION")]
+    pub connection_age_grace: Option<Given<DurationArg>>,
+    /// How many calls each principal may have under way; 0: any number, 0 to 1000000 [default: 0]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_CALLS_MAX", value_name = "N")]
+    pub principal_calls_max: Option<Given<usize>>,
+    /// How many calls a second each principal may make, items of batches counted one by one; 0: any number,
+    /// 0 to 1000000 [default: 0]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_CALLS_PER_SECOND", value_name = "N")]
+    pub principal_calls_per_second: Option<Given<usize>>,
+    /// How many bytes the requests under way of each principal may have; 0: any number, 0 to 1099511627776 [default: 0]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_BYTES_MAX", value_name = "N")]
+    pub principal_bytes_max: Option<Given<usize>>,
     /// How many bytes the requests under way of one connection may have, 65536 to 1073741824
     /// [default: 16777216]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_BYTES_MAX", value_name = "N")]
@@ -195,7 +219,9 @@ impl Settings {
         first!(upper, lower; listen, admin_listen, reflection, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
             listen_tls_client_crl, tokens_file, rights_file, jwks_refresh, jwks_keep, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
             database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements,
-            startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connection_bytes_max,
+            startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
+            connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
+            principal_calls_per_second, principal_bytes_max, connection_bytes_max,
             server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,

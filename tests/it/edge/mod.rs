@@ -1,6 +1,8 @@
 //! The edge's connections, seen from a real process: those that stay silent, those that reset their
 //! calls, those that fill memory.
 
+mod frames;
+mod life;
 mod memory;
 mod resets;
 mod silence;

@@ -218,6 +218,8 @@ impl Served {
         let edge = ServeOptions {
             limits: setup.limits,
             connections_max: setup.connections_max,
+            connections: setup.connections,
+            principals: setup.principals,
             connection_bytes_max: setup.connection_bytes_max,
             server_bytes_max: setup.server_bytes_max,
             deadline_max: Duration::from_secs(30),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_ledger::domain::Policy;
 use idempotency_ledger::identity::{Guard, Trust};
 use idempotency_ledger::ledger::PurgeOptions;
-use idempotency_ledger::rpc::Limits;
+use idempotency_ledger::rpc::{ConnectionLimits, Limits, PrincipalLimits};
 
 /// How a test's server differs from the usual one.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) connection_bytes_max: usize,
     pub(crate) server_bytes_max: usize,
     pub(crate) connections_max: usize,
+    pub(crate) connections: ConnectionLimits,
+    pub(crate) principals: PrincipalLimits,
     pub(crate) guard: Guard,
     pub(crate) admin: Option<std::net::SocketAddr>,
     pub(crate) reflection: bool,
@@ -43,6 +45,8 @@ impl Default for Setup {
             connection_bytes_max: 16 << 20,
             server_bytes_max: 256 << 20,
             connections_max: 10_000,
+            connections: ConnectionLimits::default(),
+            principals: PrincipalLimits::default(),
             guard: Guard::new(Trust::default()),
             admin: None,
             reflection: true,

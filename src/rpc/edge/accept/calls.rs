@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -16,17 +16,29 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-/// How many calls are open on a connection.
+/// How many calls are open on a connection, and how many there ever were.
 #[derive(Clone, Default)]
-pub(super) struct Open(Arc<AtomicUsize>);
+pub(super) struct Open(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    open: AtomicUsize,
+    begun: AtomicU64,
+}
 
 impl Open {
     pub(super) fn is_none(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == 0
+        self.0.open.load(Ordering::SeqCst) == 0
+    }
+
+    /// How many calls began since the connection did: a look at the clock for each of them would cost more.
+    pub(super) fn begun(&self) -> u64 {
+        self.0.begun.load(Ordering::Relaxed)
     }
 
     fn begin(&self) -> Call {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.open.fetch_add(1, Ordering::SeqCst);
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
         Call(self.clone())
     }
 }
@@ -36,7 +48,7 @@ struct Call(Open);
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

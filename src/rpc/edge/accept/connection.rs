@@ -1,4 +1,4 @@
-//! The life of one connection: it begins within its time, carries calls, and ends when the server drains.
+//! One connection: it begins within its time, carries calls, and ends when its life is over or the server drains.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,10 +15,12 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::calls::{Calls, Open};
+use super::life::{Life, finished, log};
 use super::opening::Opened;
 use super::stream::{Moved, Stream};
 use super::until;
 use crate::identity::Peer;
+use crate::metrics::{Closed, Metrics};
 
 /// Within which time a client must have ended the handshake of TLS, where there is one, and sent the whole preface of
 /// HTTP/2.
@@ -27,12 +29,19 @@ const OPENED_WITHIN: Duration = Duration::from_secs(5);
 /// A client that is there has told by then that it knows of the end, and its connection is closed already.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Serves a connection until it ends, or until `closing` and the end of its calls.
+/// What each connection has of its own, and what is known of it.
+pub(super) struct Terms {
+    pub(super) life: Life,
+    pub(super) metrics: Metrics,
+    pub(super) closing: CancellationToken,
+}
+
+/// Serves a connection until it ends, until its life is over, or until `closing`; and then until the end of its calls.
 pub(super) async fn serve<S>(
     opening: impl Future<Output = io::Result<Opened>>,
-    service_of: impl FnOnce(Peer) -> S,
+    service_of: impl FnOnce(Peer, CancellationToken) -> S,
     http2: http2::Builder<TokioExecutor>,
-    closing: CancellationToken,
+    Terms { life, metrics, closing }: Terms,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -41,32 +50,29 @@ pub(super) async fn serve<S>(
         Some(Ok(Ok(opened))) => opened,
         Some(Ok(Err(error))) => return tracing::debug!(%error, "a connection ended before its preface"),
         Some(Err(_)) => {
+            metrics.closed(Closed::Opening);
             return tracing::debug!(within = ?OPENED_WITHIN, "a connection did not finish its preface: closed");
         }
         None => return,
     };
-    let (open, moved) = (Open::default(), Moved::default());
+    let (open, moved, leaving) = (Open::default(), Moved::default(), CancellationToken::new());
     let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone()));
-    let calls = Calls::new(service_of(peer), open.clone());
+    let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
     let mut serving = pin!(http2.serve_connection(stream, calls));
-    if let Some(ended) = until(&closing, serving.as_mut()).await {
-        return log(ended);
-    }
+    let why = tokio::select! {
+        biased;
+        () = closing.cancelled() => None,
+        ended = serving.as_mut() => return log(ended),
+        why = life.over(&open) => Some(why),
+    };
     serving.as_mut().graceful_shutdown();
-    loop {
-        let before = moved.bytes();
-        match timeout(QUIET, serving.as_mut()).await {
-            Ok(ended) => return log(ended),
-            Err(_) if open.is_none() && moved.bytes() == before => {
-                return tracing::debug!("a connection without a call stayed silent: closed");
-            }
-            Err(_) => {}
+    if let Some(why) = why {
+        metrics.closed(why);
+        tracing::debug!(?why, "a connection was told to go");
+        let left = life.leave(serving.as_mut(), (&open, &moved), &leaving);
+        if until(&closing, left).await.is_some() {
+            return;
         }
     }
-}
-
-fn log(ended: hyper::Result<()>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection failed");
-    }
+    finished(serving, (&open, &moved), QUIET).await;
 }

@@ -1,8 +1,11 @@
 //! The accept loop: the home of everything that is decided for a connection as a whole. How many there
-//! may be, within which time each must begin to speak HTTP/2, and how each ends when the server drains.
+//! may be, of each address too, within which time each must begin to speak HTTP/2, how long it may live, and how each
+//! ends when the server drains.
 
+mod addresses;
 mod calls;
 mod connection;
+mod life;
 mod opening;
 mod stream;
 mod wire;
@@ -25,7 +28,12 @@ use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
 
+use self::addresses::Addresses;
+use self::connection::Terms;
+use self::life::Life;
 use crate::identity::{Guard, Peer};
+use crate::metrics::{Closed, Metrics};
+use crate::once_a_second::warn_once_a_second;
 
 /// Streams that one connection may have open.
 const STREAMS_MAX: u32 = 256;
@@ -49,20 +57,47 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The log says at most this often that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
+/// How many connections each address may have, and for how long.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionLimits {
+    /// How many of one address, or of one /64 network of IPv6; zero: as many as may be open.
+    pub per_address_max: usize,
+    /// How long one may be without a call; none: for ever.
+    pub idle_max: Option<Duration>,
+    /// How long one may be open, give or take a tenth; none: for ever.
+    pub age_max: Option<Duration>,
+    /// How long its streams go on after that.
+    pub age_grace: Duration,
+}
+
+/// What holds for connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AcceptOptions {
+    /// How many there may be at once.
+    pub(crate) connections_max: usize,
+    pub(crate) limits: ConnectionLimits,
+    /// How long a call may take that is no stream.
+    pub(crate) call_max: Duration,
+}
+
 /// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
 /// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
-/// `service_of` makes the service of one connection; `guard` says whether it begins with TLS.
+/// `service_of` makes the service of one connection, whose streams end when its token says so; `guard` says whether it
+/// begins with TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
-    connections_max: usize,
+    AcceptOptions { connections_max, limits, call_max }: AcceptOptions,
     guard: Guard,
-    service_of: impl Fn(Peer) -> S + Send + Sync + 'static,
+    service_of: impl Fn(Peer, CancellationToken) -> S + Send + Sync + 'static,
+    metrics: Metrics,
     closing: CancellationToken,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
     let places = Arc::new(Semaphore::new(connections_max));
+    let addresses = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
+    let life = Life::new(limits, call_max);
     let connections = TaskTracker::new();
     let service_of = Arc::new(service_of);
     let http2 = http2();
@@ -75,14 +110,23 @@ pub(crate) async fn run<S>(
         // The semaphore is never closed.
         let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
         let Some((stream, from)) = until(&closing, accepted(&listener)).await else { break };
+        let address = from.ip();
+        let counted = addresses.as_ref().map(|addresses| addresses.connected(address));
+        // Before it costs more than its acceptance. There is no call yet that could be told why.
+        if let Some(None) = counted {
+            metrics.closed(Closed::PerAddress);
+            warn_once_a_second!(%address, "connections_per_address_max is reached: a connection was closed");
+            continue;
+        }
         let tls = guard.trust().tls;
-        let opening = opening::opened(stream, from.ip(), tls);
+        let opening = opening::opened(stream, address, tls);
         let service_of = Arc::clone(&service_of);
-        let service_of = move |peer| service_of(peer);
-        let serving = connection::serve(opening, service_of, http2.clone(), closing.clone());
+        let service_of = move |peer, leaving| service_of(peer, leaving);
+        let terms = Terms { life, metrics: metrics.clone(), closing: closing.clone() };
+        let serving = connection::serve(opening, service_of, http2.clone(), terms);
         connections.spawn(async move {
             serving.await;
-            drop(place);
+            drop((place, counted));
         });
     }
     // Who connects from now on is refused, and tries another server.

@@ -130,7 +130,7 @@ mod tests {
 
     /// Follows the bytes in pieces of a size; what was taken in the end.
     fn taken(bytes: &[u8], piece: usize, is_stream: bool) -> Result<usize, Rejection> {
-        let call = ServerBudget::new(10_000, 1_000, Metrics::new().expect("metrics")).connection().call();
+        let call = ServerBudget::new(10_000, 1_000, Metrics::new().expect("metrics")).connection().call(None);
         let mut framing = Counted::new((), Arc::clone(&call), During::Other, 600, is_stream).framing;
         for part in bytes.chunks(piece) {
             framing.follow(part, &call)?;

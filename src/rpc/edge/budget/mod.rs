@@ -13,6 +13,7 @@ use tonic_types::StatusExt as _;
 
 pub(crate) use self::body::Counted;
 pub(in crate::rpc) use self::codec::{Codec, Within, within};
+use super::principals::Admitted;
 use crate::domain::{Reason, Rejection};
 use crate::metrics::Metrics;
 use crate::rpc::proto::{ERROR_DOMAIN, ErrorReason};
@@ -89,9 +90,9 @@ impl Budget {
         self.0.metrics.refused(rejection);
     }
 
-    /// A call, which has taken nothing yet.
-    pub(super) fn call(&self) -> Arc<Call> {
-        Arc::new(Call { budget: self.clone(), taken: AtomicUsize::new(0) })
+    /// A call, which has taken nothing yet; what it takes counts for its principal too, where that is limited.
+    pub(super) fn call(&self, admitted: Option<Admitted>) -> Arc<Call> {
+        Arc::new(Call { budget: self.clone(), taken: AtomicUsize::new(0), admitted })
     }
 }
 
@@ -99,11 +100,25 @@ impl Budget {
 pub(crate) struct Call {
     budget: Budget,
     taken: AtomicUsize,
+    admitted: Option<Admitted>,
 }
 
 impl Call {
+    /// Whether its principal is limited.
+    pub(super) fn is_limited(&self) -> bool {
+        self.admitted.is_some()
+    }
+
+    /// One more item of a batch.
+    ///
     /// # Errors
-    /// `OVERLOADED`: there is no room for so many bytes now.
+    /// `QUOTA_EXCEEDED`: its principal has used up what a second brings.
+    pub(super) fn item(&self) -> Result<(), Rejection> {
+        self.admitted.as_ref().map_or(Ok(()), Admitted::item)
+    }
+
+    /// # Errors
+    /// `OVERLOADED`: there is no room for so many bytes now. `QUOTA_EXCEEDED`: its principal has none.
     fn take(&self, bytes: usize) -> Result<(), Rejection> {
         let Purses { server, connection, .. } = &*self.budget.0;
         let counted = |rejection| {
@@ -116,6 +131,11 @@ impl Call {
         if !server.take(bytes) {
             connection.give_back(bytes);
             return counted(refused("this server", "server_bytes_max", server.max));
+        }
+        if let Some(Err(rejection)) = self.admitted.as_ref().map(|admitted| admitted.take_bytes(bytes)) {
+            connection.give_back(bytes);
+            server.give_back(bytes);
+            return counted(rejection);
         }
         self.taken.fetch_add(bytes, Ordering::SeqCst);
         Ok(())
@@ -134,6 +154,9 @@ impl Call {
         let Purses { server, connection, .. } = &*self.budget.0;
         connection.give_back(taken);
         server.give_back(taken);
+        if let Some(admitted) = &self.admitted {
+            admitted.give_back_bytes(taken);
+        }
     }
 }
 
@@ -157,8 +180,11 @@ fn refused(whose: &str, setting: &str, max: usize) -> Rejection {
 pub(super) fn refusal(status: &Status) -> Option<Rejection> {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN)?;
     let said = ErrorReason::from_word(&info.reason)?;
-    let own =
-        [(ErrorReason::Overloaded, Reason::Overloaded), (ErrorReason::TooManyItems, Reason::TooManyItems)];
+    let own = [
+        (ErrorReason::Overloaded, Reason::Overloaded),
+        (ErrorReason::QuotaExceeded, Reason::QuotaExceeded),
+        (ErrorReason::TooManyItems, Reason::TooManyItems),
+    ];
     let (_, reason) = own.into_iter().find(|(published, _)| *published == said)?;
     Some(Rejection::new(reason, status.message()))
 }
@@ -172,24 +198,24 @@ mod tests {
         let metrics = Metrics::new().expect("metrics");
         let server = ServerBudget::new(150, 100, metrics.clone());
         let (one, other) = (server.connection(), server.connection());
-        let (first, second) = (one.call(), one.call());
+        let (first, second) = (one.call(None), one.call(None));
         first.take(60).unwrap();
         let refused = second.take(41).unwrap_err();
         assert_eq!(refused.reason, Reason::Overloaded);
         assert!(refused.message.contains("100 bytes (connection_bytes_max)"), "{}", refused.message);
         second.take(40).unwrap();
-        let third = other.call();
+        let third = other.call(None);
         let refused = third.take(51).unwrap_err();
         assert!(refused.message.contains("150 bytes (server_bytes_max)"), "{}", refused.message);
         third.take(50).unwrap();
         drop(first);
-        other.call().take(50).unwrap();
+        other.call(None).take(50).unwrap();
         third.take_up_to(90).unwrap();
         third.take_up_to(10).unwrap();
         assert!(third.take(11).is_err());
         drop((second, third));
         assert_eq!(server.server.used.load(Ordering::SeqCst), 0, "nothing is lost on the way");
-        assert!(one.call().take(usize::MAX).is_err());
+        assert!(one.call(None).take(usize::MAX).is_err());
         let text = metrics.text().expect("a text");
         assert!(text.contains("idempotency_ledger_refusals_total{reason=\"OVERLOADED\"} 4\n"), "{text}");
     }

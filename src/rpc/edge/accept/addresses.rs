@@ -1,0 +1,91 @@
+//! How many connections each address has.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Of an IPv6 address, the part that a provider gives to one customer: whoever has one such network has 2^64 addresses.
+const NETWORK_BITS: u32 = 64;
+
+/// See the module.
+#[derive(Clone)]
+pub(super) struct Addresses {
+    max: usize,
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Addresses {
+    /// At most so many of each.
+    pub(super) fn new(max: usize) -> Addresses {
+        Addresses { max, open: Arc::default() }
+    }
+
+    /// One more connection of an address; none: it has as many as it may have.
+    pub(super) fn connected(&self, address: IpAddr) -> Option<FromAddress> {
+        let whose = whose(address);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(whose).or_default();
+        if *count >= self.max {
+            return None;
+        }
+        *count += 1;
+        Some(FromAddress { addresses: self.clone(), whose })
+    }
+}
+
+/// A connection that counts for its address, until this is dropped.
+pub(super) struct FromAddress {
+    addresses: Addresses,
+    whose: IpAddr,
+}
+
+impl Drop for FromAddress {
+    fn drop(&mut self) {
+        let mut open = self.addresses.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.whose) {
+            *count -= 1;
+            // Addresses come and go: only those that are connected are kept.
+            if *count == 0 {
+                open.remove(&self.whose);
+            }
+        }
+    }
+}
+
+/// What counts as one address.
+fn whose(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> NETWORK_BITS << NETWORK_BITS).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_its_own_number_and_gives_it_back() {
+        let addresses = Addresses::new(2);
+        let connected = |text: &str| addresses.connected(text.parse().expect("an address"));
+        let (first, second) = (connected("192.0.2.1"), connected("::ffff:192.0.2.1"));
+        assert!(first.is_some() && second.is_some());
+        assert!(connected("192.0.2.1").is_none(), "the same address, however it is written");
+        let other = connected("192.0.2.2");
+        assert!(other.is_some());
+        drop(first);
+        let again = connected("192.0.2.1");
+        assert!(again.is_some() && connected("192.0.2.1").is_none());
+        drop((second, again, other));
+        assert_eq!(addresses.open.lock().expect("no panic").len(), 0, "nothing is kept");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one() {
+        let addresses = Addresses::new(1);
+        let connected = |text: &str| addresses.connected(text.parse().expect("an address"));
+        let first = connected("2001:db8:1:2::1");
+        assert!(first.is_some() && connected("2001:db8:1:2:ffff::9").is_none());
+        assert!(connected("2001:db8:1:3::1").is_some());
+    }
+}

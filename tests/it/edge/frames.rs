@@ -1,0 +1,44 @@
+//! Frames of HTTP/2 as bytes, for clients that do what no library would.
+
+/// A frame of this type, with these flags, of this stream.
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const CONTINUATION: u8 = 9;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
+
+/// The header block of a Claim: POST, http, the path and the content type.
+pub(super) fn head() -> Vec<u8> {
+    let mut block = vec![0x83, 0x86];
+    let path = b"/idempotency.ledger.v1.LedgerService/Claim";
+    block.extend([0x04, u8::try_from(path.len()).unwrap()]);
+    block.extend(path);
+    block.extend([0x0f, 0x10, 16]);
+    block.extend(b"application/grpc");
+    block
+}
+
+/// A header that is kept in no table.
+pub(super) fn header(name: &str, value: &[u8]) -> Vec<u8> {
+    assert!(name.len() < 127 && value.len() < 127, "a length of one byte");
+    let mut field = vec![0, u8::try_from(name.len()).unwrap()];
+    field.extend(name.as_bytes());
+    field.push(u8::try_from(value.len()).unwrap());
+    field.extend(value);
+    field
+}
+
+/// A whole call of Claim, with this body.
+pub(super) fn call(stream: u32, body: &[u8]) -> Vec<u8> {
+    [frame(HEADERS, END_HEADERS, stream, &head()), frame(DATA, END_STREAM, stream, body)].concat()
+}

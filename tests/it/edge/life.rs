@@ -1,0 +1,246 @@
+//! The life of a connection: too many of one address, one without a call, one that is old. No call is lost by it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt as _, stream};
+use idempotency_ledger::rpc::ConnectionLimits;
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::{self, ImportEntriesRequest, ImportedEntry};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use super::{PREFACE, SETTINGS};
+use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::raw;
+use crate::harness::server::{Kind, Setup, TestServer};
+
+const CLOSED: &str = "idempotency_ledger_connections_closed_total";
+
+async fn server(connections: ConnectionLimits) -> TestServer {
+    TestServer::start_with(Kind::Sqlite, Setup { connections, ..Setup::default() }).await
+}
+
+fn closed(server: &TestServer, why: &str) -> f64 {
+    server.metric(&format!("{CLOSED}{{why=\"{why}\"}}")).unwrap()
+}
+
+/// A connection from this address of this machine, with a whole preface.
+async fn connect(server: &TestServer, from: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+    let mut stream = socket.connect(server.address()).await.unwrap();
+    stream.write_all(&[PREFACE, SETTINGS].concat()).await.unwrap();
+    stream
+}
+
+/// Reads the header of the next frame, its payload left out; none: the connection has ended.
+async fn frame(stream: &mut TcpStream) -> Option<[u8; 9]> {
+    let mut header = [0; 9];
+    stream.read_exact(&mut header).await.ok()?;
+    let mut payload = vec![0; u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize];
+    stream.read_exact(&mut payload).await.ok()?;
+    Some(header)
+}
+
+const GOAWAY: u8 = 7;
+const HEADERS: u8 = 1;
+
+/// Whether the server speaks HTTP/2 on it.
+async fn is_served(stream: &mut TcpStream) -> bool {
+    frame(stream).await.is_some()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_beyond_those_of_an_address_are_closed_at_once() {
+    let server = server(ConnectionLimits { per_address_max: 2, ..ConnectionLimits::default() }).await;
+    let mut one = connect(&server, "127.0.0.1").await;
+    let mut two = connect(&server, "127.0.0.1").await;
+    assert!(is_served(&mut one).await && is_served(&mut two).await);
+    let asked = Instant::now();
+    for _ in 0..10 {
+        assert!(!is_served(&mut connect(&server, "127.0.0.1").await).await);
+    }
+    assert!(asked.elapsed() < Duration::from_secs(2), "closed at once: {:?}", asked.elapsed());
+    assert_eq!(closed(&server, "per_address"), 10.0);
+    // Others have places of their own, and one that is given back is taken again.
+    assert!(is_served(&mut connect(&server, "127.0.0.2").await).await);
+    drop(one);
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_served(&mut connect(&server, "127.0.0.1").await).await {
+        assert!(Instant::now() < until, "the place of a connection that ended is not given back");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_without_a_call_ends_and_its_client_comes_back() {
+    let idle_max = Some(Duration::from_millis(500));
+    let mut server = server(ConnectionLimits { idle_max, ..ConnectionLimits::default() }).await;
+    let began = Instant::now();
+    let mut idle = connect(&server, "127.0.0.1").await;
+    loop {
+        let header = frame(&mut idle).await.expect("a GOAWAY comes before the end");
+        if header[3] == GOAWAY {
+            break;
+        }
+    }
+    let told = began.elapsed();
+    assert!((Duration::from_millis(450)..Duration::from_secs(3)).contains(&told), "{told:?}");
+    // It answers nothing: it is closed all the same.
+    while frame(&mut idle).await.is_some() {}
+    println!("told to go after {told:?}, closed after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // A client that was idle notices nothing.
+    for round in 0..3 {
+        let answer = server.client.claim(claim("c", &round.to_string())).await;
+        acquired(&answer.unwrap_or_else(|status| panic!("round {round}: {status:?}")).into_inner());
+        tokio::time::sleep(Duration::from_millis(900)).await;
+    }
+    assert!(closed(&server, "idle") >= 4.0, "{}", closed(&server, "idle"));
+    // A call under way is no idleness, and calls that come now and then are none.
+    let before = closed(&server, "idle");
+    let held = server.at.hold_writes().await;
+    let mut client = server.client.clone();
+    let waiting = tokio::spawn(async move { client.claim(claim("c", "held")).await });
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(!waiting.is_finished(), "the store was to stand still");
+    drop(held);
+    acquired(&waiting.await.unwrap().unwrap().into_inner());
+    for round in 0..8 {
+        server.client.claim(claim("c", &format!("now and then {round}"))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(closed(&server, "idle"), before, "a connection with calls was taken for idle");
+    server.stop().await;
+}
+
+/// What a client saw that calls all the time.
+#[derive(Debug, Default)]
+struct Told {
+    answered: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_under_load_sees_no_failed_call_over_several_ages() {
+    let age_max = Some(Duration::from_secs(1));
+    let limits = ConnectionLimits { age_max, age_grace: Duration::from_secs(5), ..ConnectionLimits::default() };
+    let server = server(limits).await;
+    let told = Arc::new(Told::default());
+    let until = Instant::now() + Duration::from_secs(8);
+    let mut callers = JoinSet::new();
+    for connection in 0..8 {
+        let client = LedgerServiceClient::new(raw::channel(&server).await);
+        for task in 0..4 {
+            let (mut client, told) = (client.clone(), Arc::clone(&told));
+            callers.spawn(async move {
+                let mut number = 0_u64;
+                while Instant::now() < until {
+                    number += 1;
+                    match client.claim(claim("c", &format!("{connection}-{task}-{number}"))).await {
+                        Ok(_) => _ = told.answered.fetch_add(1, Ordering::SeqCst),
+                        Err(status) => {
+                            println!("failed: {status:?}");
+                            told.failed.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                }
+            });
+        }
+    }
+    callers.join_all().await;
+    let aged = closed(&server, "age");
+    println!("{aged} connections ended by their age: {told:?}");
+    assert!(aged >= 40.0, "8 clients over 7 ages: {aged}");
+    assert_eq!(told.failed.load(Ordering::SeqCst), 0, "{told:?}");
+    assert!(told.answered.load(Ordering::SeqCst) > 1_000, "{told:?}");
+    server.stop().await;
+}
+
+fn part(ids: std::ops::Range<u32>) -> ImportEntriesRequest {
+    let row = |id: u32| ImportedEntry { key: key("c", &format!("row {id}")), ..Default::default() };
+    ImportEntriesRequest {
+        operation_id: "o".into(),
+        reason: "adoption".into(),
+        entries: ids.map(row).collect(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_ends_after_its_grace_and_goes_on_with_another_connection() {
+    let age_max = Some(Duration::from_secs(1));
+    let limits = ConnectionLimits { age_max, age_grace: Duration::from_secs(1), ..ConnectionLimits::default() };
+    let mut server = server(limits).await;
+    let began = Instant::now();
+    let slowly = stream::iter(0_u32..).then(|number| async move {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        part(number * 10..number * 10 + 10)
+    });
+    let mut answers = server.admin.import_entries(slowly).await.unwrap().into_inner();
+    let mut stored = 0;
+    let ended = loop {
+        match answers.next().await.expect("an end is told") {
+            Ok(answer) => stored += answer.stored,
+            Err(status) => break status,
+        }
+    };
+    let (took, refused) = (began.elapsed(), refusal(&ended));
+    println!("{stored} entries were stored before it ended after {took:?}: {}", ended.message());
+    assert_eq!((refused.reason.as_str(), refused.advice.as_str()), ("DRAINING", "RETRY_LATER"));
+    assert!((Duration::from_millis(1_800)..Duration::from_secs(6)).contains(&took), "{took:?}");
+    // What was answered is stored, and the next message goes on from there.
+    let from = u32::try_from(stored).unwrap();
+    let parts = vec![part(0..from), part(from..from + 20)];
+    let again = server.admin.import_entries(stream::iter(parts)).await.unwrap().into_inner();
+    let again: Vec<_> = again.map(|answer| answer.unwrap()).collect().await;
+    assert_eq!(again[0].stored + again[0].already_completed, stored);
+    assert!(again[0].stored == 0, "what was answered is stored");
+    assert_eq!(again[1].stored + again[1].already_completed, 20);
+    server.stop().await;
+}
+
+/// Calls that were sent before the client knew of the end are carried out: the server refuses no stream by its GOAWAY.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_under_way_outlives_the_age() {
+    let age_max = Some(Duration::from_secs(1));
+    let limits = ConnectionLimits { age_max, age_grace: Duration::ZERO, ..ConnectionLimits::default() };
+    let server = server(limits).await;
+    let mut client = server.client.clone();
+    acquired(&client.claim(claim("c", "before")).await.unwrap().into_inner());
+    let held = server.at.hold_writes().await;
+    let mut waiting = JoinSet::new();
+    for number in 0..20 {
+        let mut client = client.clone();
+        waiting.spawn(async move { client.claim(claim("c", &number.to_string())).await });
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(closed(&server, "age"), 1.0);
+    assert!(waiting.try_join_next().is_none(), "the store was to stand still");
+    drop(held);
+    while let Some(answer) = waiting.join_next().await {
+        acquired(&answer.unwrap().unwrap().into_inner());
+    }
+    server.stop().await;
+}
+
+/// A client that knows of the end only after a while: what it sends until then is carried out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_sent_after_the_server_said_goodbye_is_answered() {
+    let idle_max = Some(Duration::from_millis(500));
+    let server = server(ConnectionLimits { idle_max, ..ConnectionLimits::default() }).await;
+    let mut stream = connect(&server, "127.0.0.1").await;
+    while frame(&mut stream).await.expect("a GOAWAY")[3] != GOAWAY {}
+    // Far longer than a draining server would wait.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stream.write_all(&super::frames::call(1, &[0, 0, 0, 0, 0])).await.unwrap();
+    let mut answered = false;
+    while let Some(header) = frame(&mut stream).await {
+        answered |= header[3] == HEADERS;
+    }
+    assert!(answered, "the call was lost");
+    let _ = proto::ClaimRequest::default();
+    server.stop().await;
+}
