@@ -184,7 +184,8 @@ fn connections(given: &Settings, checker: &mut Checker) -> ConnectionLimits {
             Duration::from_mins(15),
             second..=DAY,
         ),
-        age_max: checker.time_or_ever("connection_age_max", age.as_ref(), hour, second..=week),
+        // Not every client library keeps its calls from a connection that ends, so that nobody gets this unasked.
+        age_max: checker.time_or_ever("connection_age_max", age.as_ref(), Duration::ZERO, second..=week),
         age_grace: checker.time("connection_age_grace", grace.as_ref(), hour, Duration::ZERO..=week),
     }
 }

@@ -91,7 +91,7 @@ impl Checker {
             self.shown(name, value.to_string());
             return None;
         }
-        Some(self.time(name, given, default, bounds))
+        Some(self.time(name, given, default, bounds)).filter(|time| !time.is_zero())
     }
 
     /// A file that need not be; it is not looked at here.

@@ -120,7 +120,7 @@ pub struct Settings {
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_IDLE_MAX", value_name = "DURATION")]
     pub connection_idle_max: Option<Given<DurationArg>>,
     /// How long a connection may be open, give or take a tenth, before it ends without losing a call; 0s: for ever,
-    /// 1s to 7d [default: 1h]
+    /// 1s to 7d [default: 0s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_AGE_MAX", value_name = "DURATION")]
     pub connection_age_max: Option<Given<DurationArg>>,
     /// How long an import or a bulk redrive goes on after that, at most 7d [default: 1h]
