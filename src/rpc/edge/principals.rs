@@ -257,3 +257,88 @@ fn nanos(time: Duration) -> u64 {
 fn whole(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Grants;
+
+    fn limited(limits: PrincipalLimits) -> Principals {
+        Principals::new(limits, Metrics::new().expect("metrics"))
+    }
+
+    fn who(name: &str) -> Arc<Identity> {
+        Arc::new(Identity { principal: name.into(), grants: Grants::EVERYTHING })
+    }
+
+    /// How many calls of an RPC pass at once.
+    fn passed(connection: &OfConnection, name: &str, rpc: &str) -> Vec<Admitted> {
+        let (who, rpc) = (who(name), Rpc::of(rpc));
+        let pass = || connection.admit(&who, rpc).ok().flatten();
+        std::iter::from_fn(pass).take(10_000).collect()
+    }
+
+    #[test]
+    fn settlements_have_three_eighths_for_themselves() {
+        for (max, others) in [(1, 1), (2, 2), (3, 2), (8, 5), (100, 63)] {
+            let all = limited(PrincipalLimits { calls_max: max, ..PrincipalLimits::default() });
+            let connection = all.connection();
+            let claims = passed(&connection, "a", "Claim");
+            assert_eq!(claims.len(), others, "of {max}");
+            assert_eq!(passed(&connection, "a", "GetEntry").len(), 0, "of {max}");
+            let settlements = passed(&connection, "a", "Complete");
+            assert_eq!(settlements.len(), max - others, "of {max}");
+            assert_eq!(passed(&all.connection(), "a", "Renew").len(), 0, "whatever the connection");
+            assert_eq!(passed(&connection, "b", "Claim").len(), others, "another one");
+            drop((claims, settlements));
+            assert_eq!(passed(&connection, "a", "Complete").len(), max, "all went back, of {max}");
+        }
+    }
+
+    #[test]
+    fn a_second_brings_as_many_as_are_allowed() {
+        for per_second in [1, 2, 8, 1_000] {
+            let all = limited(PrincipalLimits { calls_per_second: per_second, ..PrincipalLimits::default() });
+            let connection = all.connection();
+            let claims = passed(&connection, "a", "Claim").len();
+            let part = (per_second * 5 / 8).max(1);
+            // A busy machine may be slow enough for more.
+            assert!((part..=part + 1 + per_second / 10).contains(&claims), "{claims} of {per_second}");
+            let settlements = passed(&connection, "a", "Complete").len();
+            let rest = per_second - part;
+            assert!(
+                (rest..=rest + 1 + per_second / 10).contains(&settlements),
+                "{settlements} of {per_second}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_does_nothing_is_forgotten_and_who_finds_no_room_shares() {
+        let all = limited(PrincipalLimits { calls_max: 8, ..PrincipalLimits::default() });
+        let connection = all.connection();
+        let accounts = || {
+            let all = all.0.as_ref().expect("limits");
+            all.accounts.lock().expect("no panic").by_principal.len()
+        };
+        for number in 0..ACCOUNTS_MAX * 3 {
+            drop(connection.admit(&who(&format!("idle {number}")), None).expect("it passes"));
+            // Not once a second, as otherwise.
+            all.0.as_ref().expect("limits").accounts.lock().expect("no panic").tidied = None;
+            assert!(accounts() <= ACCOUNTS_MAX, "{number}");
+        }
+        let all = limited(PrincipalLimits { calls_max: 8, ..PrincipalLimits::default() });
+        let connection = all.connection();
+        let calls = (0..ACCOUNTS_MAX).map(|number| connection.admit(&who(&format!("busy {number}")), None));
+        let calls: Vec<Option<Admitted>> = calls.map(|call| call.expect("it passes")).collect();
+        let late = (0..100).filter_map(|number| connection.admit(&who(&format!("late {number}")), None).ok());
+        assert_eq!(late.collect::<Vec<_>>().len(), 5, "they share one account");
+        drop(calls);
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_counted() {
+        let connection = limited(PrincipalLimits::default()).connection();
+        assert!(connection.admit(&who("a"), None).expect("it passes").is_none());
+    }
+}

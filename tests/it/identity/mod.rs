@@ -2,6 +2,7 @@
 
 mod credentials;
 mod every_rpc;
+mod limits;
 mod listeners;
 mod reload;
 mod rights;
@@ -63,13 +64,13 @@ pub(super) fn fresh() -> String {
 }
 
 /// The same request, with this header once more.
-pub(super) fn with<T>(mut request: Request<T>, name: &'static str, value: &str) -> Request<T> {
+pub(crate) fn with<T>(mut request: Request<T>, name: &'static str, value: &str) -> Request<T> {
     request.metadata_mut().append(name, value.parse().unwrap());
     request
 }
 
 /// The same request by the holder of a token.
-pub(super) fn by<T>(token: &str, message: T) -> Request<T> {
+pub(crate) fn by<T>(token: &str, message: T) -> Request<T> {
     with(Request::new(message), "authorization", &format!("Bearer {token}"))
 }
 

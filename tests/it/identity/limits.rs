@@ -1,0 +1,298 @@
+//! What the calls of one principal may take, whoever else calls: settlements are refused last.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use idempotency_ledger::identity::Guard;
+use idempotency_ledger::rpc::PrincipalLimits;
+use idempotency_ledger::rpc::proto::{self, claim_response::Verdict, settlement_result::Outcome};
+use tokio::task::JoinSet;
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt as _;
+
+use super::{People, by, why};
+use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::server::{Kind, Setup, TestServer};
+
+fn people() -> People {
+    let all: &[(&str, &str)] = &[("*", "claim settle read admin")];
+    People::new(&[("one", all), ("two", all)])
+}
+
+async fn server(people: &People, principals: PrincipalLimits) -> TestServer {
+    let guard = Guard::new(people.trust());
+    TestServer::start_with(Kind::Sqlite, Setup { guard, principals, ..Setup::default() }).await
+}
+
+fn refusals(server: &TestServer, limit: &str) -> f64 {
+    server.metric(&format!("idempotency_ledger_principal_refusals_total{{limit=\"{limit}\"}}")).unwrap()
+}
+
+/// It was refused by this setting, and says when to come back.
+fn limited(status: &Status, setting: &str) -> Duration {
+    let refused = refusal(status);
+    assert_eq!(
+        (refused.code, refused.reason.as_str(), refused.advice.as_str()),
+        (Code::ResourceExhausted, "QUOTA_EXCEEDED", "RETRY_LATER"),
+        "{status:?}"
+    );
+    assert!(status.message().contains(setting), "{}", status.message());
+    status.get_details_retry_info().and_then(|info| info.retry_delay).expect("a time to come back")
+}
+
+fn complete(id: &str, bytes: usize) -> proto::CompleteRequest {
+    proto::CompleteRequest { key: key("c", id), token: 1, result: Bytes::from(vec![7; bytes]) }
+}
+
+type Calls = JoinSet<Result<(), Status>>;
+
+fn claims(server: &TestServer, token: &str, from: usize, count: usize) -> Calls {
+    let mut calls = JoinSet::new();
+    for number in from..from + count {
+        let (mut client, request) = (server.client.clone(), by(token, claim("c", &number.to_string())));
+        calls.spawn(async move { client.claim(request).await.map(drop) });
+    }
+    calls
+}
+
+fn completions(server: &TestServer, token: &str, bytes: usize, count: usize) -> Calls {
+    let mut calls = JoinSet::new();
+    for number in 0..count {
+        let request = by(token, complete(&format!("none {number}"), bytes));
+        let mut client = server.client.clone();
+        calls.spawn(async move { client.complete(request).await.map(drop) });
+    }
+    calls
+}
+
+/// Those that are refused are at once; the others wait.
+async fn refused_at_once(calls: &mut Calls, setting: &str) -> usize {
+    let mut refused = 0;
+    while let Ok(Some(call)) = tokio::time::timeout(Duration::from_millis(500), calls.join_next()).await {
+        limited(&call.unwrap().unwrap_err(), setting);
+        refused += 1;
+    }
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_under_way_are_limited_and_settlements_have_a_reserve() {
+    let people = people();
+    let (one, two) = (people.token("one"), people.token("two"));
+    let limits = PrincipalLimits { calls_max: 8, ..PrincipalLimits::default() };
+    let server = server(&people, limits).await;
+    let held = server.at.hold_writes().await;
+    let setting = "principal_calls_max";
+    // Five of eight.
+    let mut claimed = claims(&server, one, 0, 7);
+    assert_eq!(refused_at_once(&mut claimed, setting).await, 2);
+    let mut settled = completions(&server, one, 1, 5);
+    assert_eq!(refused_at_once(&mut settled, setting).await, 2, "three more, which settle");
+    let mut others = claims(&server, two, 100, 5);
+    assert_eq!(refused_at_once(&mut others, setting).await, 0, "another principal has its own");
+    assert_eq!(refusals(&server, "calls"), 4.0);
+    assert_eq!(server.metric("idempotency_ledger_refusals_total{reason=\"QUOTA_EXCEEDED\"}"), Some(4.0));
+    drop(held);
+    for call in claimed.join_all().await.into_iter().chain(others.join_all().await) {
+        call.unwrap();
+    }
+    for call in settled.join_all().await {
+        assert_eq!(refusal(&call.unwrap_err()).reason, "ENTRY_NOT_FOUND");
+    }
+    // What was taken went back with the calls, refused ones included.
+    let mut client = server.client.clone();
+    for number in 0..50 {
+        acquired(&client.claim(by(one, claim("c", &format!("later {number}")))).await.unwrap().into_inner());
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_a_second_are_limited_and_settlements_have_a_reserve() {
+    let people = people();
+    let (one, two) = (people.token("one"), people.token("two"));
+    // One each half second: slow enough for a busy machine.
+    let limits = PrincipalLimits { calls_per_second: 2, ..PrincipalLimits::default() };
+    let mut server = server(&people, limits).await;
+    let setting = "principal_calls_per_second";
+    acquired(&server.client.claim(by(one, claim("c", "first"))).await.unwrap().into_inner());
+    let wait = limited(&server.client.claim(by(one, claim("c", "second"))).await.unwrap_err(), setting);
+    assert!(wait <= Duration::from_millis(500), "{wait:?}");
+    // One more, which settles; and then none.
+    assert_eq!(why(server.client.complete(by(one, complete("none", 1))).await), "ENTRY_NOT_FOUND");
+    limited(&server.client.complete(by(one, complete("none", 1))).await.unwrap_err(), setting);
+    acquired(&server.client.claim(by(two, claim("c", "second"))).await.unwrap().into_inner());
+    // It is said when to come back.
+    let status = server.client.claim(by(one, claim("c", "third"))).await.unwrap_err();
+    tokio::time::sleep(limited(&status, setting)).await;
+    acquired(&server.client.claim(by(one, claim("c", "third"))).await.unwrap().into_inner());
+    assert!(refusals(&server, "rate") >= 3.0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_item_of_a_batch_is_a_call() {
+    let people = people();
+    let (one, two) = (people.token("one"), people.token("two"));
+    let limits = PrincipalLimits { calls_per_second: 16, ..PrincipalLimits::default() };
+    let mut server = server(&people, limits).await;
+    let requests = (0..40).map(|number| claim("c", &number.to_string())).collect::<Vec<_>>();
+    let batch = |token: &str| by(token, proto::BatchClaimRequest { requests: requests.clone() });
+    let answers = server.client.batch_claim(batch(one)).await.unwrap().into_inner().responses;
+    let mut granted = Vec::new();
+    for (number, answer) in answers.iter().enumerate() {
+        match &answer.verdict {
+            Some(Verdict::Rejected(rejected)) => {
+                assert_eq!(rejected.reason(), proto::ErrorReason::QuotaExceeded);
+                assert!(rejected.retry_after.is_some() && answer.retry_after.is_some());
+            }
+            _ => granted.push((number, acquired(answer).token)),
+        }
+    }
+    // Ten of sixteen; more where the batch took long.
+    assert!((10..=13).contains(&granted.len()), "{}", granted.len());
+    let settle = |(number, token): &(usize, i64)| proto::Settlement {
+        action: Some(proto::settlement::Action::Complete(proto::CompleteRequest {
+            key: key("c", &number.to_string()),
+            token: *token,
+            result: Bytes::new(),
+        })),
+    };
+    let request = proto::BatchSettleRequest { settlements: granted.iter().take(5).map(settle).collect() };
+    let results = server.client.batch_settle(by(one, request)).await.unwrap().into_inner().results;
+    for result in results {
+        assert!(matches!(result.outcome, Some(Outcome::Complete(_))), "the reserve: {result:?}");
+    }
+    let request =
+        proto::BatchSettleRequest { settlements: granted.iter().cycle().take(40).map(settle).collect() };
+    let results = server.client.batch_settle(by(one, request)).await;
+    if let Ok(results) = results {
+        let refused = |result: &&proto::SettlementResult| match &result.outcome {
+            Some(Outcome::Rejected(rejected)) => rejected.reason() == proto::ErrorReason::QuotaExceeded,
+            _ => false,
+        };
+        assert!(results.into_inner().results.iter().filter(refused).count() > 20);
+    }
+    let answers = server.client.batch_claim(batch(two)).await.unwrap().into_inner().responses;
+    let quota = |answer: &&proto::ClaimResponse| matches!(&answer.verdict, Some(Verdict::Rejected(_)));
+    assert!((27..=30).contains(&answers.iter().filter(quota).count()), "another principal has its own");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_under_way_are_limited_and_settlements_have_a_reserve() {
+    let people = people();
+    let (one, two) = (people.token("one"), people.token("two"));
+    let limits = PrincipalLimits { bytes_max: 100_000, ..PrincipalLimits::default() };
+    let server = server(&people, limits).await;
+    let held = server.at.hold_writes().await;
+    let setting = "principal_bytes_max";
+    let mut settled = completions(&server, one, 16_384, 7);
+    assert_eq!(refused_at_once(&mut settled, setting).await, 1, "six have room");
+    let mut claimed = claims(&server, one, 0, 3);
+    assert_eq!(refused_at_once(&mut claimed, setting).await, 3, "only settlements may take so much");
+    let mut others = claims(&server, two, 100, 3);
+    assert_eq!(refused_at_once(&mut others, setting).await, 0);
+    assert_eq!(refusals(&server, "bytes"), 4.0);
+    drop(held);
+    for call in settled.join_all().await {
+        assert_eq!(refusal(&call.unwrap_err()).reason, "ENTRY_NOT_FOUND");
+    }
+    for call in claims(&server, one, 200, 20).join_all().await {
+        call.unwrap();
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_come_after_the_credential_and_before_all_else() {
+    let people = people();
+    let one = people.token("one");
+    let limits = PrincipalLimits { calls_per_second: 1, ..PrincipalLimits::default() };
+    let mut server = server(&people, limits).await;
+    acquired(&server.client.claim(by(one, claim("c", "1"))).await.unwrap().into_inner());
+    let malformed = || proto::ClaimRequest::default();
+    assert_eq!(why(server.client.claim(by("ilt_wrong", malformed())).await), "UNAUTHENTICATED");
+    assert_eq!(why(server.client.claim(Request::new(malformed())).await), "UNAUTHENTICATED");
+    assert_eq!(why(server.client.claim(by(one, malformed())).await), "QUOTA_EXCEEDED");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_is_under_way_until_its_end() {
+    let people = people();
+    let one = people.token("one");
+    let limits = PrincipalLimits { calls_max: 1, ..PrincipalLimits::default() };
+    let mut server = server(&people, limits).await;
+    let message = proto::ImportEntriesRequest {
+        operation_id: "o".into(),
+        reason: "adoption".into(),
+        entries: vec![proto::ImportedEntry { key: key("c", "1"), ..Default::default() }],
+    };
+    let (send, rest) = tokio::sync::oneshot::channel::<()>();
+    let messages = stream::iter([message]).chain(stream::once(rest).filter_map(|_| async { None }));
+    let mut import = server.admin.import_entries(by(one, messages)).await.unwrap().into_inner();
+    assert_eq!(import.message().await.unwrap().unwrap().stored, 1);
+    limited(&server.client.claim(by(one, claim("c", "2"))).await.unwrap_err(), "principal_calls_max");
+    drop(send);
+    assert!(import.message().await.unwrap().is_none());
+    for id in ["2", "3", "4"] {
+        let token = acquired(&once_it_passes(&mut server, one, id).await).token;
+        let kind = proto::FailureKind::Park.into();
+        let fail = proto::FailRequest { key: key("c", id), token, kind, ..Default::default() };
+        server.client.fail(by(one, fail)).await.unwrap();
+    }
+    let filter = proto::EntryFilter {
+        consumer: "c".into(),
+        states: vec![proto::EntryState::Parked.into()],
+        ..Default::default()
+    };
+    let redrive = proto::RedriveEntriesRequest {
+        filter: Some(filter),
+        operation_id: "r".into(),
+        reason: "mended".into(),
+        rate: 1,
+        ..Default::default()
+    };
+    let mut told = server.admin.redrive_entries(by(one, redrive)).await.unwrap().into_inner();
+    told.message().await.unwrap().unwrap();
+    limited(&server.client.claim(by(one, claim("c", "5"))).await.unwrap_err(), "principal_calls_max");
+    while told.message().await.unwrap().is_some() {}
+    once_it_passes(&mut server, one, "5").await;
+    server.stop().await;
+}
+
+/// The server is done with a stream a moment after its client.
+async fn once_it_passes(server: &mut TestServer, token: &str, id: &str) -> proto::ClaimResponse {
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        match server.client.claim(by(token, claim("c", id))).await {
+            Ok(answer) => return answer.into_inner(),
+            Err(status) => assert!(std::time::Instant::now() < until, "the stream has ended: {status:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Where nobody is authenticated, all calls are those of one principal, whatever their connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everybody_without_a_name_is_one_principal() {
+    let principals = PrincipalLimits { calls_per_second: 1, ..PrincipalLimits::default() };
+    let setup = Setup { principals, ..Setup::default() };
+    let server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let (mut refused, mut passed) = (0, 0);
+    for number in 0..5 {
+        let channel = crate::harness::raw::channel(&server).await;
+        let mut client = proto::ledger_service_client::LedgerServiceClient::new(channel);
+        match client.claim(claim("c", &number.to_string())).await {
+            Ok(_) => passed += 1,
+            Err(status) => {
+                limited(&status, "principal_calls_per_second");
+                refused += 1;
+            }
+        }
+    }
+    assert!(passed >= 1 && refused >= 2, "{passed} passed, {refused} were refused");
+    server.stop().await;
+}
