@@ -149,7 +149,8 @@ pub(super) const CLOSED: Family = counter(
     "idempotency_ledger_connections_closed_total",
     &["why"],
     "Connections that the server ended by itself. why: per_address, beyond connections_per_address_max; opening, no \
-     whole handshake and preface within 5 s; idle, no call for connection_idle_max; age, open for connection_age_max.",
+     whole handshake and preface within 5 s; idle, no call for connection_idle_max; age, open for connection_age_max; \
+     unread, four times connection_bytes_max of answers that nobody reads, or all connections twice server_bytes_max.",
 );
 pub(super) const LIMITED: Family = counter(
     "idempotency_ledger_principal_refusals_total",

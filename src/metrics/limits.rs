@@ -16,6 +16,8 @@ pub(crate) enum Closed {
     Idle,
     /// It was open for too long.
     Age,
+    /// It left too much of its answers unread.
+    Unread,
 }
 
 /// Which limit of a principal was reached.
@@ -31,7 +33,7 @@ pub(crate) enum Limited {
 
 /// See the module.
 pub(super) struct Limits {
-    closed: [IntCounter; 4],
+    closed: [IntCounter; 5],
     limited: [IntCounter; 3],
 }
 
@@ -46,18 +48,20 @@ impl Limits {
                 one(&closed, "opening")?,
                 one(&closed, "idle")?,
                 one(&closed, "age")?,
+                one(&closed, "unread")?,
             ],
             limited: [one(&limited, "calls")?, one(&limited, "rate")?, one(&limited, "bytes")?],
         })
     }
 
     pub(super) fn closed(&self, why: Closed) {
-        let [per_address, opening, idle, age] = &self.closed;
+        let [per_address, opening, idle, age, unread] = &self.closed;
         match why {
             Closed::PerAddress => per_address.inc(),
             Closed::Opening => opening.inc(),
             Closed::Idle => idle.inc(),
             Closed::Age => age.inc(),
+            Closed::Unread => unread.inc(),
         }
     }
 

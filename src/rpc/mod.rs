@@ -103,6 +103,10 @@ const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// The largest request of the services that are not the ledger's own: a name.
 const NAME_BYTES_MAX: usize = 8 * 1_024;
 
+/// How many times as many bytes as its requests under way a connection may leave unread of its answers: an answer to a
+/// batch may have thirty times the bytes of its request. And how many times as many all connections may.
+const UNREAD_FACTORS: (usize, usize) = (4, 2);
+
 /// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
 /// what was accepted. Says whether that was done within its time. `guard` knows who calls, and `traces` tells which calls
 /// are recorded.
@@ -141,8 +145,15 @@ pub async fn serve(
             let entrance = Entrance::new(Door::new(doors.clone(), peer), principals.connection(), leaving);
             Edge::new(services, edge, budget.connection(), &calls, entrance, traces.clone())
         };
-        let (limits, call_max) = (options.connections, options.deadline_max);
-        let accept = AcceptOptions { connections_max, limits, call_max };
+        let accept = AcceptOptions {
+            connections_max,
+            limits: options.connections,
+            call_max: options.deadline_max,
+            unread_max: (
+                options.connection_bytes_max.saturating_mul(UNREAD_FACTORS.0),
+                options.server_bytes_max.saturating_mul(UNREAD_FACTORS.1),
+            ),
+        };
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
         let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
         Ok::<_, tonic_reflection::server::Error>(run)

@@ -16,17 +16,23 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-/// How many calls are open on a connection, and how many there ever were.
-#[derive(Clone, Default)]
+use super::unread::Unread;
+
+/// How many calls are open on a connection, how many there ever were, and what is unread of their answers.
+#[derive(Clone)]
 pub(super) struct Open(Arc<Counts>);
 
-#[derive(Default)]
 struct Counts {
     open: AtomicUsize,
     begun: AtomicU64,
+    unread: Unread,
 }
 
 impl Open {
+    pub(super) fn new(unread: Unread) -> Open {
+        Open(Arc::new(Counts { open: AtomicUsize::new(0), begun: AtomicU64::new(0), unread }))
+    }
+
     pub(super) fn is_none(&self) -> bool {
         self.0.open.load(Ordering::SeqCst) == 0
     }
@@ -97,14 +103,14 @@ where
         let this = self.project();
         let response = ready!(this.answer.poll(context))?;
         let call = this.call.take();
-        Poll::Ready(Ok(response.map(|body| Answer { body, _call: call })))
+        Poll::Ready(Ok(response.map(|body| Answer { body, call })))
     }
 }
 
 /// The body of an answer: its call is open until it is dropped.
 pub(super) struct Answer {
     body: Body,
-    _call: Option<Call>,
+    call: Option<Call>,
 }
 
 impl http_body::Body for Answer {
@@ -115,7 +121,10 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        // The transport asks for the first part before its client wants it: what nobody reads is seen at once.
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let Some(Call(Open(counts))) = &self.call else { return Poll::Ready(frame) };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| counts.unread.counted(data)))))
     }
 
     fn is_end_stream(&self) -> bool {

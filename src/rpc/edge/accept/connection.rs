@@ -18,9 +18,11 @@ use super::calls::{Calls, Open};
 use super::life::{Life, finished, log};
 use super::opening::Opened;
 use super::stream::{Moved, Stream};
+use super::unread::{Unread, Waiting};
 use super::until;
 use crate::identity::Peer;
 use crate::metrics::{Closed, Metrics};
+use crate::once_a_second::warn_once_a_second;
 
 /// Within which time a client must have ended the handshake of TLS, where there is one, and sent the whole preface of
 /// HTTP/2.
@@ -33,6 +35,8 @@ const QUIET: Duration = Duration::from_millis(500);
 pub(super) struct Terms {
     pub(super) life: Life,
     pub(super) metrics: Metrics,
+    /// How many bytes of answers it may leave unread, and what all have.
+    pub(super) unread: (usize, Waiting),
     pub(super) closing: CancellationToken,
 }
 
@@ -41,7 +45,7 @@ pub(super) async fn serve<S>(
     opening: impl Future<Output = io::Result<Opened>>,
     service_of: impl FnOnce(Peer, CancellationToken) -> S,
     http2: http2::Builder<TokioExecutor>,
-    Terms { life, metrics, closing }: Terms,
+    Terms { life, metrics, unread: (unread_max, all_unread), closing }: Terms,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -55,23 +59,36 @@ pub(super) async fn serve<S>(
         }
         None => return,
     };
-    let (open, moved, leaving) = (Open::default(), Moved::default(), CancellationToken::new());
+    let (moved, leaving) = (Moved::default(), CancellationToken::new());
     let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone()));
+    // One token to look at: it also ends when the server drains.
+    let ends = closing.child_token();
+    let open = Open::new(Unread::new(unread_max, all_unread, ends.clone()));
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
     let mut serving = pin!(http2.serve_connection(stream, calls));
     let why = tokio::select! {
         biased;
-        () = closing.cancelled() => None,
+        () = ends.cancelled() => None,
         ended = serving.as_mut() => return log(ended),
         why = life.over(&open) => Some(why),
     };
+    let cut = || {
+        metrics.closed(Closed::Unread);
+        warn_once_a_second!("a connection left too many bytes of its answers unread: closed");
+    };
+    if why.is_none() && !closing.is_cancelled() {
+        return cut();
+    }
     serving.as_mut().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
         tracing::debug!(?why, "a connection was told to go");
         let left = life.leave(serving.as_mut(), (&open, &moved), &leaving);
-        if until(&closing, left).await.is_some() {
+        if until(&ends, left).await.is_some() {
             return;
+        }
+        if !closing.is_cancelled() {
+            return cut();
         }
     }
     finished(serving, (&open, &moved), QUIET).await;

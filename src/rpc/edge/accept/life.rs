@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::ConnectionLimits;
 use super::calls::Open;
+use super::options::ConnectionLimits;
 use super::stream::Moved;
 use crate::metrics::Closed;
 use crate::random;
@@ -36,7 +36,7 @@ impl Life {
     pub(super) async fn over(self, open: &Open) -> Closed {
         let began = Instant::now();
         let old_at = self.limits.age_max.map(|age| began + spread(age));
-        let (mut quiet_since, mut begun) = (began, open.begun());
+        let (mut quiet_since, mut calls) = (began, open.begun());
         loop {
             let look_at = self.limits.idle_max.map(|idle| Instant::now() + idle / LOOKS);
             match old_at.into_iter().chain(look_at).min() {
@@ -48,8 +48,8 @@ impl Life {
                 return Closed::Age;
             }
             let Some(idle_max) = self.limits.idle_max else { continue };
-            if !open.is_none() || open.begun() != begun {
-                (quiet_since, begun) = (now, open.begun());
+            if !open.is_none() || open.begun() != calls {
+                (quiet_since, calls) = (now, open.begun());
             } else if now - quiet_since >= idle_max {
                 return Closed::Idle;
             }

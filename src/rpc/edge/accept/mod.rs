@@ -7,7 +7,9 @@ mod calls;
 mod connection;
 mod life;
 mod opening;
+mod options;
 mod stream;
+mod unread;
 mod wire;
 
 use std::convert::Infallible;
@@ -29,8 +31,10 @@ use tonic::body::Body;
 use tower::Service;
 
 use self::addresses::Addresses;
-use self::connection::Terms;
 use self::life::Life;
+pub(crate) use self::options::AcceptOptions;
+pub use self::options::ConnectionLimits;
+use self::unread::Waiting;
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
@@ -57,36 +61,13 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The log says at most this often that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// How many connections each address may have, and for how long.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ConnectionLimits {
-    /// How many of one address, or of one /64 network of IPv6; zero: as many as may be open.
-    pub per_address_max: usize,
-    /// How long one may be without a call; none: for ever.
-    pub idle_max: Option<Duration>,
-    /// How long one may be open, give or take a tenth; none: for ever.
-    pub age_max: Option<Duration>,
-    /// How long its streams go on after that.
-    pub age_grace: Duration,
-}
-
-/// What holds for connections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AcceptOptions {
-    /// How many there may be at once.
-    pub(crate) connections_max: usize,
-    pub(crate) limits: ConnectionLimits,
-    /// How long a call may take that is no stream.
-    pub(crate) call_max: Duration,
-}
-
 /// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
 /// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
 /// `service_of` makes the service of one connection, whose streams end when its token says so; `guard` says whether it
 /// begins with TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
-    AcceptOptions { connections_max, limits, call_max }: AcceptOptions,
+    AcceptOptions { connections_max, limits, call_max, unread_max: (unread_max, all_unread_max) }: AcceptOptions,
     guard: Guard,
     service_of: impl Fn(Peer, CancellationToken) -> S + Send + Sync + 'static,
     metrics: Metrics,
@@ -98,6 +79,7 @@ pub(crate) async fn run<S>(
     let places = Arc::new(Semaphore::new(connections_max));
     let addresses = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
     let life = Life::new(limits, call_max);
+    let all_unread = Waiting::new(all_unread_max);
     let connections = TaskTracker::new();
     let service_of = Arc::new(service_of);
     let http2 = http2();
@@ -122,7 +104,12 @@ pub(crate) async fn run<S>(
         let opening = opening::opened(stream, address, tls);
         let service_of = Arc::clone(&service_of);
         let service_of = move |peer, leaving| service_of(peer, leaving);
-        let terms = Terms { life, metrics: metrics.clone(), closing: closing.clone() };
+        let terms = connection::Terms {
+            life,
+            metrics: metrics.clone(),
+            unread: (unread_max, all_unread.clone()),
+            closing: closing.clone(),
+        };
         let serving = connection::serve(opening, service_of, http2.clone(), terms);
         connections.spawn(async move {
             serving.await;
