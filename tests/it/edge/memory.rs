@@ -20,7 +20,7 @@ use crate::harness::server::{Kind, Setup, TestServer};
 const MESSAGE: usize = 3_600_000;
 
 /// A connection that sends what it likes.
-async fn connect(address: &str) -> SendRequest<Bytes> {
+pub(super) async fn connect(address: &str) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.unwrap();
     let mut builder = h2::client::Builder::new();
     let (send, connection) = builder.initial_max_send_streams(256).handshake(stream).await.unwrap();

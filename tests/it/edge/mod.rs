@@ -1,6 +1,7 @@
 //! The edge's connections, seen from a real process: those that stay silent, those that reset their
 //! calls, those that fill memory.
 
+mod floods;
 mod frames;
 mod life;
 mod memory;

@@ -1,0 +1,158 @@
+//! Frames of HTTP/2 that cost more to read than to send.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::{Beside, Healthy, SMALL, beside, ended, from_elsewhere};
+use crate::edge::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, frame, head, header,
+};
+use crate::edge::{Edge, PREFACE};
+use crate::proof::run::Run;
+
+async fn opened(edge: &Edge) -> TcpStream {
+    let mut stream = from_elsewhere(edge).await;
+    stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).await.unwrap();
+    stream
+}
+
+/// Writes and reads at once until all is written, the server ends the connection, or nothing goes on for a second: how much
+/// was written, and whether it ended.
+async fn write(stream: TcpStream, parts: impl Iterator<Item = Vec<u8>>, reads: bool) -> (usize, bool) {
+    let (mut reading, mut writing) = stream.into_split();
+    let read = tokio::spawn(async move {
+        let mut said = vec![0; 16_384];
+        while reads && matches!(reading.read(&mut said).await, Ok(1..)) {}
+        reading
+    });
+    let mut written = 0;
+    let mut broken = false;
+    for part in parts {
+        match tokio::time::timeout(Duration::from_secs(1), writing.write_all(&part)).await {
+            Ok(Ok(())) => written += part.len(),
+            Ok(Err(_)) => broken = true,
+            // The server reads no further: it waits for its client to read.
+            Err(_) => break,
+        }
+        if broken {
+            break;
+        }
+    }
+    // Who reads sees the end.
+    let over = reads && tokio::time::timeout(Duration::from_secs(2), read).await.is_ok();
+    (written, broken || over)
+}
+
+/// The same on many connections; how many were ended, and the most that one could write.
+async fn flood<I>(parts: impl Fn() -> I, reads: bool) -> (Run, u64, usize, Beside)
+where
+    I: Iterator<Item = Vec<u8>> + Send + 'static,
+{
+    let run = Run::new("floods", SMALL);
+    let edge = Edge::start(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
+    let healthy = Healthy::of(&edge).await;
+    let all = async {
+        let (mut ends, mut most) = (0, 0);
+        let mut left = run.size;
+        while left > 0 {
+            let mut clients = JoinSet::new();
+            for _ in 0..left.min(100) {
+                clients.spawn(write(opened(&edge).await, parts(), reads));
+            }
+            left -= left.min(100);
+            for (written, ended) in clients.join_all().await {
+                ends += u64::from(ended);
+                most = most.max(written);
+            }
+        }
+        (ends, most)
+    };
+    let ((ends, most), beside) = beside(&edge, &healthy, all).await;
+    (run, ends, most, beside)
+}
+
+/// Heads of calls whose fields never end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_without_an_end_end_their_connection() {
+    let parts = || {
+        let first = frame(HEADERS, 0, 1, &head());
+        let more = frame(CONTINUATION, 0, 1, &header("x", &[b'a'; 100]).repeat(150));
+        std::iter::once(first).chain(std::iter::repeat_n(more, 1_000))
+    };
+    let (run, ends, most, beside) = flood(parts, true).await;
+    assert_eq!(ends, run.size, "all are ended by the server");
+    assert!(most < 12 << 20, "{most} bytes");
+    let what =
+        format!("{ends} connections with a head of up to 15 MB ended, after at most {} KiB", most >> 10);
+    beside.told(&run, &what, run.size / 16);
+}
+
+/// Pieces of a head that are empty: they add nothing, and never end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_pieces_of_heads_end_their_connection() {
+    let parts = || {
+        let first = frame(HEADERS, 0, 1, &head());
+        std::iter::once(first).chain(std::iter::repeat_n(frame(CONTINUATION, 0, 1, &[]).repeat(100), 1_000))
+    };
+    let (run, ends, most, beside) = flood(parts, true).await;
+    assert_eq!(ends, run.size, "all are ended by the server");
+    let what =
+        format!("{ends} connections with empty pieces of heads ended, after at most {} KiB", most >> 10);
+    beside.told(&run, &what, run.size / 16);
+}
+
+/// Whole heads, each larger than any may be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_are_too_large_are_refused() {
+    let parts = || {
+        (0..50_u32).map(|number| {
+            let fields = [head(), header("x", &[b'a'; 100]).repeat(120)].concat();
+            frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, &fields)
+        })
+    };
+    let (run, ends, most, beside) = flood(parts, true).await;
+    let what = format!(
+        "{} connections with 50 heads of 12 KiB, {ends} of them ended, at most {} KiB read",
+        run.size,
+        most >> 10
+    );
+    beside.told(&run, &what, run.size / 16);
+}
+
+/// Frames that want an answer, which nobody reads; and such as carry nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_that_nobody_reads_the_answers_of_take_no_memory() {
+    for (name, one) in
+        [("pings", frame(PING, 0, 0, &[7; 8])), ("settings", frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]))]
+    {
+        let part = one.repeat(500);
+        let (run, ends, most, beside) = flood(|| std::iter::repeat_n(part.clone(), 100), false).await;
+        let what = format!(
+            "{} connections with 50,000 {name} and no ear, {ends} of them ended, at most {} KiB taken",
+            run.size,
+            most >> 10
+        );
+        beside.told(&run, &what, run.size / 8);
+    }
+}
+
+/// A body of frames without a byte.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_frames_of_a_body_take_no_memory() {
+    let parts = || {
+        let first = frame(HEADERS, END_HEADERS, 1, &head());
+        std::iter::once(first).chain(std::iter::repeat_n(frame(DATA, 0, 1, &[]).repeat(500), 100))
+    };
+    let (run, ends, most, beside) = flood(parts, true).await;
+    let what = format!(
+        "{} calls with 50,000 empty frames, {ends} connections ended, at most {} KiB taken",
+        run.size,
+        most >> 10
+    );
+    beside.told(&run, &what, run.size / 8);
+    let edge = Edge::start(&[]).await;
+    assert!(!ended(&mut opened(&edge).await, Duration::from_millis(100)).await, "one that behaves stays");
+}

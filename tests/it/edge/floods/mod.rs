@@ -1,0 +1,137 @@
+//! Clients by the hundred or, with a size, by the thousand, that take what they can: each is refused as documented, memory
+//! stays bounded, and a healthy client beside them has all its calls answered. How long it waits is told, and not judged:
+//! machines differ.
+
+mod bodies;
+mod connections;
+mod frames;
+mod principals;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpSocket, TcpStream};
+use tonic::transport::Channel;
+
+use super::Edge;
+use crate::harness::details::{acquired, claim};
+use crate::identity::by;
+use crate::proof::run::Run;
+
+/// How many clients a flood has.
+const SMALL: u64 = 300;
+const CALM: Duration = Duration::from_secs(2);
+/// From one call of the healthy client to the next.
+const PACE: Duration = Duration::from_millis(40);
+/// What any flood may take beside what is told for it.
+const MEMORY_MAX: u64 = 100;
+
+/// A client that behaves well.
+#[derive(Clone)]
+struct Healthy {
+    client: LedgerServiceClient<Channel>,
+    token: String,
+}
+
+impl Healthy {
+    async fn of(edge: &Edge) -> Healthy {
+        Healthy { client: edge.server.client().await, token: String::new() }
+    }
+
+    /// Calls until it is told to stop: each call must be answered. How long they took.
+    async fn calls(mut self, name: &'static str, stop: Arc<AtomicBool>) -> Vec<Duration> {
+        let mut took = Vec::new();
+        while !stop.load(Ordering::SeqCst) {
+            let asked = Instant::now();
+            let request = claim("healthy", &format!("{name} {}", took.len()));
+            let request =
+                if self.token.is_empty() { tonic::Request::new(request) } else { by(&self.token, request) };
+            let answer = self.client.claim(request).await;
+            acquired(&answer.unwrap_or_else(|status| panic!("{name}: {status:?}")).into_inner());
+            took.push(asked.elapsed());
+            tokio::time::sleep(PACE).await;
+        }
+        took.sort_unstable();
+        took
+    }
+}
+
+/// What a healthy client saw beside a flood, and what the server had in memory.
+struct Beside {
+    calm: Vec<Duration>,
+    during: Vec<Duration>,
+    rss: u64,
+    most: u64,
+}
+
+fn p99(sorted: &[Duration]) -> f64 {
+    let place = (sorted.len() * 99 / 100).min(sorted.len() - 1);
+    sorted[place].as_secs_f64() * 1_000.0
+}
+
+impl Beside {
+    /// Tells it, after looking that memory was bounded.
+    fn told(&self, run: &Run, what: &str, extra_mib: u64) {
+        let Beside { calm, during, rss, most } = self;
+        let told = format!(
+            "{what}; at most {} MiB more than the calm {rss}; beside it {} calls of a healthy client answered, p99 {:.1} ms, \
+             calm {:.1} ms",
+            most.saturating_sub(*rss),
+            during.len(),
+            p99(during),
+            p99(calm)
+        );
+        assert!(*most <= rss + MEMORY_MAX + extra_mib, "{told}");
+        // How long they took is not judged.
+        assert!(during.len() >= 3, "{told}");
+        run.summary(told);
+    }
+}
+
+/// A flood beside a healthy client, which was alone for a while before.
+async fn beside<T>(edge: &Edge, healthy: &Healthy, flood: impl Future<Output = T>) -> (T, Beside) {
+    let calls = |name| {
+        let stop = Arc::new(AtomicBool::new(false));
+        (tokio::spawn(healthy.clone().calls(name, Arc::clone(&stop))), stop)
+    };
+    let (calm, stop) = calls("calm");
+    tokio::time::sleep(CALM).await;
+    stop.store(true, Ordering::SeqCst);
+    let calm = calm.await.unwrap();
+    let (rss, mut most) = (edge.rss(), 0);
+    let (during, stop) = calls("during");
+    let watch = async {
+        loop {
+            most = most.max(edge.rss());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let began = Instant::now();
+    let done = tokio::select! {
+        done = flood => done,
+        () = watch => unreachable!(),
+    };
+    // A flood that is over at once is looked at for a while, too.
+    tokio::time::sleep(CALM.saturating_sub(began.elapsed())).await;
+    stop.store(true, Ordering::SeqCst);
+    let most = most.max(edge.rss());
+    (done, Beside { calm, during: during.await.unwrap(), rss, most })
+}
+
+/// A connection from another address of this machine than the healthy client's.
+async fn from_elsewhere(edge: &Edge) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    socket.connect(edge.server.address.parse().unwrap()).await.unwrap()
+}
+
+/// Waits until the server ends a connection; whether it did within that time.
+async fn ended(stream: &mut TcpStream, within: Duration) -> bool {
+    let mut said = vec![0; 16_384];
+    let reading = async { while matches!(stream.read(&mut said).await, Ok(1..)) {} };
+    tokio::time::timeout(within, reading).await.is_ok()
+}
