@@ -269,10 +269,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/accept/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
     ]),
     Mutant("E2", "draining waits for connections without a call", "edge::silence", [
-        ("src/rpc/edge/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if open.is_none() && moved.bytes() < before => {"),
+        ("src/rpc/edge/accept/life.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if open.is_none() && moved.bytes() < before => {"),
     ]),
     Mutant("E3", "draining cuts off calls under way", "edge::silence", [
-        ("src/rpc/edge/accept/connection.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if moved.bytes() == before => {"),
+        ("src/rpc/edge/accept/life.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if moved.bytes() == before => {"),
     ]),
     Mutant("E4", "a pause makes more resets than a connection may have", "edge::resets", [
         ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1_024;"),
@@ -294,6 +294,45 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("E10", "empty items are unfolded by the million", "edge::memory", [
         ("src/rpc/edge/budget/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
+    ]),
+    Mutant("L1", "an address may have one connection more than its number", "edge::life", [
+        ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max {", "if *count > self.max {"),
+    ]),
+    Mutant("L2", "a connection that ends keeps the place of its address", "edge::life", [
+        ("src/rpc/edge/accept/addresses.rs", "            *count -= 1;\n", "            *count -= 0;\n"),
+    ]),
+    Mutant("L3", "a connection that waits for an answer is taken for idle", "edge::life", [
+        ("src/rpc/edge/accept/life.rs", "if !open.is_none() || open.begun() != calls {", "if open.begun() != calls {"),
+    ]),
+    Mutant("L4", "an old connection is cut off with its calls", "edge::life", [
+        ("src/rpc/edge/accept/life.rs", "[(self.limits.age_grace, true), (self.call_max + SILENT, false)]", "[(self.limits.age_grace, true), (Duration::ZERO, false)]"),
+    ]),
+    Mutant("L5", "streams of an old connection are not told to end", "edge::life", [
+        ("src/rpc/edge/accept/life.rs", "                leaving.cancel();\n", "                let _told = leaving.is_cancelled();\n"),
+    ]),
+    Mutant("L6", "settlements have no reserve of what their principal may take", "identity::limits", [
+        ("src/rpc/edge/principals.rs", "if self.settles { max } else {", "if self.settles || max > 0 { max } else {"),
+    ]),
+    Mutant("L7", "a call of a principal counts for ever", "identity::limits", [
+        ("src/rpc/edge/principals.rs", "self.account.calls.fetch_sub(1, ", "self.account.calls.fetch_sub(0, "),
+    ]),
+    Mutant("L8", "items of a batch are not counted for their principal", "identity::limits", [
+        ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item(),", "Some(call) if index > 9_999 => call.item(),"),
+    ]),
+    Mutant("L9", "each connection of a principal has an account of its own", "identity::limits", [
+        ("src/rpc/edge/principals.rs", "let account = all.account(&who.principal);", "let account = Arc::new(Account { calls: AtomicUsize::new(all.account(&who.principal).calls.load(Ordering::SeqCst)), ..Account::default() });"),
+    ]),
+    Mutant("L10", "principals are remembered without a bound", "rpc::edge::principals", [
+        ("src/rpc/edge/principals.rs", "accounts.by_principal.len() >= ACCOUNTS_MAX && ", "accounts.by_principal.len() == usize::MAX && "),
+    ]),
+    Mutant("L11", "a stream is not under way for its principal once its answers begin", "identity::limits", [
+        ("src/rpc/edge/auth.rs", "Caller { limited: call.is_limited().then(|| Arc::clone(call)), ..self }", "Caller { limited: call.is_limited().then(|| Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), ..self }"),
+    ]),
+    Mutant("L12", "bytes of a principal's requests count for ever", "identity::limits", [
+        ("src/rpc/edge/principals.rs", "self.account.bytes.fetch_sub(bytes, ", "self.account.bytes.fetch_sub(bytes / 4, "),
+    ]),
+    Mutant("L13", "answers may be left unread without a bound", "edge::floods::bodies", [
+        ("src/rpc/edge/accept/unread.rs", "            self.0.cut.cancel();\n", "            let _cut = self.0.cut.is_cancelled();\n"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
         ("src/ledger/claims/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held > usize::MAX - bytes;"),
