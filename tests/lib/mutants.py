@@ -317,7 +317,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/principals.rs", "self.account.calls.fetch_sub(1, ", "self.account.calls.fetch_sub(0, "),
     ]),
     Mutant("L8", "items of a batch are not counted for their principal", "identity::limits", [
-        ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item(),", "Some(call) if index > 9_999 => call.item(),"),
+        ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item().inspect_err", "Some(call) if index > 9_999 => call.item().inspect_err"),
     ]),
     Mutant("L9", "each connection of a principal has an account of its own", "identity::limits", [
         ("src/rpc/edge/principals.rs", "let account = all.account(&who.principal);", "let account = Arc::new(Account { calls: AtomicUsize::new(all.account(&who.principal).calls.load(Ordering::SeqCst)), ..Account::default() });"),
@@ -580,13 +580,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("K10", "an entry is changed beyond the level that the server knows", "schema::level", [
         (PG_ENTRIES, " AND c.level <= {LEVEL}", " AND c.level <= {LEVEL} + 1"),
     ]),
-    Mutant("L1", "a later grant is read as if it were the first", LOCKSTEP, [
+    Mutant("R1", "a later grant is read as if it were the first", LOCKSTEP, [
         ("src/store/row.rs", "self.granted_at.map_or(created_at, StoreTime);", "created_at;"),
     ]),
-    Mutant("L2", "the end of a claim is read as the last change", LOCKSTEP, [
+    Mutant("R2", "the end of a claim is read as the last change", LOCKSTEP, [
         ("src/store/row.rs", ".then(|| changed(self.closed_at)),", ".then_some(updated_at),"),
     ]),
-    Mutant("L3", "an id's time stands behind its hash", "domain::key", [
+    Mutant("R3", "an id's time stands behind its hash", "domain::key", [
         ("src/domain/key.rs", "hash[..6].copy_from_slice(&made_at);", "hash[10..].copy_from_slice(&made_at);"),
     ]),
     Mutant("Q1", "two servers have a turn of the purge at the same time", "stores::", [
@@ -615,35 +615,35 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_POLICIES, "WHERE c.name = '' AND n.retention IS NULL", "WHERE c.name = '-' AND n.retention IS NULL"),
         (LITE_POLICIES, "if changed && one.consumer.is_empty() {", "if changed && one.consumer == \"-\" {"),
     ]),
-    Mutant("L4", "an id is taken for a UUID whatever its case", "store::ids", [
+    Mutant("R4", "an id is taken for a UUID whatever its case", "store::ids", [
         ("src/store/ids.rs", "(*uuid.hyphenated().encode_lower(&mut [0; LENGTH]) == *id).then_some(uuid)", "Some(uuid)"),
     ]),
-    Mutant("L5", "a list by a prefix finds no id that is a UUID", "queries::", [
+    Mutant("R5", "a list by a prefix finds no id that is a UUID", "queries::", [
         ("src/store/postgres/listing.rs", "coalesce(e.id, e.id_uuid::text)", "coalesce(e.id, '')"),
         ("src/store/sqlite/listing.rs", "|| substr(hex(e.id_uuid), 21)", "|| substr(hex(e.id_uuid), 20)"),
     ]),
-    Mutant("L6", "SQLite finds the rows of a batch as its planner likes", "stores::", [
+    Mutant("R6", "SQLite finds the rows of a batch as its planner likes", "stores::", [
         (LITE_ENTRIES, "r CROSS JOIN entries e INDEXED BY sqlite_autoindex_entries_1 ON e.key = r.key", "r JOIN entries e ON e.key = r.key"),
     ]),
-    Mutant("L7", "a batch is answered as if all of it had been written", "stores::", [
+    Mutant("R7", "a batch is answered as if all of it had been written", "stores::", [
         (LITE_ENTRIES, "fresh.contains(&key).then_some(token)", "(fresh.contains(&key) || fresh.len() > 1).then_some(token)"),
     ]),
-    Mutant("L8", "a statement has room for fewer rows than it carries", "stores::", [
+    Mutant("R8", "a statement has room for fewer rows than it carries", "stores::", [
         ("src/store/sqlite/for_rows.rs", "rows.len().next_power_of_two().ilog2()", "rows.len().ilog2()"),
     ]),
-    Mutant("L9", "an insert that has met an entry is sent again as it was", "stores::", [
+    Mutant("R9", "an insert that has met an entry is sent again as it was", "stores::", [
         ("src/store/postgres/entries.rs", "self.insert_all(INSERT, &raw, mark, until).await", "self.insert_all(INSERT_NEW, &raw, mark, until).await"),
     ]),
-    Mutant("L10", "inserts that fail do not keep the next ones from failing", "store::postgres::quiet", [
+    Mutant("R10", "inserts that fail do not keep the next ones from failing", "store::postgres::quiet", [
         ("src/store/postgres/quiet.rs", ">= STIR", ">= Duration::ZERO"),
     ]),
-    Mutant("L11", "claims are guessed to be new whatever they met", "faults::", [
+    Mutant("R11", "claims are guessed to be new whatever they met", "faults::", [
         ("src/ledger/claims/guess.rs", "<= ALL / 2", "<= ALL"),
     ]),
-    Mutant("L12", "claims look first for ever", "faults::", [
+    Mutant("R12", "claims look first for ever", "faults::", [
         ("src/ledger/claims/fold.rs", "matches!(found, Found::Absent)).collect();", "matches!(found, Found::Collision)).collect();"),
     ]),
-    Mutant("L13", "calls have as many threads as there are processors, whatever is set", "process::as_many", [
+    Mutant("R13", "calls have as many threads as there are processors, whatever is set", "process::as_many", [
         ("src/server/config/mod.rs", "        match self.threads {\n", "        match self.threads / 257 {\n"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
