@@ -43,7 +43,7 @@ class Program:
 
     def variables(self, command):
         """The environment variables that a command reads."""
-        return set(re.findall(rf"\[env: ({PREFIX}\w+)", self.help(command)))
+        return set(re.findall(rf"\[env:\s+({PREFIX}\w+)", self.help(command)))
 
     def flags(self, command):
         return set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", self.help(command), re.MULTILINE))
