@@ -13,16 +13,7 @@ const BYTES_MAX: u64 = 64 * 1_024;
 /// What is wrong with the file, and its path.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     let wrong = |why: &str| format!("{}: {why}", path.display());
-    let failed = |error: std::io::Error| wrong(&error.to_string());
-    // To open a pipe would wait for somebody who writes.
-    if !metadata(path).map_err(failed)?.is_file() {
-        return Err(wrong("is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
-    if read.map_err(failed)? as u64 > BYTES_MAX {
-        return Err(wrong("has more than 65536 bytes"));
-    }
+    let bytes = bytes(path, BYTES_MAX).map_err(|why| wrong(&why))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8"))?;
     let line = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     match line {
@@ -30,6 +21,21 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
         _ if line.contains('\0') => Err(wrong("has a byte of zero")),
         _ => Ok(line.to_owned()),
     }
+}
+
+/// All that a file holds, which may be so many bytes.
+///
+/// # Errors
+/// What is wrong with the file, without its path.
+pub(crate) fn bytes(path: &Path, max: u64) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    // To open a pipe would wait for somebody who writes.
+    if !metadata(path).map_err(failed)?.is_file() {
+        return Err("is no regular file".into());
+    }
+    let mut bytes = Vec::new();
+    File::open(path).map_err(failed)?.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > max { Err(format!("has more than {max} bytes")) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 //! A file is looked at by its path each time, so that it may also be replaced by another behind a link. What cannot be
 //! read, or has something wrong, leaves in force what was read before.
 
-use std::fs::{File, metadata};
-use std::io::{self, Read as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +17,7 @@ use super::jwks::{Issuers, Refresher, Times, refreshed};
 use crate::identity::jwt::{Issuer, Keys};
 use crate::identity::{ClientAuthority, Guard, OwnCertificate, Rights, Tls, Tokens, Trust, Wrong};
 use crate::metrics::{Credentials, Metrics};
+use crate::secret_file;
 
 /// How often the files are looked at: a credential that was taken out is refused after this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -110,25 +109,12 @@ impl<T> Kept<T> {
 fn texts(files: &[(String, PathBuf)]) -> Result<Texts, Vec<String>> {
     let (mut texts, mut problems) = (Texts::new(), Vec::new());
     for (setting, path) in files {
-        match read(path) {
+        match secret_file::bytes(path, BYTES_MAX) {
             Ok(text) => texts.push(text),
             Err(error) => problems.push(format!("{setting}: {}: {error}", path.display())),
         }
     }
     if problems.is_empty() { Ok(texts) } else { Err(problems) }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // To open a pipe would wait for somebody who writes.
-    if !metadata(path)?.is_file() {
-        return Err(io::Error::other("is no regular file"));
-    }
-    let mut text = Vec::new();
-    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > BYTES_MAX {
-        return Err(io::Error::other(format!("has more than {BYTES_MAX} bytes")));
-    }
-    Ok(text)
 }
 
 /// Reads one file of TOML.

@@ -2,9 +2,7 @@
 //! are not followed, and what is secret is never told.
 
 use std::convert::Infallible;
-use std::fs::File;
 use std::future::pending;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +23,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::identity::jwt::{JWKS_MAX, Keys};
+use crate::secret_file;
 
 /// How long a fetch may take, from the look-up of the name to the last byte.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -182,7 +181,7 @@ fn tls(authorities: Option<&Path>) -> Result<ClientConfig, String> {
 
 fn authorities_of(file: &Path) -> Result<RootCertStore, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("the authorities in {}: {why}", file.display());
-    let pem = read(file, AUTHORITIES_MAX).map_err(|why| wrong(&why))?;
+    let pem = secret_file::bytes(file, AUTHORITIES_MAX).map_err(|why| wrong(&why))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| wrong(&error))?;
@@ -206,7 +205,7 @@ fn authorities_of_system() -> Result<RootCertStore, String> {
 /// The header that presents the token. An error never has any of it.
 fn bearer_of(file: &Path) -> Result<HeaderValue, String> {
     let wrong = |why: &str| format!("the bearer token in {}: {why}", file.display());
-    let text = read(file, BEARER_MAX).map_err(|why| wrong(&why))?;
+    let text = secret_file::bytes(file, BEARER_MAX).map_err(|why| wrong(&why))?;
     let token = text.trim_ascii();
     if token.is_empty() {
         return Err(wrong("it is empty"));
@@ -218,17 +217,6 @@ fn bearer_of(file: &Path) -> Result<HeaderValue, String> {
     let mut header = header.map_err(|_| wrong("no header can have it"))?;
     header.set_sensitive(true);
     Ok(header)
-}
-
-/// A whole file of that many bytes at the most.
-fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let open = File::open(file).map_err(|error| error.to_string())?;
-    open.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > most {
-        return Err(format!("more than {most} bytes"));
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
