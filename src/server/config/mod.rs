@@ -25,6 +25,7 @@ use self::file::File;
 use self::problem::Places;
 use crate::store::{PostgresOptions, PostgresSource, PostgresStore, Store as _, UrlSource};
 
+pub use self::admin_listen::AdminListen;
 pub use self::checked::Config;
 pub use self::database::Database;
 pub use self::file_path::FilePath;

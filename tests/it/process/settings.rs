@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{BINARY, fails, sqlite};
+use super::{BINARY, fails, run, sqlite};
 
 #[test]
 fn a_wrong_setting_is_named() {
@@ -86,4 +86,18 @@ fn help_lists_every_setting_and_the_commands() {
         let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
         assert!(help.contains(&variable), "{variable}");
     }
+}
+
+/// `migrate` listens nowhere: an address that a server could not have without knowing its callers is no fault of it.
+#[test]
+fn an_address_that_others_reach_keeps_no_migration_from_its_work() {
+    let addresses = ["--listen", "0.0.0.0:50051", "--admin-listen", "0.0.0.0:50052"];
+    let at = |command| [&[command, "--database-url", "postgres://127.0.0.1:1/none"][..], &addresses].concat();
+    fails(
+        &at("serve"),
+        &["listen: is 0.0.0.0:50051", "admin_listen: is 0.0.0.0:50052", "nobody is authenticated"],
+    );
+    let output = run(&at("migrate"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains("authenticated") && text.contains("database_url: "), "{text}");
 }
