@@ -1,0 +1,69 @@
+//! The issuers of web tokens: keys that lie in files, and keys that are fetched.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::LOOK_EVERY;
+use super::kept::{Kept, sound};
+use crate::identity::jwt::{Issuer, Keys};
+use crate::server::config::{IdentitySettings, JwksPlace};
+use crate::server::jwks::fetch::Source;
+use crate::server::jwks::{Issuers, Refresher, Times, refreshed};
+
+/// Keys of issuers that lie in files, by the index of the issuer.
+pub(super) type KeyFiles = Vec<(usize, Kept<Keys>)>;
+
+/// The issuers of the settings: the keys that lie in files, and those that are fetched.
+pub(super) fn issuers(
+    settings: &IdentitySettings,
+    problems: &mut Vec<String>,
+) -> (KeyFiles, Issuers, Vec<Refresher>) {
+    let (mut files, mut all) = (Vec::new(), Vec::new());
+    for (at, one) in settings.issuers.iter().enumerate() {
+        let (mut keys, mut source) = (Arc::new(Keys::none()), None);
+        match &one.jwks {
+            JwksPlace::File(path) => {
+                if let Some(kept) = sound(Some(key_file(&one.name, path)), problems) {
+                    keys = Arc::clone(&kept.value);
+                    files.push((at, kept));
+                }
+            }
+            JwksPlace::Url { url, authorities, bearer } => {
+                let told = |problem| vec![format!("issuers.{}: {problem}", one.name)];
+                let fetched = Source::new(url, authorities.clone(), bearer.clone()).map_err(told);
+                source = sound(Some(fetched), problems);
+            }
+        }
+        let issuer = Issuer::new(&one.name, &one.issuer, &one.audiences, keys);
+        match issuer {
+            Ok(issuer) => all.push((issuer, source)),
+            Err(problem) => problems.push(format!("issuers.{}: {problem}", one.name)),
+        }
+    }
+    let times = Times { refresh: settings.jwks_refresh, keep: settings.jwks_keep };
+    let (issuers, refreshers) = refreshed(all, times);
+    (files, issuers, refreshers)
+}
+
+fn key_file(issuer: &str, path: &Path) -> Result<Kept<Keys>, Vec<String>> {
+    let (setting, shown) = (format!("issuers.{issuer}.jwks_file"), path.display().to_string());
+    Kept::new(vec![(setting.clone(), path.to_owned())], move |texts| {
+        let text = texts.first().map_or(&b""[..], Vec::as_slice);
+        Keys::of_jwks(text).map_err(|problem| vec![format!("{setting}: {shown}: {problem}")])
+    })
+}
+
+/// Should it die of a bug, it begins again: without it keys would end.
+pub(super) async fn refreshed_for_ever(refresher: Refresher) {
+    let refresher = Arc::new(refresher);
+    loop {
+        let run = Arc::clone(&refresher);
+        if tokio::spawn(async move { run.run().await }).await.is_ok() {
+            return;
+        }
+        tracing::error!("a bug of the server: what fetches keys died; it begins again");
+        sleep(LOOK_EVERY).await;
+    }
+}

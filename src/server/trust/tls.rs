@@ -1,0 +1,43 @@
+//! The files of TLS: the server's own certificate and key, and the authorities of its clients.
+
+use std::path::PathBuf;
+
+use super::kept::Kept;
+use crate::identity::{ClientAuthority, OwnCertificate, Wrong};
+use crate::server::config::TlsFiles;
+
+/// Files of TLS that belong together: `make` takes their texts, in this order.
+fn tls_files<T: 'static>(
+    files: Vec<(String, PathBuf)>,
+    make: impl Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + 'static,
+) -> Result<Kept<T>, Vec<String>> {
+    let paths = files.clone();
+    Kept::new(files, move |texts| {
+        make(texts).map_err(|(which, problem)| {
+            let setting = format!("listen_tls_{which}");
+            let path = paths.iter().find(|(one, _)| one == &setting);
+            let path = path.map_or_else(String::new, |(_, path)| path.display().to_string());
+            vec![format!("{setting}: {path}: {problem}")]
+        })
+    })
+}
+
+pub(super) fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, Vec<String>> {
+    let all = vec![
+        ("listen_tls_cert".to_owned(), files.cert.clone()),
+        ("listen_tls_key".to_owned(), files.key.clone()),
+    ];
+    tls_files(all, |texts| match texts {
+        [certificate, key] => OwnCertificate::read(certificate, key),
+        _ => OwnCertificate::read(b"", b""),
+    })
+}
+
+pub(super) fn client_authority(files: &TlsFiles) -> Option<Result<Kept<ClientAuthority>, Vec<String>>> {
+    let mut all = vec![("listen_tls_client_ca".to_owned(), files.client_ca.clone()?)];
+    all.extend(files.client_crl.clone().map(|path| ("listen_tls_client_crl".to_owned(), path)));
+    Some(tls_files(all, |texts| {
+        let authority = texts.first().map_or(&b""[..], Vec::as_slice);
+        ClientAuthority::read(authority, texts.get(1).map(Vec::as_slice))
+    }))
+}
