@@ -190,6 +190,7 @@ async fn a_deleted_message_is_new_and_its_names_are_gone(kind: Kind) {
     let event = audit(&mut server).await.remove(0);
     assert_eq!((event.action.as_str(), event.actor.as_str()), ("DELETE", "anonymous"));
     assert_eq!(event.key_hash, Key::new("c", "tests", "jane@example.org").hash().to_string());
+    assert_eq!(event.after_json, r#"{"evidence":"","force":true}"#);
     assert!(!format!("{event:?}").contains("jane"), "{event:?}");
     assert!(take(&mut server, "jane@example.org").await > token);
     server.stop().await;

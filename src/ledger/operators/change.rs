@@ -137,8 +137,9 @@ async fn replay(
 
 fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, changed: &Changed) -> AuditEvent {
     let after = match changed {
-        Changed::Entry(next) => Some(summary(next, Some(order))),
-        Changed::Gone => None,
+        Changed::Entry(next) => summary(next, Some(order)),
+        // Nothing stands there; whether it went by force is asked later.
+        Changed::Gone => serde_json::Value::from(order.kept()).to_string(),
     };
     AuditEvent {
         request_id: order.request_id.clone(),
@@ -149,7 +150,7 @@ fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, chang
         key: Some(order.key.hash()),
         reason: order.reason.clone(),
         before: before.map(|entry| summary(entry, None)),
-        after,
+        after: Some(after),
     }
 }
 

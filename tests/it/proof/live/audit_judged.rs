@@ -71,7 +71,8 @@ async fn events(world: &World, consumer: &str, key: Option<proto::EntryKey>) -> 
 /// What a summary of an entry says of its version; none: there is no entry. Zero: it was made by the change
 /// that the event tells of, and is not known yet.
 fn version(json: &str) -> Option<i64> {
-    (!json.is_empty()).then(|| serde_json::from_str::<Value>(json).unwrap()["version"].as_i64().unwrap_or(0))
+    let summary: Value = if json.is_empty() { Value::Null } else { serde_json::from_str(json).unwrap() };
+    summary.get("state").map(|_| summary["version"].as_i64().unwrap_or(0))
 }
 
 fn agree(before: Option<i64>, now: Option<i64>) -> bool {
