@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::change::{self, ChangeRequest, ChangeResult};
 use super::desk::Desk;
 use super::import::{self, ImportOrder, ImportOutcomes};
+use super::long::{LongOperations, LongPermit};
 use super::operation::{self, Operation, StartOperation};
 use super::read::{self, Ages, CountScope, Page, Sought};
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Reason, Rejection, Span,
-    Summary,
+    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, Span, Summary,
 };
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
@@ -27,9 +26,6 @@ use crate::ledger::refusals::draining;
 use crate::ledger::runtime::spawn;
 use crate::ledger::upkeep::purge_report;
 use crate::store::{Purpose, Store};
-
-/// How many imports and bulk redrives one server carries out at once.
-const LONG_MAX: usize = 4;
 
 /// The operators' handle: cheap to clone.
 #[derive(Clone)]
@@ -42,8 +38,7 @@ struct Inner {
     changes: Desk,
     policies: Arc<PoliciesInForce>,
     purge_every: Duration,
-    /// Imports and bulk redrives that may still begin.
-    long: Arc<Semaphore>,
+    long: LongOperations,
     /// They end; all else goes on.
     draining: CancellationToken,
     tasks: TaskTracker,
@@ -66,7 +61,7 @@ impl Operators {
             changes: desk("the desk of operators' changes", Purpose::Changes),
             policies,
             purge_every,
-            long: Arc::new(Semaphore::new(LONG_MAX)),
+            long: LongOperations::default(),
             draining: stop.child_token(),
             tasks: tasks.clone(),
         };
@@ -252,20 +247,15 @@ impl Operators {
         spawn(&self.inner.tasks, long);
     }
 
-    /// The right to one of the few long operations at once.
+    /// The right of a principal to one of the few long operations at once.
     ///
     /// # Errors
     /// `OVERLOADED`, `DRAINING`.
-    pub fn long_permit(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+    pub fn long_permit(&self, principal: &str) -> Result<LongPermit, Rejection> {
         if self.inner.draining.is_cancelled() {
             return Err(draining());
         }
-        Arc::clone(&self.inner.long).try_acquire_owned().map_err(|_| {
-            Rejection::new(
-                Reason::Overloaded,
-                format!("{LONG_MAX} imports and bulk redrives are under way on this server already: try again later"),
-            )
-        })
+        self.inner.long.permit(principal)
     }
 
     /// Resolves when long operations shall end.

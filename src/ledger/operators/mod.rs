@@ -5,6 +5,7 @@ pub(super) mod count_entries;
 mod desk;
 pub(super) mod handle;
 pub(super) mod import;
+pub(super) mod long;
 mod operation;
 pub(super) mod read;
 pub(super) mod redrive;

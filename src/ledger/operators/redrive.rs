@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::change::ChangeRequest;
 use super::handle::Operators;
+use super::long::LongPermit;
 use super::operation::StartOperation;
 use super::read::{Ages, CountScope};
 use crate::domain::{
@@ -107,7 +108,7 @@ pub async fn redrive_all(
     operators: &Operators,
     mut order: RedriveOrder,
 ) -> Result<mpsc::Receiver<RedriveEvent>, Rejection> {
-    let permit = operators.long_permit()?;
+    let permit = operators.long_permit(&order.actor)?;
     // Known or not: it only tells how much there is to do.
     let whose = CountScope::One(order.filter.consumer.clone());
     let standing = operators.count(whose).await.map_or(i64::MAX, |(_, summary)| {
@@ -168,7 +169,7 @@ struct Run {
 }
 
 impl Run {
-    async fn run(mut self, _permit: OwnedSemaphorePermit) -> Result<(), Rejection> {
+    async fn run(mut self, _permit: LongPermit) -> Result<(), Rejection> {
         let mut ages = self.order.ages;
         let filter = self.order.filter.clone();
         let mut listing = Listing { filter, newest_first: false, after: None, limit: PAGE };

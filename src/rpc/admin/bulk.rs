@@ -4,13 +4,15 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{Stream, unfold};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
 use super::entries;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
-use crate::ledger::{ImportOrder, ImportOutcome, Operators, Progress, RedriveEvent, RedriveOrder};
+use crate::ledger::{
+    ImportOrder, ImportOutcome, LongPermit, Operators, Progress, RedriveEvent, RedriveOrder,
+};
 use crate::rpc::edge::auth::Caller;
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
@@ -144,7 +146,7 @@ pub(super) struct Intake {
     pub(super) limits: Limits,
     pub(super) caller: Caller,
     pub(super) incoming: Streaming<proto::ImportEntriesRequest>,
-    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _permit: LongPermit,
 }
 
 impl Intake {

@@ -93,7 +93,7 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
         let caller = auth::caller(request.extensions())?.clone();
         caller.allowed_somewhere()?;
-        let permit = self.operators.long_permit()?;
+        let permit = self.operators.long_permit(caller.principal())?;
         let intake = bulk::Intake {
             operators: self.operators.clone(),
             limits: self.limits,
