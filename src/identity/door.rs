@@ -12,7 +12,7 @@ use super::certificate::Names;
 use super::forwarded;
 use super::guard::{Guard, Snapshot};
 use super::peer::Peer;
-use super::principal::Identity;
+use super::principal::{Identity, misleads};
 use super::refused::Refused;
 use super::{ANONYMOUS, PRINCIPAL_BYTES_MAX, tokens};
 
@@ -173,7 +173,7 @@ fn only<'a>(
 
 /// A principal, if it can be one.
 fn named(snapshot: &Snapshot, principal: &str) -> Known {
-    if principal.len() > PRINCIPAL_BYTES_MAX || principal.chars().any(char::is_control) {
+    if principal.len() > PRINCIPAL_BYTES_MAX || principal.contains(misleads) {
         return Err(Refused::Name);
     }
     Ok(snapshot.identity(principal))

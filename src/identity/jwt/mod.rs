@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Number, Value};
 
+use super::principal::misleads;
 use fields::{Fields, WrongType};
 use keys::Algorithm;
 pub use keys::{JWKS_MAX, Keys};
@@ -121,7 +122,7 @@ pub enum Refused {
     NotYetValid,
     #[error("the token is for another audience")]
     WrongAudience,
-    #[error("the subject of the token is empty, longer than {SUBJECT_MAX} bytes, or has control characters")]
+    #[error("the subject of the token is empty, longer than {SUBJECT_MAX} bytes, or has characters that control or turn a line")]
     Subject,
 }
 
@@ -196,7 +197,7 @@ fn claimed(issuer: &Issuer, claims: &Fields, now: u64) -> Result<Verified, Refus
         return Err(Refused::NotYetValid);
     }
     let subject = claims.text("sub")?.ok_or(Refused::Missing("sub"))?;
-    if subject.is_empty() || subject.len() > SUBJECT_MAX || subject.contains(char::is_control) {
+    if subject.is_empty() || subject.len() > SUBJECT_MAX || subject.contains(misleads) {
         return Err(Refused::Subject);
     }
     Ok(Verified { principal: format!("jwt:{}:{subject}", issuer.name), until })
