@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use constant_time_eq::constant_time_eq;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::UnixTime;
-use subtle::ConstantTimeEq as _;
 
 use super::certificate::Names;
 use super::forwarded;
@@ -134,7 +134,7 @@ fn bearer(remembered: &mut Remembered, headers: &HeaderMap) -> Result<Option<Arc
     let Some(header) = only(headers, &AUTHORIZATION, Refused::TwoAuthorizations)? else { return Ok(None) };
     // Others may share a connection with its owner: how long this takes must not tell how much of a guess is right.
     if let Some((last, identity, until)) = &remembered.bearer
-        && bool::from(last.as_bytes().ct_eq(header.as_bytes()))
+        && constant_time_eq(last.as_bytes(), header.as_bytes())
         && until.is_none_or(|until| UnixTime::now().as_secs() < until)
     {
         return Ok(Some(Arc::clone(identity)));
