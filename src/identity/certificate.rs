@@ -1,7 +1,7 @@
-//! Certificates: whom one names, and until when it is valid.
+//! Certificates: whom one names, and until when it and lists of them are valid.
 
-use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, GeneralName, X509Certificate};
 
 use super::refused::Refused;
 
@@ -56,10 +56,24 @@ pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// When a certificate ends, in seconds since 1970; none: it cannot be read.
-pub(super) fn ends_at(certificate: &CertificateDer<'_>) -> Option<i64> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    Some(parsed.validity().not_after.timestamp())
+/// When the first certificate of a chain ends, in seconds since 1970; none: one cannot be read.
+///
+/// A root that was added to the chain counts for nobody, whenever it ends.
+pub(super) fn chain_ends_at(chain: &[CertificateDer<'_>]) -> Option<i64> {
+    let mut ends = i64::MAX;
+    for (at, certificate) in chain.iter().enumerate() {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        if at == 0 || parsed.issuer() != parsed.subject() {
+            ends = ends.min(parsed.validity().not_after.timestamp());
+        }
+    }
+    (!chain.is_empty()).then_some(ends)
+}
+
+/// When a revocation list is to be followed by its next one, in seconds since 1970; none: it does not say.
+pub(super) fn list_ends_at(list: &CertificateRevocationListDer<'_>) -> Option<i64> {
+    let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
+    parsed.next_update().map(|at| at.timestamp())
 }
 
 /// The first DNS name of a certificate that is the name of one host.
@@ -94,11 +108,48 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_ends_with_its_first_link() {
+        use rcgen::{
+            BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+        };
+
+        let params = |name: &str, until| {
+            let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.not_after = date_time_ymd(until, 1, 1);
+            params
+        };
+        let issuer = |name, until| {
+            let mut params = params(name, until);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params
+        };
+        let key = || KeyPair::generate().unwrap();
+        let root = CertifiedIssuer::self_signed(issuer("root", 2027), key()).unwrap();
+        let between = CertifiedIssuer::signed_by(issuer("between", 2029), key(), &root).unwrap();
+        let own = |until| params("own", until).signed_by(&key(), &between).unwrap().der().clone();
+        let (sooner, later) = (own(2028), own(2030));
+        for (chain, ends) in [
+            (vec![sooner.clone(), between.der().clone()], Some(2028)),
+            (vec![later.clone(), between.der().clone()], Some(2029)),
+            (vec![later.clone(), between.der().clone(), root.der().clone()], Some(2029)),
+            (vec![later.clone()], Some(2030)),
+            (vec![root.der().clone()], Some(2027)),
+            (vec![later, CertificateDer::from(&b"0"[..])], None),
+            (vec![], None),
+        ] {
+            let ends = ends.map(|year| date_time_ymd(year, 1, 1).unix_timestamp());
+            assert_eq!(chain_ends_at(&chain), ends);
+        }
+    }
+
+    #[test]
     fn what_is_no_certificate_names_nobody() {
         for bytes in [&b""[..], b"0", &[0x30, 0x82, 0xff, 0xff]] {
             let certificate = CertificateDer::from(bytes);
             assert_eq!(Names::of(&certificate), Err(Refused::Nameless));
-            assert_eq!(ends_at(&certificate), None);
+            assert_eq!(chain_ends_at(&[certificate]), None);
+            assert_eq!(list_ends_at(&CertificateRevocationListDer::from(bytes)), None);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! It is the shape of docs/contract.md, section 14. Nothing here reads a file or waits: texts come in, and what is in
 //! force is replaced as a whole.
 
+mod authority;
 mod certificate;
 mod door;
 mod forwarded;
@@ -22,6 +23,7 @@ mod tls;
 mod tokens;
 mod wanted;
 
+pub use self::authority::ClientAuthority;
 pub use self::door::Door;
 pub use self::guard::{Guard, Trust};
 pub use self::lint::Warning;
@@ -31,11 +33,13 @@ pub use self::proxies::Proxies;
 pub use self::refused::Refused;
 pub use self::rights::{Grants, Right, Rights, Whose};
 pub use self::rpcs::Rpc;
-pub use self::tls::{ClientAuthority, OwnCertificate, Tls, Wrong};
+pub use self::tls::{OwnCertificate, Tls, Wrong};
 pub use self::tokens::{NewToken, Tokens};
 pub use self::wanted::Wanted;
 
 /// The principal of everybody where nobody is authenticated.
 pub const ANONYMOUS: &str = "anonymous";
+/// How far the clocks of who signs credentials and of who judges them may differ, in seconds.
+pub const LEEWAY: u64 = 60;
 /// The longest name of a principal, in bytes.
 pub const PRINCIPAL_BYTES_MAX: usize = 512;

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{RootCertStore, ServerConfig};
 
+use super::authority::ClientAuthority;
 use super::certificate;
 use super::peer::Peer;
 use super::refused::Refused;
@@ -24,7 +23,7 @@ const CERTIFICATES_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub struct OwnCertificate {
     key: Arc<CertifiedKey>,
-    /// When the certificate ends, in seconds since 1970.
+    /// When the certificate ends, or one between it and its authority's, in seconds since 1970.
     ends_at: i64,
     name: Option<String>,
 }
@@ -37,49 +36,14 @@ impl OwnCertificate {
     /// What is wrong, without anything of a key.
     pub fn read(certificate: &[u8], key: &[u8]) -> Result<OwnCertificate, Wrong> {
         let chain = certificates(certificate).map_err(|text| ("cert", text))?;
-        let ends_at = chain.first().and_then(certificate::ends_at);
-        let ends_at = ends_at.ok_or_else(|| ("cert", "its first certificate cannot be read".to_owned()))?;
+        let ends_at = certificate::chain_ends_at(&chain);
+        let ends_at = ends_at.ok_or_else(|| ("cert", "has a certificate that cannot be read".to_owned()))?;
         let name = chain.first().and_then(certificate::host);
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|_| ("key", "has no private key in PEM (PKCS#8, PKCS#1 or SEC1)".to_owned()))?;
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
             .map_err(|error| ("key", format!("does not fit the certificate: {error}")))?;
         Ok(OwnCertificate { key: Arc::new(key), ends_at, name })
-    }
-}
-
-/// The authorities that sign clients' certificates, and what they revoked.
-#[derive(Clone, Debug)]
-pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
-
-impl ClientAuthority {
-    /// From the texts of two files, as PEM. A problem begins with the word for the file that has it, `client_ca` or
-    /// `client_crl`.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn read(authority: &[u8], revoked: Option<&[u8]>) -> Result<ClientAuthority, Wrong> {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(authority).map_err(|text| ("client_ca", text))? {
-            roots
-                .add(certificate)
-                .map_err(|error| ("client_ca", format!("has no usable authority: {error}")))?;
-        }
-        let provider = Arc::new(ring::default_provider());
-        let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        if let Some(revoked) = revoked {
-            let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(revoked).collect();
-            let lists = lists.map_err(|error| ("client_crl", format!("is no PEM: {error}")))?;
-            if lists.is_empty() {
-                return Err(("client_crl", "has no revocation list in PEM".into()));
-            }
-            builder = builder.with_crls(lists);
-        }
-        let which = if revoked.is_some() { "client_crl" } else { "client_ca" };
-        // Who shows no certificate is let in as far as the services, which ask for another credential: a health check
-        // has none.
-        let verifier = builder.allow_unauthenticated().build();
-        verifier.map(ClientAuthority).map_err(|error| (which, format!("cannot be used: {error}")))
     }
 }
 
@@ -91,7 +55,7 @@ pub type Wrong = (&'static str, String);
 pub struct Tls {
     /// For the accept loop.
     pub config: Arc<ServerConfig>,
-    /// When the server's certificate ends, in seconds since 1970.
+    /// When the server's certificate ends, or one between it and its authority's, in seconds since 1970.
     pub ends_at: i64,
     /// A name that the server's certificate has, as a DNS name.
     pub name: Option<String>,
@@ -115,7 +79,7 @@ impl Tls {
         let builder =
             builder.with_protocol_versions(rustls::ALL_VERSIONS).map_err(|error| error.to_string())?;
         let builder = match clients {
-            Some(ClientAuthority(verifier)) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
             None => builder.with_no_client_auth(),
         };
         let resolver = SingleCertAndKey::from(CertifiedKey::clone(&own.key));
@@ -123,6 +87,12 @@ impl Tls {
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         let (ends_at, name) = (own.ends_at, own.name.clone());
         Ok(Tls { config: Arc::new(config), ends_at, name, clients: clients.cloned() })
+    }
+
+    /// When the first of the clients' revocation lists is to be followed by its next one, in seconds since 1970.
+    #[must_use]
+    pub fn lists_end_at(&self) -> Option<i64> {
+        self.clients.as_ref()?.lists_end_at
     }
 
     /// Whether clients are asked for a certificate.
@@ -133,17 +103,15 @@ impl Tls {
 
     /// Whether a certificate that was shown is valid now.
     pub(super) fn verify(&self, peer: &Peer, now: UnixTime) -> Result<(), Refused> {
-        let (Some(ClientAuthority(clients)), Some((own, between))) =
-            (&self.clients, peer.chain.split_first())
-        else {
+        let (Some(clients), Some((own, between))) = (&self.clients, peer.chain.split_first()) else {
             return Err(Refused::Certificate);
         };
-        let verified = clients.verify_client_cert(own, between, now);
+        let verified = clients.verifier.verify_client_cert(own, between, now);
         verified.map(drop).map_err(|_| Refused::Certificate)
     }
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| format!("is no PEM: {error}"))?;
     match found.len() {

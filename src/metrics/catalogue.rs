@@ -132,7 +132,12 @@ pub(super) const CONNECTIONS: Family =
 pub(super) const CERTIFICATE_ENDS: Family = gauge(
     "idempotency_ledger_tls_certificate_expiry_timestamp_seconds",
     &[],
-    "When the server's own certificate ends, the one that new connections are shown, in Unix time. Absent without TLS.",
+    "When the server's own certificate ends, the one that new connections are shown, or one between it and its authority's, in Unix time. Absent without TLS.",
+);
+pub(super) const LIST_ENDS: Family = gauge(
+    "idempotency_ledger_tls_revocation_list_expiry_timestamp_seconds",
+    &[],
+    "When the first of the clients' revocation lists in force is to be followed by its next one, in Unix time. Absent where none says.",
 );
 pub(super) const FILES_FAILING: Family = gauge(
     "idempotency_ledger_credential_files_failing",
@@ -316,6 +321,7 @@ pub(super) const ALL: &[Family] = &[
     LIMITED,
     REQUEST_BYTES,
     CERTIFICATE_ENDS,
+    LIST_ENDS,
     FILES_FAILING,
     FILES_READ_AGAIN,
     BUILD,

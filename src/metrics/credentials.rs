@@ -2,12 +2,13 @@
 
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Registry};
 
-use super::catalogue::{CERTIFICATE_ENDS, FILES_FAILING, FILES_READ_AGAIN};
+use super::catalogue::{CERTIFICATE_ENDS, FILES_FAILING, FILES_READ_AGAIN, LIST_ENDS};
 
 /// See the module.
 pub(crate) struct Credentials {
-    /// It has no series where there is no certificate: zero would be a date.
+    /// It has no series where there is no certificate: zero would be a date. The same of lists.
     certificate_ends: IntGaugeVec,
+    list_ends: IntGaugeVec,
     failing: IntGaugeVec,
     read_again: IntCounterVec,
 }
@@ -16,6 +17,7 @@ impl Credentials {
     pub(super) fn new(registry: &Registry) -> Result<Credentials, Error> {
         Ok(Credentials {
             certificate_ends: CERTIFICATE_ENDS.gauges(registry)?,
+            list_ends: LIST_ENDS.gauges(registry)?,
             failing: FILES_FAILING.gauges(registry)?,
             read_again: FILES_READ_AGAIN.counters(registry)?,
         })
@@ -25,6 +27,18 @@ impl Credentials {
     pub(crate) fn certificate_ends(&self, at: i64) {
         if let Ok(gauge) = self.certificate_ends.get_metric_with_label_values::<&str>(&[]) {
             gauge.set(at);
+        }
+    }
+
+    /// The first of the revocation lists in force is to be followed by its next one then; none: no list says when.
+    pub(crate) fn list_ends(&self, at: Option<i64>) {
+        match at {
+            Some(at) => {
+                if let Ok(gauge) = self.list_ends.get_metric_with_label_values::<&str>(&[]) {
+                    gauge.set(at);
+                }
+            }
+            None => drop(self.list_ends.remove_label_values::<&str>(&[])),
         }
     }
 

@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Number, Value};
 
+use super::LEEWAY;
 use super::principal::misleads;
 use fields::{Fields, WrongType};
 use keys::Algorithm;
@@ -23,8 +24,6 @@ pub use keys::{JWKS_MAX, Keys};
 pub const TOKEN_MAX: usize = 8 * 1_024;
 /// How many bytes a subject may have.
 pub const SUBJECT_MAX: usize = 256;
-/// How far the clocks of an issuer and of this machine may be apart, in seconds.
-pub const LEEWAY: u64 = 60;
 const NAME_MAX: usize = 64;
 /// Beyond this a fraction cannot be told from its neighbours.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -122,7 +121,9 @@ pub enum Refused {
     NotYetValid,
     #[error("the token is for another audience")]
     WrongAudience,
-    #[error("the subject of the token is empty, longer than {SUBJECT_MAX} bytes, or has characters that control or turn a line")]
+    #[error(
+        "the subject of the token is empty, longer than {SUBJECT_MAX} bytes, or has characters that control or turn a line"
+    )]
     Subject,
 }
 

@@ -43,6 +43,11 @@ impl<T> Kept<T> {
         changed
     }
 
+    /// The settings of the files.
+    pub(super) fn settings(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(setting, _)| setting.as_str())
+    }
+
     /// Which files are of no use now.
     pub(super) fn show(&self, seen: &Credentials) {
         let problems = self.told.as_ref().map_or(&[][..], |(problems, _)| problems);

@@ -109,6 +109,17 @@ impl Files {
         ends(seen, trust);
     }
 
+    /// The settings that name a file.
+    fn all_settings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        all.extend(self.tokens.iter().flat_map(Kept::settings));
+        all.extend(self.rights.iter().flat_map(Kept::settings));
+        all.extend(self.own.iter().flat_map(Kept::settings));
+        all.extend(self.clients.iter().flat_map(Kept::settings));
+        all.extend(self.keys.iter().flat_map(|(_, kept)| kept.settings()));
+        all.into_iter().map(str::to_owned).collect()
+    }
+
     fn are_none(&self) -> bool {
         self.tokens.is_none() && self.rights.is_none() && self.own.is_none() && self.issuers.now().is_empty()
     }
@@ -134,7 +145,7 @@ impl Files {
                 () = keys.changed() => true,
             };
             // A file may lie on a disk that does not answer: no thread that serves calls waits for it.
-            let seen = metrics.clone();
+            let (seen, settings) = (metrics.clone(), self.all_settings());
             let mut looking = tokio::task::spawn_blocking(move || {
                 let changed = catch_unwind(AssertUnwindSafe(|| self.look(seen.credentials())));
                 (self, changed)
@@ -143,6 +154,8 @@ impl Files {
                 if let Ok(looked) = timeout(HUNG_AFTER, &mut looking).await {
                     break looked;
                 }
+                // Which of them it is, nobody can tell: none of them is looked at.
+                settings.iter().for_each(|setting| metrics.credentials().looked_at(setting, true));
                 tracing::error!(
                     waited = ?HUNG_AFTER,
                     "a file of credentials, rights or TLS cannot be read: its disk does not answer; until it does \
@@ -170,9 +183,10 @@ impl Files {
     }
 }
 
-/// Shows when the server's own certificate ends.
+/// Shows when the server's own certificate ends, and the lists of its clients.
 fn ends(seen: &Credentials, trust: &Trust) {
     if let Some(tls) = &trust.tls {
         seen.certificate_ends(tls.ends_at);
+        seen.list_ends(tls.lists_end_at());
     }
 }

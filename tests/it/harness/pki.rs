@@ -65,7 +65,7 @@ impl Pki {
         };
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2026, 1, 1),
-            next_update: date_time_ymd(2100, 1, 1),
+            next_update: date_time_ymd(2035, 1, 1),
             crl_number: SerialNumber::from(1_u64),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoked).collect(),

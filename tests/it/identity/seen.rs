@@ -5,11 +5,14 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use rcgen::date_time_ymd;
 use tokio::time::sleep;
 
-use super::People;
 use super::reload::Mounted;
+use super::tls::way;
+use super::{People, by};
+use crate::harness::details::claim;
 use crate::observe::series;
 use crate::process::{BINARY, Server, sqlite};
 
@@ -22,6 +25,7 @@ const SETTINGS: [&str; 6] = [
     "tokens_file",
 ];
 const ENDS: &str = "idempotency_ledger_tls_certificate_expiry_timestamp_seconds";
+const LIST_ENDS: &str = "idempotency_ledger_tls_revocation_list_expiry_timestamp_seconds";
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Of each setting that has one, the value of a metric.
@@ -34,8 +38,7 @@ fn by_setting(series: &BTreeMap<String, f64>, name: &str) -> Vec<(String, f64)> 
 
 /// Waits until these settings' files are told to fail, and no others; the reloads, and when the certificate ends.
 async fn failing(mounted: &Mounted, which: &[&str], ends: i32) -> Vec<(String, f64)> {
-    let expected: Vec<_> =
-        SETTINGS.iter().map(|one| ((*one).to_owned(), f64::from(u8::from(which.contains(one))))).collect();
+    let expected = as_failing(which);
     let until = Instant::now() + WITHIN;
     loop {
         let now = series(&mounted.observed).await;
@@ -44,6 +47,23 @@ async fn failing(mounted: &Mounted, which: &[&str], ends: i32) -> Vec<(String, f
             return by_setting(&now, "reloads_total");
         }
         assert!(Instant::now() < until, "{failing:?}, not {expected:?}; {:?}", now.get(ENDS));
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn as_failing(which: &[&str]) -> Vec<(String, f64)> {
+    SETTINGS.iter().map(|one| ((*one).to_owned(), f64::from(u8::from(which.contains(one))))).collect()
+}
+
+/// Waits until these settings' files are told to fail, and no others.
+async fn wait_for_failing(mounted: &Mounted, which: &[&str], within: Duration) {
+    let (expected, until) = (as_failing(which), Instant::now() + within);
+    loop {
+        let failing = by_setting(&series(&mounted.observed).await, "failing");
+        if failing == expected {
+            return;
+        }
+        assert!(Instant::now() < until, "{failing:?}, not {expected:?}");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -88,8 +108,13 @@ async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
     let expected =
         [("listen_tls_cert", 3), ("listen_tls_key", 3), ("tokens_file", 1), ("listen_tls_client_crl", 1)];
     let until = Instant::now() + WITHIN;
-    while by_setting(&series(&mounted.observed).await, "reloads_total") != counts(&expected) {
-        assert!(Instant::now() < until, "{:?}", series(&mounted.observed).await);
+    let list_end = f64::from(i32::try_from(date_time_ymd(2035, 1, 1).unix_timestamp()).unwrap());
+    loop {
+        let told = series(&mounted.observed).await;
+        if by_setting(&told, "reloads_total") == counts(&expected) && told.get(LIST_ENDS) == Some(&list_end) {
+            break;
+        }
+        assert!(Instant::now() < until, "{told:?}");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -150,4 +175,40 @@ async fn health_is_asked_over_tls_as_the_server_tells() {
     // As with the operators' commands: a flag of TLS says enough.
     let short = way(&format!("{address} --tls-ca {ca} --tls-domain localhost --service accepting"));
     assert_eq!(pasted(&short), (true, "SERVING\n".to_owned()), "{short}");
+}
+
+/// Whoever opens the file waits, as at a disk that does not answer: a lease of the kernel's on it, which it takes away
+/// after 45 s.
+const HELD: &str = "
+import fcntl, os, signal, sys, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+held = os.open(sys.argv[1], os.O_RDWR)
+while True:
+    try:
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        break
+    except BlockingIOError:
+        time.sleep(0.001)
+sys.stdin.read()
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_does_not_answer_is_told_and_calls_go_on() {
+    let people = People::new(&[("one", &[("c", "claim")])]);
+    let mounted = Mounted::start(&people).await;
+    let mut holder = Command::new("python3")
+        .args(["-c", HELD, &mounted.path("tokens.toml")])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = |which: &'static [&'static str]| wait_for_failing(&mounted, which, Duration::from_secs(30));
+    // No file is looked at.
+    told(&SETTINGS).await;
+    assert!(mounted.log().contains("its disk does not answer"), "{}", mounted.log());
+    let channel = way(&mounted.pki, mounted.port, None).connect().await.unwrap();
+    let answer = LedgerServiceClient::new(channel).claim(by(people.token("one"), claim("c", "1"))).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    told(&[]).await;
 }
