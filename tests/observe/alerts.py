@@ -77,8 +77,17 @@ def statement(name, fast, all_of_them):
             for le, count in [("0.5", fast), ("1.0", all_of_them), ("+Inf", all_of_them)]}
 
 
+def limited(limit, values, instance=A):
+    return {of("idempotency_ledger_principal_refusals_total", f'limit="{limit}",{instance}'): values}
+
+
+def closed(why, values, instance=A):
+    return {of("idempotency_ledger_connections_closed_total", f'why="{why}",{instance}'): values}
+
+
 BUILD = gauge("build_info", 1)
 ENDS, FAILING, DAY = "tls_certificate_expiry_timestamp_seconds", "credential_files_failing", 86_400
+LIST_ENDS = "tls_revocation_list_expiry_timestamp_seconds"
 TOKENS, RIGHTS = f'setting="tokens_file",{A}', f'setting="rights_file",{A}'
 CALLED, COMPLETED = calls("Claim", OK=100), calls("Complete", OK=100)
 
@@ -109,6 +118,8 @@ TABLE = [
     ("CertificateEnds", {"instance": "a"}, {of("idempotency_ledger_" + ENDS, A): "900000x180 90000x20"},
      {of("idempotency_ledger_" + ENDS, A): "50000x180 900000x20"}),
     ("CertificateEndsSoon", {"instance": "a"}, gauge(ENDS, 11_699 + 7 * DAY), gauge(ENDS, 11_700 + 7 * DAY)),
+    ("RevocationListOld", {"instance": "a"}, gauge(LIST_ENDS, 11_699), gauge(LIST_ENDS, 11_700)),
+    ("RevocationListOld", {"instance": "a"}, gauge(LIST_ENDS, 6_000), BUILD),
     ("CredentialFilesFailing", {"instance": "a", "setting": "tokens_file"}, gauge(FAILING, 1, TOKENS), gauge(FAILING, 0, TOKENS)),
     # It is replaced part by part; another file fails for a while.
     ("CredentialFilesFailing", {"instance": "a", "setting": "rights_file"},
@@ -163,6 +174,14 @@ TABLE = [
     ("PoliciesUnreadable", {"instance": "a"}, gauge("policies_unreadable", 1), gauge("policies_unreadable", 0)),
     ("Refusals", {"reason": "OVERLOADED"}, refused("OVERLOADED", GROWS), refused("OVERLOADED", "0+1x200")),
     ("Refusals", {"reason": "QUOTA_EXCEEDED"}, refused("QUOTA_EXCEEDED", GROWS), refused("INVALID_FIELD", GROWS)),
+    ("PrincipalLimited", {"limit": "rate"}, limited("rate", GROWS), limited("rate", "0+1x200") | refused("QUOTA_EXCEEDED", GROWS)),
+    # A few at each of two servers.
+    ("PrincipalLimited", {"limit": "calls"}, limited("calls", "0+4x200") | limited("calls", "0+4x200", 'instance="b"'),
+     limited("calls", "0+2x200") | limited("calls", "0+2x200", 'instance="b"')),
+    ("ConnectionsClosed", {"why": "per_address"}, closed("per_address", "0+12x200"), closed("per_address", "0+9x200")),
+    ("ConnectionsClosed", {"why": "unread"}, closed("unread", "0+6x200") | closed("unread", "0+6x200", 'instance="b"'),
+     closed("idle", GROWS) | closed("age", GROWS)),
+    ("ConnectionsClosed", {"why": "opening"}, closed("opening", "0+12x200"), closed("opening", "0x160 1000x40")),
     ("SessionsMissing", {"instance": "a"}, gauge("store_sessions", 1) | gauge("store_sessions_wanted", 2),
      gauge("store_sessions", 2) | gauge("store_sessions_wanted", 2)),
     ("Memory", {"instance": "a"}, BUILD | {of("process_resident_memory_bytes", A): "2000000000x200"},
@@ -226,6 +245,11 @@ BREAKS = [
     ("CredentialFilesFailing", "credential_files_failing > 0\n        for: 5m", "credential_files_failing > 0\n        for: 0m"),
     ("CallersRefused", 'reason=~"UNAUTHENTICATED|CONSUMER_NOT_ALLOWED"', 'reason=~"UNAUTHENTICATED"'),
     ("CallersRefused", "}[10m])) > 100", "}[10m])) > 1"),
+    ("RevocationListOld", "- time() < 0", "- time() < 3600"),
+    ("PrincipalLimited", "principal_refusals_total", "refusals_total"),
+    ("PrincipalLimited", "sum by (job, limit) (rate(idempotency_ledger_principal", "max by (job, limit) (rate(idempotency_ledger_principal"),
+    ("ConnectionsClosed", "per_address|opening|unread", "per_address|opening|unread|idle"),
+    ("ConnectionsClosed", "closed_total{why=~", "closed_total{why!~"),
     ("SessionsMissing", "store_sessions < ", "store_sessions > "),
     ("Memory", " and on (job, instance) idempotency_ledger_build_info", ""),
 ]

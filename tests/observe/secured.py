@@ -17,6 +17,12 @@ x509_extensions = own
 [subject]
 [own]
 subjectAltName = DNS:{NAME}
+[ca]
+default_ca = lists
+[lists]
+default_md = sha256
+database = revoked.txt
+crlnumber = number.txt
 """
 
 
@@ -35,10 +41,17 @@ class Secured:
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
                         "-subj", f"/CN={NAME}", "-config", self.path("openssl.cnf"), "-keyout", self.path("key.pem"),
                         "-out", self.path("cert.pem")], check=True, capture_output=True)
+        # It revoked nothing yet. Clients may show a certificate; here nobody has one.
+        self.path("revoked.txt").write_text("")
+        self.path("number.txt").write_text("01\n")
+        subprocess.run(["openssl", "ca", "-gencrl", "-config", self.path("openssl.cnf"), "-keyfile", self.path("key.pem"),
+                        "-cert", self.path("cert.pem"), "-crldays", "30", "-out", self.path("crl.pem")],
+                       check=True, capture_output=True, cwd=self.running.path)
         running.start("secured", binary, "serve", "--listen", self.address, "--observe-listen", self.observed,
                       "--database-url", f"sqlite://{self.path('secured.db')}", "--log-format", "json",
                       "--tokens-file", self.path("tokens.toml"), "--rights-file", self.path("rights.toml"),
-                      "--listen-tls-cert", self.path("cert.pem"), "--listen-tls-key", self.path("key.pem"))
+                      "--listen-tls-cert", self.path("cert.pem"), "--listen-tls-key", self.path("key.pem"),
+                      "--listen-tls-client-ca", self.path("cert.pem"), "--listen-tls-client-crl", self.path("crl.pem"))
         asked = [binary, "health", "--address", f"https://{self.address}", "--tls-ca", self.path("cert.pem"), "--tls-domain", NAME]
         wait_for("the server with TLS is healthy", lambda: subprocess.run(asked, capture_output=True).returncode == 0)
 
@@ -50,7 +63,7 @@ class Secured:
 
     def words(self):
         """What the commands of the runbooks name."""
-        return {"https://HOST:PORT": f"https://{self.address}", "CA_FILE": str(self.path("cert.pem")), "NAME": NAME,
+        return {"https://HOST:PORT": f"https://{self.address}", "CA_FILE": str(self.path("cert.pem")), "CRL_FILE": str(self.path("crl.pem")), "NAME": NAME,
                 "RIGHTS_FILE": str(self.path("rights.toml")), "TOKENS_FILE": str(self.path("tokens.toml")),
                 "PRINCIPAL": f"token:{PERSON}", "CONSUMER": CONSUMER, "RPC": "Claim"}
 
