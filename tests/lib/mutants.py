@@ -797,13 +797,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/auth.rs", "    budget.refused(&rejection);\n    rejection", "    let _ = budget;\n    rejection"),
     ]),
     Mutant("M45", "a file of credentials is told to fail for what is wrong with the one beside it", "identity::seen", [
-        ("src/server/trust.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),
+        ("src/server/trust/kept.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),
     ]),
     Mutant("M46", "metrics tell the end of a certificate that is not in force any more", "identity::seen", [
-        ("src/server/trust.rs", "                    ends(metrics.credentials(), &trust);\n", ""),
+        ("src/server/trust/mod.rs", "                    ends(metrics.credentials(), &trust);\n", ""),
     ]),
     Mutant("M47", "a file is counted as read again since the one beside it was", "identity::seen", [
-        ("src/server/trust.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
+        ("src/server/trust/kept.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
     ]),
     Mutant("M48", "a session that could not be replaced is not counted", "secrets::sessions", [
         ("src/store/postgres/renewed.rs", "            opener.replaced().note(purpose, false);\n", ""),
@@ -900,11 +900,11 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/identity/door.rs", "        self.certificate(remembered)?;\n", "        let _ = self.certificate(remembered);\n"),
     ]),
     Mutant("I13", "a revocation list is read, and not asked", "identity::tls", [
-        ("src/identity/tls.rs", "builder = builder.with_crls(lists);", "let _ = lists;"),
+        ("src/identity/authority.rs", "            builder = builder.with_crls(lists);\n", "            let _ = lists;\n"),
     ]),
     Mutant("I14", "a file that is broken takes away what was in force", "identity::reload", [
-        ("src/server/trust.rs", "            Err(problems) => self.tell(problems),\n        }\n    }", "            Err(problems) => {\n                self.texts.clear();\n                self.tell(problems)\n            }\n        }\n    }"),
-        ("src/server/trust.rs", "Err(problems) => self.tell(problems),\n            },", "Err(_) => std::process::exit(1),\n            },"),
+        ("src/server/trust/kept.rs", "            Err(problems) => self.tell(problems),\n        }\n    }", "            Err(problems) => {\n                self.texts.clear();\n                self.tell(problems)\n            }\n        }\n    }"),
+        ("src/server/trust/kept.rs", "Err(problems) => self.tell(problems),\n            },", "Err(_) => std::process::exit(1),\n            },"),
     ]),
     Mutant("I15", "a web token that was remembered never ends", "identity::web_tokens", [
         ("src/identity/door.rs", "&& until.is_none_or(|until| UnixTime::now().as_secs() < until)", "&& (until.is_none() || until.is_some())"),
@@ -923,5 +923,26 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("I20", "a claim is replayed to whoever knows its id", "identity::rights", [
         ("src/rpc/ledger.rs", "convert::claim(request, caller.principal(), ", "convert::claim(request, \"anonymous\", "),
+    ]),
+    Mutant("I21", "a certificate is valid for longer than its leeway", "identity::authority", [
+        ("src/identity/authority.rs", "now.as_secs().saturating_sub(LEEWAY)", "now.as_secs().saturating_sub(LEEWAY + 1)"),
+    ]),
+    Mutant("I22", "a name may turn its line around", "identity::jwt", [
+        ("src/identity/principal.rs", "one.is_control() || turns", "one.is_control() || (turns && one == '\\0')"),
+    ]),
+    Mutant("I23", "a list that is late is covered by another one", "identity::authority", [
+        ("src/identity/authority.rs", "filter_map(certificate::list_ends_at).min()", "filter_map(certificate::list_ends_at).max()"),
+    ]),
+    Mutant("I24", "a chain ends with the server's own certificate", "identity::certificate", [
+        ("src/identity/certificate.rs", "if at == 0 || parsed.issuer()", "if at == 0 && parsed.issuer()"),
+    ]),
+    Mutant("I25", "one principal takes all places of long operations", "ledger::operators::long", [
+        ("src/ledger/operators/long.rs", "const OF_ONE_MAX: usize = 4;", "const OF_ONE_MAX: usize = MAX;"),
+    ]),
+    Mutant("I26", "a file that hangs is no failing file", "identity::seen", [
+        ("src/server/trust/mod.rs", "metrics.credentials().looked_at(setting, true)", "metrics.credentials().looked_at(setting, false)"),
+    ]),
+    Mutant("I27", "the audit does not tell that a deletion was forced", "operators::", [
+        ("src/ledger/operators/change.rs", "serde_json::Value::from(order.kept()).to_string()", "String::new()"),
     ]),
 ]
