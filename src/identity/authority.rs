@@ -13,8 +13,8 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
 };
 
-use super::tls::{Wrong, certificates};
-use super::{LEEWAY, certificate};
+use super::LEEWAY;
+use super::certificate::{self, Wrong, certificates};
 
 /// See the module.
 #[derive(Clone, Debug)]

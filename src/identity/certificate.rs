@@ -1,5 +1,6 @@
 //! Certificates: whom one names, and until when it and lists of them are valid.
 
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, GeneralName, X509Certificate};
 
@@ -7,6 +8,12 @@ use super::refused::Refused;
 
 /// What a SPIFFE id begins with.
 pub(super) const SPIFFE: &str = "spiffe://";
+
+/// More than any chain has, and any list of authorities here.
+const CERTIFICATES_MAX: usize = 256;
+
+/// The word for a file, and what is wrong with it.
+pub type Wrong = (&'static str, String);
 
 /// The names that a certificate has for its holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +61,17 @@ impl Names {
 /// a sign that turns the line of a log around, would look like another name.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The certificates of a file, as PEM.
+pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| format!("is no PEM: {error}"))?;
+    match found.len() {
+        0 => Err("has no certificate in PEM".into()),
+        1..=CERTIFICATES_MAX => Ok(found),
+        many => Err(format!("has {many} certificates, must have at most {CERTIFICATES_MAX}")),
+    }
 }
 
 /// When the first certificate of a chain ends, in seconds since 1970; none: one cannot be read.

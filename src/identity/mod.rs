@@ -24,6 +24,7 @@ mod tokens;
 mod wanted;
 
 pub use self::authority::ClientAuthority;
+pub use self::certificate::Wrong;
 pub use self::door::Door;
 pub use self::guard::{Guard, Trust};
 pub use self::lint::Warning;
@@ -33,7 +34,7 @@ pub use self::proxies::Proxies;
 pub use self::refused::Refused;
 pub use self::rights::{Grants, Right, Rights, Whose};
 pub use self::rpcs::Rpc;
-pub use self::tls::{OwnCertificate, Tls, Wrong};
+pub use self::tls::{OwnCertificate, Tls};
 pub use self::tokens::{NewToken, Tokens};
 pub use self::wanted::Wanted;
 

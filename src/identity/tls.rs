@@ -6,19 +6,16 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::authority::ClientAuthority;
-use super::certificate;
+use super::certificate::{self, Wrong, certificates};
 use super::peer::Peer;
 use super::refused::Refused;
 
 /// gRPC is HTTP/2.
 const PROTOCOL: &[u8] = b"h2";
-/// More than any chain has, and any list of authorities here.
-const CERTIFICATES_MAX: usize = 256;
-
 /// The server's own certificate and key, which fit each other.
 #[derive(Clone, Debug)]
 pub struct OwnCertificate {
@@ -46,9 +43,6 @@ impl OwnCertificate {
         Ok(OwnCertificate { key: Arc::new(key), ends_at, name })
     }
 }
-
-/// The word for a file, and what is wrong with it.
-pub type Wrong = (&'static str, String);
 
 /// What a handshake needs.
 #[derive(Clone)]
@@ -108,15 +102,5 @@ impl Tls {
         };
         let verified = clients.verifier.verify_client_cert(own, between, now);
         verified.map(drop).map_err(|_| Refused::Certificate)
-    }
-}
-
-pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| format!("is no PEM: {error}"))?;
-    match found.len() {
-        0 => Err("has no certificate in PEM".into()),
-        1..=CERTIFICATES_MAX => Ok(found),
-        many => Err(format!("has {many} certificates, must have at most {CERTIFICATES_MAX}")),
     }
 }
