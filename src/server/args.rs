@@ -112,7 +112,11 @@ impl ServerCommand {
 
 /// Carries out work on so many threads of its own.
 fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
-    let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let mut builder = Builder::new_multi_thread();
+    // What other threads wake up, and what had no room in a thread's own queue, comes first: by default it waits for up to
+    // 60 tasks of that queue, each of which may fill it up again.
+    builder.worker_threads(threads).global_queue_interval(1).enable_all();
+    let runtime = builder.build();
     let runtime = runtime.map_err(|error| format!("the runtime cannot start: {error}"))?;
     let done = runtime.block_on(work);
     // A look-up of a name, say, may take longer than anybody waits for it.

@@ -1,5 +1,5 @@
-//! Calls that their clients reset: a pause makes many of them at once, and cuts nobody off; a flood
-//! ends its connection, and no other.
+//! Calls that their clients reset: a pause makes many of them at once, and cuts nobody off; a flood takes its turns with
+//! everybody else's calls.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
+use super::frames::{PING, frame};
 use super::{Edge, PREFACE, SETTINGS};
 use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::server::{Kind, TestServer};
@@ -86,7 +87,8 @@ fn reset_call(stream: u32) -> Vec<u8> {
     bytes
 }
 
-/// Sends calls and resets until the server ends the connection; the reason that it gives, if it gives one.
+/// Sends calls and resets, and then asks whether the server has read them all: none, if it did; else the reason with which
+/// it ended the connection.
 fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
@@ -102,6 +104,7 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
                 return;
             }
         }
+        let _ended_meanwhile = stream.write_all(&frame(PING, 0, 0, &[7; 8]));
     });
     if let Some(pid) = paused {
         std::thread::sleep(Duration::from_secs(1));
@@ -109,9 +112,11 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
     }
     let mut reason = None;
     let mut header = [0; 9];
-    while reading.read_exact(&mut header).is_ok() {
+    loop {
+        reading.read_exact(&mut header).unwrap();
         let mut payload = vec![0; u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize];
-        if reading.read_exact(&mut payload).is_err() {
+        reading.read_exact(&mut payload).unwrap();
+        if header[3] == PING && header[4] == ACK {
             break;
         }
         if header[3] == 7 {
@@ -124,10 +129,11 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
     reason
 }
 
+const ACK: u8 = 1;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_resets_ends_its_connection_and_no_other() {
+async fn a_flood_of_resets_takes_little_memory_and_holds_up_nobody() {
     let edge = Edge::start(&[]).await;
     let mut client = edge.server.client().await;
     acquired(&client.claim(claim("c", "before")).await.unwrap().into_inner());
@@ -150,7 +156,7 @@ async fn a_flood_of_resets_ends_its_connection_and_no_other() {
         println!(
             "paused {paused:?}: GOAWAY {reason:?}, {calm} MiB, then up to {most} MiB, {served} others served"
         );
-        assert_eq!(reason, Some(ENHANCE_YOUR_CALM), "paused: {paused:?}");
+        assert!([None, Some(ENHANCE_YOUR_CALM)].contains(&reason), "paused: {paused:?}: {reason:?}");
         assert!(served > 0, "nobody else was served");
         assert!(most < calm + 50, "{calm} MiB, then {most} MiB");
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -16,7 +17,11 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
+use super::STREAMS_MAX;
 use super::unread::Unread;
+
+/// With more calls open nothing is read of their connection: half of these its client has taken back at the least.
+const READ_UP_TO: usize = 2 * STREAMS_MAX as usize;
 
 /// How many calls are open on a connection, how many there ever were, and what is unread of their answers.
 #[derive(Clone)]
@@ -26,11 +31,18 @@ struct Counts {
     open: AtomicUsize,
     begun: AtomicU64,
     unread: Unread,
+    /// Who reads the connection, and waits until fewer are open.
+    reader: AtomicWaker,
 }
 
 impl Open {
     pub(super) fn new(unread: Unread) -> Open {
-        Open(Arc::new(Counts { open: AtomicUsize::new(0), begun: AtomicU64::new(0), unread }))
+        Open(Arc::new(Counts {
+            open: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+            unread,
+            reader: AtomicWaker::new(),
+        }))
     }
 
     pub(super) fn is_none(&self) -> bool {
@@ -40,6 +52,18 @@ impl Open {
     /// How many calls began since the connection did: a look at the clock for each of them would cost more.
     pub(super) fn begun(&self) -> u64 {
         self.0.begun.load(Ordering::Relaxed)
+    }
+
+    /// Ready where no more are open than the client can have. All others it has taken back, and they end as soon as they
+    /// have their turn: whoever reads on before that gathers them without a bound.
+    pub(super) fn poll_few(&self, context: &Context<'_>) -> Poll<()> {
+        let are_few = || self.0.open.load(Ordering::SeqCst) <= READ_UP_TO;
+        if are_few() {
+            return Poll::Ready(());
+        }
+        self.0.reader.register(context.waker());
+        // They may have ended meanwhile.
+        if are_few() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn begin(&self) -> Call {
@@ -54,7 +78,10 @@ struct Call(Open);
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.0.open.fetch_sub(1, Ordering::SeqCst);
+        let Open(counts) = &self.0;
+        if counts.open.fetch_sub(1, Ordering::SeqCst) == READ_UP_TO + 1 {
+            counts.reader.wake();
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::calls::{Calls, Open};
 use super::life::{Life, finished, log};
 use super::opening::Opened;
 use super::stream::{Moved, Stream};
+use super::turns::{Turn, Turns};
 use super::unread::{Unread, Waiting};
 use super::until;
 use crate::identity::Peer;
@@ -60,12 +61,13 @@ pub(super) async fn serve<S>(
         None => return,
     };
     let (moved, leaving) = (Moved::default(), CancellationToken::new());
-    let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone()));
     // One token to look at: it also ends when the server drains.
     let ends = closing.child_token();
     let open = Open::new(Unread::new(unread_max, all_unread, ends.clone()));
+    let turn = Turn::new(open.clone());
+    let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone(), turn.clone()));
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
-    let mut serving = pin!(http2.serve_connection(stream, calls));
+    let mut serving = pin!(Turns::new(http2.serve_connection(stream, calls), turn));
     let why = tokio::select! {
         biased;
         () = ends.cancelled() => None,
@@ -79,7 +81,7 @@ pub(super) async fn serve<S>(
     if why.is_none() && !closing.is_cancelled() {
         return cut();
     }
-    serving.as_mut().graceful_shutdown();
+    serving.as_mut().connection().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
         tracing::debug!(?why, "a connection was told to go");

@@ -9,6 +9,7 @@ mod life;
 mod opening;
 mod options;
 mod stream;
+mod turns;
 mod unread;
 mod wire;
 
@@ -42,8 +43,7 @@ use crate::once_a_second::warn_once_a_second;
 /// Streams that one connection may have open.
 const STREAMS_MAX: u32 = 256;
 /// Streams that their clients reset before this server has looked at them, at most; with more the connection
-/// is ended. They gather while the process stands still: a client with 256 streams, whose calls give up after
-/// 625 ms, makes 4,096 of them in 10 s. It is the number of those that wait: it does not grow with time.
+/// is ended. It is the number of those that wait, and does not grow with time: one turn brings a few hundred.
 const PENDING_RESETS_MAX: usize = 4_096;
 /// What a client may send on a connection before this server has looked at it. The h2 crate derives a second
 /// bound from it: each message below 256 bytes that waits costs what it lacks to 256, and all together may cost

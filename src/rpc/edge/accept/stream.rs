@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::turns::Turn;
 use super::wire::Wire;
 
 /// How many bytes went through a connection, both ways.
@@ -29,11 +30,24 @@ pub(super) struct Stream {
     inner: Wire,
     read_before: BytesMut,
     moved: Moved,
+    turn: Turn,
 }
 
 impl Stream {
-    pub(super) fn new(inner: Wire, read_before: BytesMut, moved: Moved) -> Stream {
-        Stream { inner, read_before, moved }
+    pub(super) fn new(inner: Wire, read_before: BytesMut, moved: Moved, turn: Turn) -> Stream {
+        Stream { inner, read_before, moved, turn }
+    }
+
+    /// Reads of the connection, as much as it may in this turn.
+    fn poll_wire(&mut self, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let room = ready!(self.turn.poll_room(context)).min(to.remaining());
+        let mut part = ReadBuf::new(to.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut self.inner).poll_read(context, &mut part))?;
+        let bytes = part.filled().len();
+        to.advance(bytes);
+        self.moved.add(bytes);
+        self.turn.took(bytes);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -44,10 +58,7 @@ impl AsyncRead for Stream {
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.read_before.is_empty() {
-            let before = to.filled().len();
-            ready!(Pin::new(&mut self.inner).poll_read(context, to))?;
-            self.moved.add(to.filled().len() - before);
-            return Poll::Ready(Ok(()));
+            return self.poll_wire(context, to);
         }
         let now = self.read_before.len().min(to.remaining());
         to.put_slice(&self.read_before[..now]);

@@ -51,7 +51,7 @@ async fn slow_bodies_end_at_their_deadline() {
         }
         calls.join_all().await
     };
-    let (ended, beside) = beside(&edge, &healthy, flood).await;
+    let (ended, beside) = beside(&run, &edge, &healthy, flood).await;
     let longest = ended.iter().map(|(_, took)| *took).max().unwrap();
     assert!(ended.iter().all(|(status, _)| status == DEADLINE_EXCEEDED), "{ended:?}");
     assert!(longest < Duration::from_secs(15), "{longest:?}");
@@ -110,7 +110,7 @@ async fn bombs_are_not_unpacked() {
         }
         refused
     };
-    let (refused, beside) = beside(&edge, &healthy, flood).await;
+    let (refused, beside) = beside(&run, &edge, &healthy, flood).await;
     for (status, reason) in &refused {
         assert!(
             (status.as_str(), reason.as_str()) == ("3", "TOO_LARGE")
@@ -185,7 +185,7 @@ async fn answers_that_nobody_reads_end_their_connection() {
         }
         ended
     };
-    let (ended, beside) = beside(&edge, &healthy, flood).await;
+    let (ended, beside) = beside(&run, &edge, &healthy, flood).await;
     assert_eq!(ended, run.size.div_ceil(50), "a connection that reads nothing stays open");
     let what = format!("{ended} connections that read none of 100 answers of 3.3 MB");
     // What is loaded for those calls that are carried out at once is bounded by the queue.

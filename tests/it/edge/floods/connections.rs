@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
-use super::{Healthy, SMALL, beside, ended, from_elsewhere};
+use super::{Healthy, PACE, SMALL, beside, ended, from_elsewhere};
 use crate::edge::{Edge, PREFACE, SETTINGS};
 use crate::harness::pki::Pki;
 use crate::harness::postgres::free_port;
@@ -41,7 +41,7 @@ async fn idle_connections_of_one_address_leave_room_for_others() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         (served.len() as u64, closed)
     };
-    let ((served, closed), beside) = beside(&edge, &healthy, flood).await;
+    let ((served, closed), beside) = beside(&run, &edge, &healthy, flood).await;
     assert_eq!((served, closed), (half, all - half));
     assert!(edge.log().contains("connections_per_address_max is reached"), "{}", edge.log());
     assert!(edge.log().matches("connections_per_address_max is reached").count() < 30, "one line a second");
@@ -102,7 +102,7 @@ async fn slow_handshakes_end() {
     let run = Run::new("floods", SMALL);
     let (edge, channel) =
         secured(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
-    let healthy = Healthy { client: LedgerServiceClient::new(channel), token: String::new() };
+    let healthy = Healthy { client: LedgerServiceClient::new(channel), token: String::new(), every: PACE };
     let flood = async {
         let mut slow = JoinSet::new();
         for _ in 0..run.size {
@@ -110,7 +110,7 @@ async fn slow_handshakes_end() {
         }
         slow.join_all().await
     };
-    let (took, beside) = beside(&edge, &healthy, flood).await;
+    let (took, beside) = beside(&run, &edge, &healthy, flood).await;
     let longest = took.iter().max().unwrap();
     assert!(took.iter().all(|took| *took > Duration::from_secs(3)), "some had not their time");
     assert!(*longest < Duration::from_secs(12), "{longest:?}");

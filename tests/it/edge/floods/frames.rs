@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::{Beside, Healthy, SMALL, beside, ended, from_elsewhere};
 use crate::edge::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, frame, head, header,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, frame, head, header,
 };
 use crate::edge::{Edge, PREFACE};
 use crate::proof::run::Run;
@@ -46,8 +46,20 @@ async fn write(stream: TcpStream, parts: impl Iterator<Item = Vec<u8>>, reads: b
     (written, broken || over)
 }
 
-/// The same on many connections; how many were ended, and the most that one could write.
-async fn flood<I>(parts: impl Fn() -> I, reads: bool) -> (Run, u64, usize, Beside)
+/// What became of many connections.
+struct Flooded {
+    run: Run,
+    /// How many were ended.
+    ends: u64,
+    /// The most bytes that one could write.
+    most: usize,
+    /// The bytes that all could write.
+    total: usize,
+    beside: Beside,
+}
+
+/// The same on many connections.
+async fn flood<I>(parts: impl Fn() -> I, reads: bool) -> Flooded
 where
     I: Iterator<Item = Vec<u8>> + Send + 'static,
 {
@@ -55,7 +67,7 @@ where
     let edge = Edge::start(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
     let healthy = Healthy::of(&edge).await;
     let all = async {
-        let (mut ends, mut most) = (0, 0);
+        let (mut ends, mut most, mut total) = (0, 0, 0);
         let mut left = run.size;
         while left > 0 {
             let mut clients = JoinSet::new();
@@ -66,12 +78,13 @@ where
             for (written, ended) in clients.join_all().await {
                 ends += u64::from(ended);
                 most = most.max(written);
+                total += written;
             }
         }
-        (ends, most)
+        (ends, most, total)
     };
-    let ((ends, most), beside) = beside(&edge, &healthy, all).await;
-    (run, ends, most, beside)
+    let ((ends, most, total), beside) = beside(&run, &edge, &healthy, all).await;
+    Flooded { run, ends, most, total, beside }
 }
 
 /// Heads of calls whose fields never end.
@@ -82,7 +95,7 @@ async fn heads_without_an_end_end_their_connection() {
         let more = frame(CONTINUATION, 0, 1, &header("x", &[b'a'; 100]).repeat(150));
         std::iter::once(first).chain(std::iter::repeat_n(more, 1_000))
     };
-    let (run, ends, most, beside) = flood(parts, true).await;
+    let Flooded { run, ends, most, beside, .. } = flood(parts, true).await;
     assert_eq!(ends, run.size, "all are ended by the server");
     assert!(most < 12 << 20, "{most} bytes");
     let what =
@@ -97,7 +110,7 @@ async fn empty_pieces_of_heads_end_their_connection() {
         let first = frame(HEADERS, 0, 1, &head());
         std::iter::once(first).chain(std::iter::repeat_n(frame(CONTINUATION, 0, 1, &[]).repeat(100), 1_000))
     };
-    let (run, ends, most, beside) = flood(parts, true).await;
+    let Flooded { run, ends, most, beside, .. } = flood(parts, true).await;
     assert_eq!(ends, run.size, "all are ended by the server");
     let what =
         format!("{ends} connections with empty pieces of heads ended, after at most {} KiB", most >> 10);
@@ -113,12 +126,29 @@ async fn heads_that_are_too_large_are_refused() {
             frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, &fields)
         })
     };
-    let (run, ends, most, beside) = flood(parts, true).await;
+    let Flooded { run, ends, most, beside, .. } = flood(parts, true).await;
     let what = format!(
         "{} connections with 50 heads of 12 KiB, {ends} of them ended, at most {} KiB read",
         run.size,
         most >> 10
     );
+    beside.told(&run, &what, run.size / 16);
+}
+
+/// Calls that their client takes back at once: they have their turns, as all others have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_are_taken_back_hold_up_nobody() {
+    let pair = |stream| {
+        let taken_back = frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        [frame(HEADERS, END_HEADERS, stream, &head()), taken_back].concat()
+    };
+    let bytes = pair(1).len();
+    let parts = move || {
+        (0..10_u32).map(move |part| (0..20).flat_map(|number| pair(40 * part + 2 * number + 1)).collect())
+    };
+    let Flooded { run, total, beside, .. } = flood(parts, true).await;
+    assert_eq!(total / bytes, 200 * run.size as usize, "all are read");
+    let what = format!("{} calls taken back at once, on {} connections", total / bytes, run.size);
     beside.told(&run, &what, run.size / 16);
 }
 
@@ -129,7 +159,8 @@ async fn frames_that_nobody_reads_the_answers_of_take_no_memory() {
         [("pings", frame(PING, 0, 0, &[7; 8])), ("settings", frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]))]
     {
         let part = one.repeat(500);
-        let (run, ends, most, beside) = flood(|| std::iter::repeat_n(part.clone(), 100), false).await;
+        let Flooded { run, ends, most, beside, .. } =
+            flood(|| std::iter::repeat_n(part.clone(), 100), false).await;
         let what = format!(
             "{} connections with 50,000 {name} and no ear, {ends} of them ended, at most {} KiB taken",
             run.size,
@@ -146,7 +177,7 @@ async fn empty_frames_of_a_body_take_no_memory() {
         let first = frame(HEADERS, END_HEADERS, 1, &head());
         std::iter::once(first).chain(std::iter::repeat_n(frame(DATA, 0, 1, &[]).repeat(500), 100))
     };
-    let (run, ends, most, beside) = flood(parts, true).await;
+    let Flooded { run, ends, most, beside, .. } = flood(parts, true).await;
     let what = format!(
         "{} calls with 50,000 empty frames, {ends} connections ended, at most {} KiB taken",
         run.size,

@@ -1,6 +1,7 @@
 //! Clients by the hundred or, with a size, by the thousand, that take what they can: each is refused as documented, memory
 //! stays bounded, and a healthy client beside them has all its calls answered. How long it waits is told, and not judged:
-//! machines differ.
+//! machines differ. With a size all clients share one processor, floods come one by one, and connections a thousand a
+//! second.
 
 mod bodies;
 mod connections;
@@ -8,13 +9,16 @@ mod frames;
 mod principals;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Mutex;
+use tokio::time::MissedTickBehavior;
 use tonic::transport::Channel;
 
 use super::Edge;
@@ -25,8 +29,10 @@ use crate::proof::run::Run;
 /// How many clients a flood has.
 const SMALL: u64 = 300;
 const CALM: Duration = Duration::from_secs(2);
-/// From one call of the healthy client to the next.
-const PACE: Duration = Duration::from_millis(40);
+/// From one call of the healthy client to the next: a hundred a second.
+const PACE: Duration = Duration::from_millis(10);
+/// From one connection of a flood to the next.
+const OPENED_EVERY: Duration = Duration::from_millis(1);
 /// What any flood may take beside what is told for it.
 const MEMORY_MAX: u64 = 100;
 
@@ -35,17 +41,21 @@ const MEMORY_MAX: u64 = 100;
 struct Healthy {
     client: LedgerServiceClient<Channel>,
     token: String,
+    /// From one call to the next.
+    every: Duration,
 }
 
 impl Healthy {
     async fn of(edge: &Edge) -> Healthy {
-        Healthy { client: edge.server.client().await, token: String::new() }
+        Healthy { client: edge.server.client().await, token: String::new(), every: PACE }
     }
 
     /// Calls until it is told to stop: each call must be answered. How long they took.
     async fn calls(mut self, name: &'static str, stop: Arc<AtomicBool>) -> Vec<Duration> {
-        let mut took = Vec::new();
+        let (mut took, mut pace) = (Vec::new(), tokio::time::interval(self.every));
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !stop.load(Ordering::SeqCst) {
+            pace.tick().await;
             let asked = Instant::now();
             let request = claim("healthy", &format!("{name} {}", took.len()));
             let request =
@@ -53,7 +63,6 @@ impl Healthy {
             let answer = self.client.claim(request).await;
             acquired(&answer.unwrap_or_else(|status| panic!("{name}: {status:?}")).into_inner());
             took.push(asked.elapsed());
-            tokio::time::sleep(PACE).await;
         }
         took.sort_unstable();
         took
@@ -92,8 +101,30 @@ impl Beside {
     }
 }
 
+/// Large floods come one after the other.
+static ONE_BY_ONE: Mutex<()> = Mutex::const_new(());
+
+/// All clients on the first processor, whatever they send; the server on all.
+fn on_one_processor(edge: &Edge) {
+    static ALL: OnceLock<usize> = OnceLock::new();
+    // Asked later, it would be one.
+    let all = ALL.get_or_init(|| std::thread::available_parallelism().unwrap().get());
+    for (pid, which) in [(std::process::id(), "0".to_owned()), (edge.pid(), format!("0-{}", all - 1))] {
+        let arguments = ["-a", "-p", "-c", &which, &pid.to_string()];
+        let output = Command::new("taskset").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
 /// A flood beside a healthy client, which was alone for a while before.
-async fn beside<T>(edge: &Edge, healthy: &Healthy, flood: impl Future<Output = T>) -> (T, Beside) {
+async fn beside<T>(run: &Run, edge: &Edge, healthy: &Healthy, flood: impl Future<Output = T>) -> (T, Beside) {
+    let _turn = if run.size > SMALL {
+        let turn = ONE_BY_ONE.lock().await;
+        on_one_processor(edge);
+        Some(turn)
+    } else {
+        None
+    };
     let calls = |name| {
         let stop = Arc::new(AtomicBool::new(false));
         (tokio::spawn(healthy.clone().calls(name, Arc::clone(&stop))), stop)
@@ -126,6 +157,7 @@ async fn beside<T>(edge: &Edge, healthy: &Healthy, flood: impl Future<Output = T
 async fn from_elsewhere(edge: &Edge) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    tokio::time::sleep(OPENED_EVERY).await;
     socket.connect(edge.server.address.parse().unwrap()).await.unwrap()
 }
 

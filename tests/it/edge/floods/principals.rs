@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use idempotency_ledger::identity::NewToken;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
@@ -36,7 +37,9 @@ async fn principals_are_limited_one_by_one() {
     // A second brings each of them 40, of which claims may take 25 at once.
     let settings = ["--tokens-file", &tokens, "--rights-file", &rights, "--principal-calls-per-second", "40"];
     let edge = Edge::start(&settings).await;
-    let healthy = Healthy { client: edge.server.client().await, token: all[0].token.clone() };
+    // It has the same limits as all others.
+    let every = Duration::from_millis(50);
+    let healthy = Healthy { client: edge.server.client().await, token: all[0].token.clone(), every };
     let flood = async {
         let mut told: BTreeMap<String, usize> = BTreeMap::new();
         // All over a few connections, as from a proxy: the principal changes from call to call.
@@ -62,7 +65,7 @@ async fn principals_are_limited_one_by_one() {
         }
         told
     };
-    let (told, beside) = beside(&edge, &healthy, flood).await;
+    let (told, beside) = beside(&run, &edge, &healthy, flood).await;
     let principals = all.len() - 1;
     assert_eq!(told.values().sum::<usize>(), principals * CALLS);
     let answered = told.get("answered").copied().unwrap_or_default();
