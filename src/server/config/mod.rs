@@ -81,12 +81,11 @@ impl Config {
     }
 
     /// How many threads serve calls: the more there are, the more each call costs, since they wake each other; and the
-    /// store needs processors, too. Two at the least: one thread that reads a flood of calls does not come to end those
-    /// that their client has reset, and each takes memory until then.
+    /// store needs processors, too.
     #[must_use]
     pub fn runtime_threads(&self) -> usize {
         match self.threads {
-            0 => available_parallelism().map_or(0, NonZero::get).div_ceil(2).max(2),
+            0 => available_parallelism().map_or(0, NonZero::get).div_ceil(2).max(1),
             threads => threads,
         }
     }
