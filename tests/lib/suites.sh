@@ -19,7 +19,7 @@ SUITES=(
     "availability|seconds that each harm lasts|3|60|--features crash-points --test it availability|a lost session, a held row, a silent failover and an absent standby cost the others little"
     "rows|entries in the table|20000|20000000|--features crash-points --test it proof::rows|a look-up, a page, a summary and a purge touch a bounded number of buffers, with statistics and without, however large the table"
     "poison|batches|all cases|all cases|--features crash-points --test it proof::poison|rows that the database refuses fail alone, within 2 log2 n + 1 statements (T15)"
-    "floods|clients of each flood|300|5000|--features crash-points --test it edge::floods|idle connections, slow handshakes and bodies, heads without an end, frames nobody reads, bombs and principals beyond their limits take bounded memory, and a healthy client beside them is answered"
+    "floods|clients of each flood|300|10000|--features crash-points --test it edge::floods|idle connections, slow handshakes and bodies, heads without an end, frames nobody reads, bombs and principals beyond their limits take bounded memory, and a healthy client beside them is answered"
     "fuzz|seconds a target|10|600|--features crash-points --test it proof::fuzz|mangled requests, page tokens, configurations, keys, credentials and files of rights are refused with a reason, and nobody is known by another name than a naive reading gives (T16)"
 )
 
