@@ -2,15 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::LOOK_EVERY;
 use super::kept::{Kept, sound};
 use crate::identity::jwt::{Issuer, Keys};
 use crate::server::config::{IdentitySettings, JwksPlace};
 use crate::server::jwks::fetch::Source;
 use crate::server::jwks::{Issuers, Refresher, Times, refreshed};
+
+/// What fetches keys begins again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Keys of issuers that lie in files, by the index of the issuer.
 pub(super) type KeyFiles = Vec<(usize, Kept<Keys>)>;
@@ -64,6 +67,6 @@ pub(super) async fn refreshed_for_ever(refresher: Refresher) {
             return;
         }
         tracing::error!("a bug of the server: what fetches keys died; it begins again");
-        sleep(LOOK_EVERY).await;
+        sleep(AGAIN_AFTER).await;
     }
 }
