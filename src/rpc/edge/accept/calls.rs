@@ -162,3 +162,41 @@ impl http_body::Body for Answer {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::rpc::edge::accept::unread::Waiting;
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Woken>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_while_too_many_calls_are_open() {
+        let open = Open::new(Unread::new(1, Waiting::new(1), CancellationToken::new()));
+        let woken = Arc::new(Woken::default());
+        let waker = Arc::clone(&woken).into();
+        let context = Context::from_waker(&waker);
+        let mut calls: Vec<Call> = (0..READ_UP_TO).map(|_| open.begin()).collect();
+        assert!(open.poll_few(&context).is_ready());
+        calls.extend([open.begin(), open.begin()]);
+        assert!(open.poll_few(&context).is_pending());
+        calls.pop();
+        assert!(open.poll_few(&context).is_pending());
+        assert!(!woken.0.load(Ordering::SeqCst));
+        calls.pop();
+        assert!(woken.0.load(Ordering::SeqCst));
+        assert!(open.poll_few(&context).is_ready());
+    }
+}
