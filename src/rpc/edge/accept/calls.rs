@@ -17,9 +17,10 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use super::STREAMS_MAX;
 use super::unread::Unread;
 
+/// Streams that one connection may have open.
+pub(super) const STREAMS_MAX: u32 = 256;
 /// With more calls open nothing is read of their connection: half of these its client has taken back at the least.
 const READ_UP_TO: usize = 2 * STREAMS_MAX as usize;
 

@@ -32,6 +32,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use self::addresses::Addresses;
+use self::calls::STREAMS_MAX;
 use self::life::Life;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
@@ -40,8 +41,6 @@ use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
 
-/// Streams that one connection may have open.
-const STREAMS_MAX: u32 = 256;
 /// Streams that their clients reset before this server has looked at them, at most; with more the connection
 /// is ended. It is the number of those that wait, and does not grow with time: one turn brings a few hundred.
 const PENDING_RESETS_MAX: usize = 4_096;
