@@ -58,17 +58,25 @@ struct Flooded {
     beside: Beside,
 }
 
-/// The same on many connections.
+/// The same on as many connections as the run has clients.
 async fn flood<I>(parts: impl Fn() -> I, reads: bool) -> Flooded
 where
     I: Iterator<Item = Vec<u8>> + Send + 'static,
 {
     let run = Run::new("floods", SMALL);
+    let connections = run.size;
+    flood_of(run, connections, parts, reads).await
+}
+
+async fn flood_of<I>(run: Run, connections: u64, parts: impl Fn() -> I, reads: bool) -> Flooded
+where
+    I: Iterator<Item = Vec<u8>> + Send + 'static,
+{
     let edge = Edge::start(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
     let healthy = Healthy::of(&edge).await;
     let all = async {
         let (mut ends, mut most, mut total) = (0, 0, 0);
-        let mut left = run.size;
+        let mut left = connections;
         while left > 0 {
             let mut clients = JoinSet::new();
             for _ in 0..left.min(100) {
@@ -144,12 +152,14 @@ async fn calls_that_are_taken_back_hold_up_nobody() {
     };
     let bytes = pair(1).len();
     let parts = move || {
-        (0..10_u32).map(move |part| (0..20).flat_map(|number| pair(40 * part + 2 * number + 1)).collect())
+        (0..100_u32).map(move |part| (0..20).flat_map(|number| pair(40 * part + 2 * number + 1)).collect())
     };
-    let Flooded { run, total, beside, .. } = flood(parts, true).await;
-    assert_eq!(total / bytes, 200 * run.size as usize, "all are read");
-    let what = format!("{} calls taken back at once, on {} connections", total / bytes, run.size);
-    beside.told(&run, &what, run.size / 16);
+    let run = Run::new("floods", SMALL);
+    let connections = (run.size / 3).min(1_000);
+    let Flooded { run, total, beside, .. } = flood_of(run, connections, parts, true).await;
+    assert_eq!(total / bytes, 2_000 * connections as usize, "all are read");
+    let what = format!("{} calls taken back at once, on {connections} connections", total / bytes);
+    beside.told(&run, &what, connections / 16);
 }
 
 /// Frames that want an answer, which nobody reads; and such as carry nothing.
