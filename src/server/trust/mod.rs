@@ -155,7 +155,9 @@ impl Files {
                     break looked;
                 }
                 // Which of them it is, nobody can tell: none of them is looked at.
-                settings.iter().for_each(|setting| metrics.credentials().looked_at(setting, true));
+                for setting in &settings {
+                    metrics.credentials().looked_at(setting, true);
+                }
                 tracing::error!(
                     waited = ?HUNG_AFTER,
                     "a file of credentials, rights or TLS cannot be read: its disk does not answer; until it does \
