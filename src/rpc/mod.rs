@@ -222,10 +222,10 @@ fn others(
     offered: Offered,
 ) -> Result<Routes, tonic_reflection::server::Error> {
     let bytes_max = options.limits.batch_bytes;
-    let health_service = HealthServer::new(health.clone())
-        .max_decoding_message_size(NAME_BYTES_MAX)
-        .accept_compressed(Gzip)
-        .send_compressed(Gzip);
+    // Its answers are never compressed: health checks that clients of gRPC's core make by themselves say that they take
+    // gzip, and cannot read it. Then no server would be healthy.
+    let health_service =
+        HealthServer::new(health.clone()).max_decoding_message_size(NAME_BYTES_MAX).accept_compressed(Gzip);
     let mut routes = Routes::new(health_service);
     if offered.admin().is_some() {
         let operators = ledger.operators().clone();
