@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import breaks  # noqa: E402
 import compose  # noqa: E402
 import container  # noqa: E402
+import envoy  # noqa: E402
 import kubernetes  # noqa: E402
 import started  # noqa: E402
 import unit  # noqa: E402
@@ -26,6 +27,8 @@ CHECKS = {
     "kubernetes": kubernetes.check,
     "systemd-analyze": unit.analyze,
     "systemd": unit.check,
+    "envoy-validate": envoy.validate,
+    "envoy": envoy.check,
 }
 
 
