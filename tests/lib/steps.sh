@@ -11,6 +11,7 @@ STEPS=(
     "doc the documentation builds without a broken link"
     "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
     "soak all harms at once for a minute: every history is linearizable"
+    "mesh behind Envoy restarts, kills and lost stores fail no call that need not fail: every history is linearizable"
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "readme the commands of the README work as they stand there"
@@ -80,6 +81,13 @@ step_test() {
 step_soak() {
     need postgres
     tests/prove soak --size small
+}
+
+# Alone, too. Envoy is one of the tools.
+step_mesh() {
+    need postgres
+    need_venv
+    tests/prove mesh --size small
 }
 
 step_interleavings() { cargo test --locked --lib --features shuttle interleavings; }

@@ -16,6 +16,7 @@ SUITES=(
     "cut|cuts|100|1000|--features crash-points --test it proof::live::suites::cut|connections cut, half-closed, silenced on both sides lose nothing (T11)"
     "cancel|cancelled calls a store|10000|100000|--features crash-points --test it cancel::|cancelled calls poison no connection and strand no key (T14)"
     "soak|seconds|60|1800|--features crash-points --test it proof::live::suites::all_harms|kills, restarts, pauses, cuts, silent networks, held rows and a crashing Postgres, all at once, operators and policies at work: every history is linearizable, and memory does not grow (T21)"
+    "mesh|restarts, and as many kills|3|100|--features crash-points --test it proof::live::mesh|three replicas behind a real Envoy with the shipped file: rolling restarts and a replica without the store fail no call, a kill one of 100,000 at the most; what fails has its reason, and every history is linearizable"
     "availability|seconds that each harm lasts|3|60|--features crash-points --test it availability|a lost session, a held row, a silent failover and an absent standby cost the others little"
     "rows|entries in the table|20000|20000000|--features crash-points --test it proof::rows|a look-up, a page, a summary and a purge touch a bounded number of buffers, with statistics and without, however large the table"
     "poison|batches|all cases|all cases|--features crash-points --test it proof::poison|rows that the database refuses fail alone, within 2 log2 n + 1 statements (T15)"

@@ -2,16 +2,17 @@
 //! dawdles, repeats itself, or comes back as a zombie.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Request, Response, Status};
 use tonic_types::StatusExt as _;
 
-use super::world::{KeyLog, LEASE, World, now};
+use super::world::{Failure, KeyLog, LEASE, World, now};
 use crate::harness::random::Random;
 use crate::proof::history::{Call, Event, Kind, Outcome, Refusal};
 
@@ -27,6 +28,8 @@ pub(crate) struct Client {
     number: u64,
     random: Random,
     stubs: Vec<LedgerServiceClient<Channel>>,
+    /// How often a proxy has sent the last call; zero where nobody said so.
+    tries: AtomicU64,
     /// Old claims and tokens, to come back with.
     past: Vec<(Arc<KeyLog>, u64, i64)>,
 }
@@ -42,6 +45,7 @@ impl Client {
             number,
             random: Random::new(world.seed.wrapping_add((number + 1) << 32)),
             stubs: world.replicas.iter().map(stub).collect(),
+            tries: AtomicU64::new(0),
             past: Vec::new(),
         }
     }
@@ -145,12 +149,19 @@ impl Client {
             tokio::time::timeout(DEADLINE + Duration::from_millis(200), self.send(&mut stub, key, call))
                 .await;
         let returned = now();
-        let outcome = match told {
+        let failed = |why| self.world.failures.lock().unwrap().push(Failure { at: invoked, why });
+        let outcome = match &told {
             Err(_) => Some(Outcome::Unknown),
-            Ok(Ok(outcome)) => Some(outcome),
-            Ok(Err(status)) => self.refused(key, &status),
+            Ok(Ok(outcome)) => Some(*outcome),
+            Ok(Err(status)) => self.refused(key, status),
         };
+        match &told {
+            Err(_) => failed("the client gave up".to_owned()),
+            Ok(Err(status)) if matches!(outcome, None | Some(Outcome::Unknown)) => failed(why(status)),
+            Ok(_) => {}
+        }
         self.world.calls.fetch_add(1, Ordering::Relaxed);
+        self.remember_tries(key, replica, call, invoked, !matches!(told, Ok(Ok(_))));
         let Some(outcome) = outcome else {
             tokio::time::sleep(PAUSE).await;
             return None;
@@ -169,6 +180,27 @@ impl Client {
         Some(outcome)
     }
 
+    /// What a proxy has sent before the last try may have been applied too, at any later time.
+    fn remember_tries(&self, key: &KeyLog, replica: usize, call: Call, invoked: i64, failed: bool) {
+        let told = self.tries.swap(0, Ordering::Relaxed);
+        let tries = if told == 0 && failed { self.world.tries } else { told };
+        for _ in 1..tries {
+            let _counted = key.begin();
+            let outcome = Outcome::Unknown;
+            let event = Event { client: self.number, replica, call, outcome, invoked, returned: i64::MAX };
+            key.events.lock().unwrap().push(event);
+            self.world.count("tries of a proxy in vain");
+        }
+    }
+
+    /// An answer, after a look at what a proxy says of it.
+    fn told<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Status> {
+        let tries = |said: &MetadataMap| said.get("x-envoy-attempt-count")?.to_str().ok()?.parse().ok();
+        let said = answer.as_ref().map_or_else(Status::metadata, Response::metadata);
+        self.tries.store(tries(said).unwrap_or(0), Ordering::Relaxed);
+        answer.map(Response::into_inner)
+    }
+
     async fn send(
         &self,
         stub: &mut LedgerServiceClient<Channel>,
@@ -183,7 +215,7 @@ impl Client {
                 let claim_id = self.world.claim_id(claim);
                 let owner = format!("worker {}", self.number);
                 let request = proto::ClaimRequest { key, claim_id, owner, ..Default::default() };
-                match stub.claim(timely(request)).await?.into_inner().verdict {
+                match self.told(stub.claim(timely(request)).await)?.verdict {
                     Some(Verdict::Acquired(it)) => {
                         Outcome::Acquired { token: it.token, replayed: it.replayed, attempt: it.attempt }
                     }
@@ -197,7 +229,7 @@ impl Client {
             }
             Call::Complete { token } => {
                 let request = proto::CompleteRequest { key, token, ..Default::default() };
-                let it = stub.complete(timely(request)).await?.into_inner();
+                let it = self.told(stub.complete(timely(request)).await)?;
                 settled(it.replayed, it.late)
             }
             Call::Fail { token, kind, at_once } => {
@@ -213,17 +245,17 @@ impl Client {
                     retry_after: zero.filter(|_| at_once),
                     ..Default::default()
                 };
-                settled(stub.fail(timely(request)).await?.into_inner().replayed, false)
+                settled(self.told(stub.fail(timely(request)).await)?.replayed, false)
             }
             Call::Release { token } => {
                 let request = proto::ReleaseRequest { key, token, delay: zero };
-                settled(stub.release(timely(request)).await?.into_inner().replayed, false)
+                settled(self.told(stub.release(timely(request)).await)?.replayed, false)
             }
             Call::Order { .. } => panic!("consumers give no orders"),
             Call::Renew { token, started } => {
                 let request =
                     proto::RenewRequest { key, token, effect_started: started, ..Default::default() };
-                settled(false, stub.renew(timely(request)).await?.into_inner().revived)
+                settled(false, self.told(stub.renew(timely(request)).await)?.revived)
             }
         })
     }
@@ -254,6 +286,14 @@ impl Client {
                 return None;
             }
         })
+    }
+}
+
+/// Who made an error, and why.
+fn why(status: &Status) -> String {
+    match status.get_error_details().error_info() {
+        Some(info) => format!("the ledger: {}", info.reason),
+        None => format!("on the way: {:?}: {}", status.code(), status.message()),
     }
 }
 

@@ -9,6 +9,7 @@ mod deaths;
 mod harm;
 mod hold;
 mod judge;
+mod mesh;
 mod operator;
 mod pauses;
 mod policies;

@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
 use super::world::CONFIGURATION;
 use crate::harness::postgres::free_port;
 
@@ -14,6 +19,8 @@ pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
     database_url: String,
     folder: PathBuf,
+    /// How long it serves on after SIGTERM.
+    pub(crate) drain_wait: Duration,
     child: Option<Child>,
 }
 
@@ -24,7 +31,13 @@ impl Replica {
         let folder = folder.join(address.port().to_string());
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("ledger.toml"), CONFIGURATION).unwrap();
-        Replica { address, database_url: database_url.to_owned(), folder, child: None }
+        Replica {
+            address,
+            database_url: database_url.to_owned(),
+            folder,
+            drain_wait: Duration::ZERO,
+            child: None,
+        }
     }
 
     /// Starts it; with `crash_at` it kills itself where that says (`point:passes`).
@@ -36,7 +49,7 @@ impl Replica {
             .args(["serve", "--listen", &self.address.to_string(), "--database-url", &self.database_url])
             .arg("--config")
             .arg(self.folder.join("ledger.toml"))
-            .args(["--drain-wait", "0s", "--log", "warn"])
+            .args(["--drain-wait", &format!("{}s", self.drain_wait.as_secs()), "--log", "warn"])
             .stdout(Stdio::null())
             .stderr(log);
         if let Some(point) = crash_at {
@@ -74,12 +87,32 @@ impl Replica {
         false
     }
 
+    /// After it has ended by itself: whether all was in order.
+    pub(crate) fn ended_well(&mut self) -> bool {
+        self.child.as_mut().unwrap().wait().unwrap().success()
+    }
+
     /// Waits until it takes connections.
     pub(crate) async fn listens(&self) {
         let until = Instant::now() + Duration::from_secs(30);
         while tokio::net::TcpStream::connect(self.address).await.is_err() {
             assert!(Instant::now() < until, "a replica does not listen: see {}", self.folder.display());
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until it says that it can serve, its store included.
+    pub(crate) async fn serves(&self, within: Duration) {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+        let mut health = HealthClient::new(endpoint.timeout(Duration::from_secs(1)).connect_lazy());
+        let until = Instant::now() + within;
+        loop {
+            let answer = health.check(HealthCheckRequest::default()).await;
+            if answer.is_ok_and(|answer| answer.get_ref().status() == ServingStatus::Serving) {
+                return;
+            }
+            assert!(Instant::now() < until, "a replica does not serve: see {}", self.folder.display());
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }

@@ -91,6 +91,15 @@ impl KeyLog {
     }
 }
 
+/// A call that got no answer of the contract's tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// When the call began.
+    pub(crate) at: i64,
+    /// Who made the error, and why.
+    pub(crate) why: String,
+}
+
 pub(crate) struct World {
     pub(crate) seed: u64,
     /// Where clients reach the replicas.
@@ -106,6 +115,9 @@ pub(crate) struct World {
     pub(crate) counts: Mutex<BTreeMap<String, u64>>,
     /// What no client should ever see.
     pub(crate) problems: Mutex<Vec<String>>,
+    pub(crate) failures: Mutex<Vec<Failure>>,
+    /// How often a proxy between clients and replicas sends one call; once where there is none.
+    pub(crate) tries: u64,
     /// Within this a change of a policy must be in force on every replica.
     pub(crate) everywhere: i64,
     /// How operators have raised `token_offset`.
@@ -131,6 +143,17 @@ impl World {
         consumers: &'static [&'static str],
         everywhere: i64,
     ) -> Arc<World> {
+        World::behind(seed, replicas, consumers, everywhere, 1)
+    }
+
+    /// A world whose clients reach the replicas by a proxy that sends a call so often.
+    pub(crate) fn behind(
+        seed: u64,
+        replicas: Vec<SocketAddr>,
+        consumers: &'static [&'static str],
+        everywhere: i64,
+        tries: u64,
+    ) -> Arc<World> {
         let world = World {
             seed,
             replicas,
@@ -143,6 +166,8 @@ impl World {
             retired: Mutex::default(),
             counts: Mutex::default(),
             problems: Mutex::default(),
+            failures: Mutex::default(),
+            tries,
             everywhere,
             raises: Mutex::default(),
             policies: Record::default(),
@@ -188,10 +213,16 @@ impl World {
         all
     }
 
-    /// The keys of a consumer so far.
-    pub(crate) fn keys_of(&self, consumer: &str) -> Vec<Arc<KeyLog>> {
+    /// All keys so far.
+    pub(crate) fn keys(&self) -> Vec<Arc<KeyLog>> {
         let mut all = self.retired.lock().unwrap().clone();
         all.extend(self.active.lock().unwrap().iter().cloned());
+        all
+    }
+
+    /// The keys of a consumer so far.
+    pub(crate) fn keys_of(&self, consumer: &str) -> Vec<Arc<KeyLog>> {
+        let mut all = self.keys();
         all.retain(|key| key.consumer == consumer);
         all
     }
