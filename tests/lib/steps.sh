@@ -88,6 +88,8 @@ step_mesh() {
     need postgres
     need_venv
     tests/prove mesh --size small
+    build_as_tested
+    on_postgres tests/python/direct.py
 }
 
 step_interleavings() { cargo test --locked --lib --features shuttle interleavings; }
