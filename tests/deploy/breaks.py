@@ -132,6 +132,13 @@ BREAKS = [
     ("envoy", "envoy/envoy.yaml", "max_requests: 100000", "max_requests: 1024", "circuit_breakers"),
     ("envoy", "envoy/envoy.yaml", "ledger-2.example, port_value: 50051", "ledger-2.example, port_value: 50050", "replicas' ports"),
     ("envoy", "envoy/envoy.yaml", "      load_assignment:", "      outlier_detection: {}\n      load_assignment:", "lost store"),
+    ("service-config", "clients/service-config.json", '"accepting"', '""', "healthCheckConfig"),
+    ("service-config", "clients/service-config.json", '"method": "BatchClaim"', '"method": "ClaimBatch"', "no method"),
+    ("service-config", "clients/service-config.json", '"maxAttempts": 4', '"maxAttempts": 6', "maxAttempts"),
+    ("service-config", "clients/service-config.json", '["UNAVAILABLE"]', '["UNAVAILABLE", "RESOURCE_EXHAUSTED"]', "retryableStatusCodes"),
+    ("service-config", "clients/service-config.json", '"timeout": "5s"', '"timeout": "2s"', "come first"),
+    ("service-config", "clients/service-config.json", "ledger.v1.LedgerService\" }],", "ledger.v1.AdminService\" }],", "of all methods"),
+    ("service-config", "clients/service-config.json", '"tokenRatio": 1', '"tokenRatio": 0.1', "retryThrottling"),
 ]
 
 

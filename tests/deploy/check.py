@@ -14,6 +14,7 @@ import compose  # noqa: E402
 import container  # noqa: E402
 import envoy  # noqa: E402
 import kubernetes  # noqa: E402
+import service_config  # noqa: E402
 import started  # noqa: E402
 import unit  # noqa: E402
 from facts import ROOT, Program  # noqa: E402
@@ -29,6 +30,7 @@ CHECKS = {
     "systemd": unit.check,
     "envoy-validate": envoy.validate,
     "envoy": envoy.check,
+    "service-config": service_config.check,
 }
 
 
