@@ -44,6 +44,8 @@ DOMAIN_FOLD = "src/domain/fold.rs"
 GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
+MESH = "proof::live::mesh"
+ENVOY = "deploy/envoy/envoy.yaml"
 
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
@@ -953,5 +955,23 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("I27", "the audit does not tell that a deletion was forced", "operators::", [
         ("src/ledger/operators/change.rs", "serde_json::Value::from(order.kept()).to_string()", "String::new()"),
+    ]),
+    Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
+        (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),
+        (ENVOY, "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+         "envoy.extensions.retry.host.omit_canary_hosts.v3.OmitCanaryHostsPredicate"),
+    ]),
+    Mutant("V2", "Envoy repeats three calls at a time", MESH, [
+        (ENVOY, "            retry_budget: { budget_percent: { value: 50 }, min_retry_concurrency: 100 }\n", ""),
+    ]),
+    Mutant("V3", "Envoy asks for health a minute after its start", MESH, [
+        (ENVOY, "no_traffic_interval: 1s", "no_traffic_interval: 60s"),
+    ]),
+    Mutant("V4", "Envoy spreads calls while one replica is healthy", MESH, [
+        (ENVOY, "healthy_panic_threshold: { value: 1 }", "healthy_panic_threshold: { value: 50 }"),
+    ]),
+    Mutant("V5", "a replica that drains says that it serves", MESH, [
+        ("src/rpc/edge/health.rs", "self.set(ServingStatus::NotServing, |name| name != LIVENESS);",
+         "self.set(ServingStatus::NotServing, |name| name == ACCEPTING);"),
     ]),
 ]

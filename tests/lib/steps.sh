@@ -96,6 +96,7 @@ step_interleavings() { cargo test --locked --lib --features shuttle interleaving
 
 step_mutants() {
     need postgres
+    need_venv
     tests/prove mutants --rotate 3
 }
 
