@@ -156,7 +156,7 @@ impl Mesh {
         self.judge("one replica without the store", &one, 0);
         self.lose_store(other).await;
         let phase = Phase::begin(&self.world);
-        tokio::time::sleep(AWAY).await;
+        tokio::time::sleep(AWAY / 2).await;
         let two = phase.end(&self.world);
         self.judge("two replicas without the store, once that is seen", &two, 0);
         for which in [which, other] {
