@@ -89,7 +89,7 @@ step_mesh() {
     need_venv
     tests/prove mesh --size small
     build_as_tested
-    on_sqlite tests/python/behind_envoy.py
+    on_postgres tests/python/behind_envoy.py
     on_postgres tests/python/direct.py
 }
 
