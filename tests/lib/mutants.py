@@ -661,13 +661,13 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/fold.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
     ]),
     Mutant("L19", "a connection has all calls begun that it has sent", "edge::floods::frames", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.left.store(*this.bytes, ", "this.turn.left.store(usize::MAX, "),
+        ("src/rpc/edge/accept/turns.rs", "this.turn.left.store(bytes, ", "this.turn.left.store(usize::MAX, "),
     ]),
     Mutant("L20", "a connection is read whatever is open on it", "rpc::edge::accept", [
         ("src/rpc/edge/accept/calls.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
     ]),
     Mutant("L21", "a connection that waits for its turns reads no less in them", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/turns.rs", "if waited > WAIT {", "if waited > WAIT * 1_000 {"),
+        ("src/rpc/edge/accept/turns.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
     ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
         ("src/ledger/claims/queue.rs", "later.settlement()", "later.claim()"),

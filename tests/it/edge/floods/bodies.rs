@@ -40,7 +40,7 @@ const DEADLINE_EXCEEDED: &str = "4";
 async fn slow_bodies_end_at_their_deadline() {
     let run = Run::new("floods", SMALL);
     let edge = Edge::start(&["--deadline-max", "2s"]).await;
-    let healthy = Healthy::of(&edge).await;
+    let healthy = Healthy::of(&edge);
     let flood = async {
         let mut calls = JoinSet::new();
         for number in 0..run.size.div_ceil(100) {
@@ -96,7 +96,7 @@ async fn unpacked(mut send: SendRequest<Bytes>, packed: Bytes) -> (String, Strin
 async fn bombs_are_not_unpacked() {
     let run = Run::new("floods", SMALL);
     let edge = Edge::start(&[]).await;
-    let healthy = Healthy::of(&edge).await;
+    let healthy = Healthy::of(&edge);
     let unpacked_bytes = 512 << 20;
     let packed = Bytes::from(bomb(unpacked_bytes));
     let flood = async {
@@ -176,7 +176,7 @@ async fn deaf(edge: &Edge, batch: &proto::BatchClaimRequest, window: u32) -> boo
 async fn answers_that_nobody_reads_end_their_connection() {
     let run = Run::new("floods", SMALL);
     let edge = Edge::start(&[]).await;
-    let healthy = Healthy::of(&edge).await;
+    let healthy = Healthy::of(&edge);
     let batch = large_answer(&edge).await;
     let flood = async {
         let mut ended = 0;

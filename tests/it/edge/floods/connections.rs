@@ -3,11 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
 use super::{Healthy, PACE, SMALL, beside, ended, from_elsewhere};
 use crate::edge::{Edge, PREFACE, SETTINGS};
@@ -23,7 +22,7 @@ async fn idle_connections_of_one_address_leave_room_for_others() {
     let (places, of_one) = ((half + 50).to_string(), half.to_string());
     let settings = ["--connections-max", &places, "--connections-per-address-max", &of_one];
     let edge = Edge::start(&settings).await;
-    let healthy = Healthy::of(&edge).await;
+    let healthy = Healthy::of(&edge);
     let flood = async {
         let (mut served, mut closed) = (Vec::new(), 0);
         for _ in 0..all {
@@ -54,7 +53,7 @@ async fn idle_connections_of_one_address_leave_room_for_others() {
 }
 
 /// A server that speaks TLS, and a way to it.
-async fn secured(settings: &[&str]) -> (Edge, Channel) {
+async fn secured(settings: &[&str]) -> (Edge, Endpoint) {
     let (pki, folder) = (Pki::new(), tempfile::tempdir().unwrap());
     let (certificate, key) = pki.signed("localhost");
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -73,7 +72,7 @@ async fn secured(settings: &[&str]) -> (Edge, Channel) {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         match way.connect().await {
-            Ok(channel) => return (edge, channel),
+            Ok(_) => return (edge, way),
             Err(error) => {
                 assert!(Instant::now() < until, "the server does not serve: {error}: {}", edge.log())
             }
@@ -100,9 +99,9 @@ async fn slowly(mut stream: TcpStream) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_handshakes_end() {
     let run = Run::new("floods", SMALL);
-    let (edge, channel) =
+    let (edge, way) =
         secured(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
-    let healthy = Healthy { client: LedgerServiceClient::new(channel), token: String::new(), every: PACE };
+    let healthy = Healthy { way, token: String::new(), every: PACE };
     let flood = async {
         let mut slow = JoinSet::new();
         for _ in 0..run.size {

@@ -73,7 +73,7 @@ where
     I: Iterator<Item = Vec<u8>> + Send + 'static,
 {
     let edge = Edge::start(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
-    let healthy = Healthy::of(&edge).await;
+    let healthy = Healthy::of(&edge);
     let all = async {
         let (mut ends, mut most, mut total) = (0, 0, 0);
         let mut left = connections;

@@ -12,6 +12,7 @@ use std::future::Future;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
@@ -19,7 +20,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Mutex;
 use tokio::time::MissedTickBehavior;
-use tonic::transport::Channel;
+use tonic::transport::Endpoint;
 
 use super::Edge;
 use crate::harness::details::{acquired, claim};
@@ -39,19 +40,27 @@ const MEMORY_MAX: u64 = 100;
 /// A client that behaves well.
 #[derive(Clone)]
 struct Healthy {
-    client: LedgerServiceClient<Channel>,
+    way: Endpoint,
     token: String,
     /// From one call to the next.
     every: Duration,
 }
 
 impl Healthy {
-    async fn of(edge: &Edge) -> Healthy {
-        Healthy { client: edge.server.client().await, token: String::new(), every: PACE }
+    fn of(edge: &Edge) -> Healthy {
+        let way = Endpoint::from_shared(format!("http://{}", edge.server.address)).unwrap();
+        Healthy { way, token: String::new(), every: PACE }
     }
 
-    /// Calls until it is told to stop: each call must be answered. How long they took.
-    async fn calls(mut self, name: &'static str, stop: Arc<AtomicBool>) -> Vec<Duration> {
+    /// Calls until it is told to stop, on a thread of its own, so that it does not wait for what the flood's clients do: each
+    /// call must be answered. How long they took.
+    fn calls(self, name: &'static str, stop: Arc<AtomicBool>) -> JoinHandle<Vec<Duration>> {
+        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        std::thread::spawn(move || alone.block_on(self.call(name, stop)))
+    }
+
+    async fn call(self, name: &'static str, stop: Arc<AtomicBool>) -> Vec<Duration> {
+        let mut client = LedgerServiceClient::new(self.way.connect().await.unwrap());
         let (mut took, mut pace) = (Vec::new(), tokio::time::interval(self.every));
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !stop.load(Ordering::SeqCst) {
@@ -60,13 +69,18 @@ impl Healthy {
             let request = claim("healthy", &format!("{name} {}", took.len()));
             let request =
                 if self.token.is_empty() { tonic::Request::new(request) } else { by(&self.token, request) };
-            let answer = self.client.claim(request).await;
+            let answer = client.claim(request).await;
             acquired(&answer.unwrap_or_else(|status| panic!("{name}: {status:?}")).into_inner());
             took.push(asked.elapsed());
         }
         took.sort_unstable();
         took
     }
+}
+
+/// What a thread had to say; nobody here waits for it meanwhile.
+async fn joined(thread: JoinHandle<Vec<Duration>>) -> Vec<Duration> {
+    tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap()
 }
 
 /// What a healthy client saw beside a flood, and what the server had in memory.
@@ -127,12 +141,12 @@ async fn beside<T>(run: &Run, edge: &Edge, healthy: &Healthy, flood: impl Future
     };
     let calls = |name| {
         let stop = Arc::new(AtomicBool::new(false));
-        (tokio::spawn(healthy.clone().calls(name, Arc::clone(&stop))), stop)
+        (healthy.clone().calls(name, Arc::clone(&stop)), stop)
     };
     let (calm, stop) = calls("calm");
     tokio::time::sleep(CALM).await;
     stop.store(true, Ordering::SeqCst);
-    let calm = calm.await.unwrap();
+    let calm = joined(calm).await;
     let (rss, mut most) = (edge.rss(), 0);
     let (during, stop) = calls("during");
     let watch = async {
@@ -150,7 +164,7 @@ async fn beside<T>(run: &Run, edge: &Edge, healthy: &Healthy, flood: impl Future
     tokio::time::sleep(CALM.saturating_sub(began.elapsed())).await;
     stop.store(true, Ordering::SeqCst);
     let most = most.max(edge.rss());
-    (done, Beside { calm, during: during.await.unwrap(), rss, most })
+    (done, Beside { calm, during: joined(during).await, rss, most })
 }
 
 /// A connection from another address of this machine than the healthy client's.

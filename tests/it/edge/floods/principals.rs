@@ -39,7 +39,7 @@ async fn principals_are_limited_one_by_one() {
     let edge = Edge::start(&settings).await;
     // It has the same limits as all others.
     let every = Duration::from_millis(50);
-    let healthy = Healthy { client: edge.server.client().await, token: all[0].token.clone(), every };
+    let healthy = Healthy { token: all[0].token.clone(), every, ..Healthy::of(&edge) };
     let flood = async {
         let mut told: BTreeMap<String, usize> = BTreeMap::new();
         // All over a few connections, as from a proxy: the principal changes from call to call.
