@@ -16,6 +16,7 @@ use super::refused::Refused;
 
 /// gRPC is HTTP/2.
 const PROTOCOL: &[u8] = b"h2";
+
 /// The server's own certificate and key, which fit each other.
 #[derive(Clone, Debug)]
 pub struct OwnCertificate {
