@@ -157,8 +157,8 @@ async fn calls_that_are_taken_back_hold_up_nobody() {
     let run = Run::new("floods", SMALL);
     let connections = (run.size / 3).min(1_000);
     let Flooded { run, total, beside, .. } = flood_of(run, connections, parts, true).await;
-    assert_eq!(total / bytes, 2_000 * connections as usize, "all are read");
-    let what = format!("{} calls taken back at once, on {connections} connections", total / bytes);
+    assert_eq!(total / bytes, 2_000 * connections as usize, "all are sent");
+    let what = format!("{} calls sent and taken back at once, on {connections} connections", total / bytes);
     beside.told(&run, &what, connections / 16);
 }
 
