@@ -669,6 +669,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L21", "a connection that waits for its turns reads no less in them", "rpc::edge::accept", [
         ("src/rpc/edge/accept/turns.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
     ]),
+    Mutant("L22", "all connections of the line have their turn at once", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/turns.rs", "Semaphore::new(AT_ONCE * ", "Semaphore::new(1_000 * AT_ONCE * "),
+    ]),
+    Mutant("L23", "a connection reads while it waits in the line", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/turns.rs", "this.share.bytes() } else { 0 }", "this.share.bytes() } else { 1 }"),
+    ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
         ("src/ledger/claims/queue.rs", "later.settlement()", "later.claim()"),
     ]),

@@ -86,7 +86,7 @@ impl Config {
     #[must_use]
     pub fn runtime_threads(&self) -> usize {
         match self.threads {
-            0 => available_parallelism().map_or(0, NonZero::get).div_ceil(2).max(2),
+            0 => available_parallelism().map_or(1, NonZero::get).div_ceil(2),
             threads => threads,
         }
     }

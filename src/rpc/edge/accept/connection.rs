@@ -18,7 +18,7 @@ use super::calls::{Calls, Open};
 use super::life::{Life, finished, log};
 use super::opening::Opened;
 use super::stream::{Moved, Stream};
-use super::turns::{Turn, Turns};
+use super::turns::{Line, Turn, Turns};
 use super::unread::{Unread, Waiting};
 use super::until;
 use crate::identity::Peer;
@@ -38,6 +38,7 @@ pub(super) struct Terms {
     pub(super) metrics: Metrics,
     /// How many bytes of answers it may leave unread, and what all have.
     pub(super) unread: (usize, Waiting),
+    pub(super) line: Line,
     pub(super) closing: CancellationToken,
 }
 
@@ -46,7 +47,7 @@ pub(super) async fn serve<S>(
     opening: impl Future<Output = io::Result<Opened>>,
     service_of: impl FnOnce(Peer, CancellationToken) -> S,
     http2: http2::Builder<TokioExecutor>,
-    Terms { life, metrics, unread: (unread_max, all_unread), closing }: Terms,
+    Terms { life, metrics, unread: (unread_max, all_unread), line, closing }: Terms,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -67,7 +68,7 @@ pub(super) async fn serve<S>(
     let turn = Turn::new(open.clone());
     let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone(), turn.clone()));
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
-    let mut serving = pin!(Turns::new(http2.serve_connection(stream, calls), turn));
+    let mut serving = pin!(Turns::new(http2.serve_connection(stream, calls), turn, line));
     let why = tokio::select! {
         biased;
         () = ends.cancelled() => None,

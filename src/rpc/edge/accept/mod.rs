@@ -36,6 +36,7 @@ use self::calls::STREAMS_MAX;
 use self::life::Life;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
+use self::turns::Line;
 use self::unread::Waiting;
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
@@ -79,6 +80,7 @@ pub(crate) async fn run<S>(
     let addresses = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
     let life = Life::new(limits, call_max);
     let all_unread = Waiting::new(all_unread_max);
+    let readers = Line::new();
     let connections = TaskTracker::new();
     let service_of = Arc::new(service_of);
     let http2 = http2();
@@ -107,6 +109,7 @@ pub(crate) async fn run<S>(
             life,
             metrics: metrics.clone(),
             unread: (unread_max, all_unread.clone()),
+            line: readers.clone(),
             closing: closing.clone(),
         };
         let serving = connection::serve(opening, service_of, http2.clone(), terms);

@@ -1,6 +1,9 @@
 //! Turns of a connection: in one turn it reads a little, and begins the calls that it has read; then it is the turn of these
 //! calls, of other connections, and of the ledger. Else whoever sends many small calls, and takes them back again, has them
 //! all begun before the first one ends: they take memory, and everybody else waits behind them.
+//!
+//! A connection that has more to read than one turn takes waits in a line for the next one, and few turns are taken at a
+//! time. Who sends little never waits there, and the ledger's own tasks wait behind few others.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +12,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::PollSemaphore;
 
 use super::calls::Open;
 
@@ -20,6 +26,19 @@ const BYTES_LEAST: usize = 128;
 const BYTES_MOST: usize = 16 * 1_024;
 /// Whoever waits for longer until its turn comes begins fewer calls in it, and so leaves more to others.
 const WAIT: Duration = Duration::from_millis(10);
+/// For each thread of the runtime, so many connections of the line have their turn at a time.
+const AT_ONCE: usize = 4;
+
+/// Where those wait that have more to read, first come, first served. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Line(Arc<Semaphore>);
+
+impl Line {
+    /// Of the runtime on which it is called.
+    pub(super) fn new() -> Line {
+        Line(Arc::new(Semaphore::new(AT_ONCE * Handle::current().metrics().num_workers())))
+    }
+}
 
 /// What may still be read in this turn. Cheap to clone.
 #[derive(Clone)]
@@ -33,13 +52,10 @@ impl Turn {
         Turn { left: Arc::default(), open }
     }
 
-    /// How many bytes may be read now. Where it is none, the next turn is asked for, or comes as calls end.
+    /// How many bytes may be read now. Where it is none, [`Turns`] wakes the reader for its next turn, or calls do as they end.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<usize> {
         match self.left.load(Ordering::Relaxed) {
-            0 => {
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
+            0 => Poll::Pending,
             left => self.open.poll_few(context).map(|()| left),
         }
     }
@@ -50,20 +66,23 @@ impl Turn {
 }
 
 pin_project! {
-    /// Serves a connection turn by turn: each time that it is polled another one begins.
+    /// Serves a connection turn by turn: each time that it is polled another one begins, unless it waits in the line.
     pub(super) struct Turns<C> {
         #[pin]
         connection: C,
         turn: Turn,
         share: Share,
+        line: PollSemaphore,
+        // It has more to read, and waits for its turn.
         waits_since: Option<Instant>,
+        place: Option<OwnedSemaphorePermit>,
     }
 }
 
 impl<C> Turns<C> {
-    pub(super) fn new(connection: C, turn: Turn) -> Turns<C> {
+    pub(super) fn new(connection: C, turn: Turn, line: Line) -> Turns<C> {
         let share = Share { calls: FIRST, of_a_call: BYTES_LEAST };
-        Turns { connection, turn, share, waits_since: None }
+        Turns { connection, turn, share, line: PollSemaphore::new(line.0), waits_since: None, place: None }
     }
 
     pub(super) fn connection(self: Pin<&mut Self>) -> Pin<&mut C> {
@@ -76,16 +95,31 @@ impl<C: Future> Future for Turns<C> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
         let this = self.project();
-        if let Some(since) = this.waits_since.take() {
-            this.share.waited(since.elapsed());
+        if let Some(since) = *this.waits_since {
+            if this.place.is_none()
+                && let Poll::Ready(place) = this.line.poll_acquire(context)
+            {
+                *this.place = place;
+            }
+            if this.place.is_some() {
+                this.share.waited(since.elapsed());
+                *this.waits_since = None;
+            }
         }
-        let (bytes, begun) = (this.share.bytes(), this.turn.open.begun());
+        // Who waits may write meanwhile.
+        let bytes = if this.waits_since.is_none() { this.share.bytes() } else { 0 };
+        let begun = this.turn.open.begun();
         this.turn.left.store(bytes, Ordering::Relaxed);
         let polled = this.connection.poll(context);
-        let left = this.turn.left.load(Ordering::Relaxed);
-        if left == 0 {
+        // The turn is over, and the next one in the line is called.
+        *this.place = None;
+        if bytes > 0 && this.turn.left.load(Ordering::Relaxed) == 0 {
             this.share.took(bytes, this.turn.open.begun() - begun);
             *this.waits_since = Some(Instant::now());
+            if let Poll::Ready(place) = this.line.poll_acquire(context) {
+                *this.place = place;
+                context.waker().wake_by_ref();
+            }
         }
         polled
     }
@@ -120,7 +154,81 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+    use std::task::{Wake, Waker};
+
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::rpc::edge::accept::unread::{Unread, Waiting};
+
+    /// Reads so many bytes, in one turn or in many.
+    struct Reader {
+        turn: Turn,
+        bytes: usize,
+    }
+
+    impl Future for Reader {
+        type Output = ();
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            while self.bytes > 0 {
+                let Poll::Ready(room) = self.turn.poll_room(context) else { return Poll::Pending };
+                let bytes = room.min(self.bytes);
+                self.turn.took(bytes);
+                self.bytes -= bytes;
+            }
+            Poll::Ready(())
+        }
+    }
+
+    /// Who was woken, in this order.
+    type Woken = Arc<Mutex<VecDeque<usize>>>;
+
+    struct Wakes(usize, Woken);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Wakes>) {
+            let mut woken = self.1.lock().expect("never poisoned");
+            if !woken.contains(&self.0) {
+                woken.push_back(self.0);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn few_have_their_turn_at_a_time_and_all_have_it_one_after_the_other() {
+        const READERS: usize = 10;
+        let (line, woken) = (Line::new(), Woken::default());
+        let mut readers: Vec<_> = (0..=READERS)
+            .map(|number| {
+                let open = Open::new(Unread::new(1, Waiting::new(1), CancellationToken::new()));
+                let turn = Turn::new(open);
+                let bytes = if number == READERS { FIRST * BYTES_LEAST - 1 } else { usize::MAX };
+                Box::pin(Turns::new(Reader { turn: turn.clone(), bytes }, turn, line.clone()))
+            })
+            .collect();
+        let mut poll = |number: usize| {
+            let waker = Waker::from(Arc::new(Wakes(number, Arc::clone(&woken))));
+            let polled = readers[number].as_mut().poll(&mut Context::from_waker(&waker));
+            (polled.is_ready(), usize::MAX - readers[number].connection.bytes)
+        };
+        let now = || woken.lock().expect("never poisoned").iter().copied().collect::<Vec<_>>();
+        let first = FIRST * BYTES_LEAST;
+        for number in 0..READERS {
+            assert_eq!(poll(number), (false, first), "each begins with a turn");
+        }
+        assert_eq!(now(), [0, 1, 2, 3], "all others wait");
+        assert_eq!(poll(READERS), (true, usize::MAX), "whoever reads little waits for nobody");
+        assert_eq!(poll(9), (false, first), "it was not called");
+        for called in (0..READERS).cycle().take(3 * READERS) {
+            assert_eq!(woken.lock().expect("never poisoned").pop_front(), Some(called));
+            let (ended, read) = poll(called);
+            assert!(!ended && read > first, "{called} read {read}");
+            assert_eq!(now().len(), AT_ONCE);
+        }
+    }
 
     const SOON: u64 = 10;
     const LATE: u64 = 11;

@@ -96,16 +96,21 @@ fn p99(sorted: &[Duration]) -> f64 {
     sorted[place].as_secs_f64() * 1_000.0
 }
 
+fn slowest(sorted: &[Duration]) -> f64 {
+    sorted.last().map_or(0.0, |last| last.as_secs_f64() * 1_000.0)
+}
+
 impl Beside {
     /// Tells it, after looking that memory was bounded.
     fn told(&self, run: &Run, what: &str, extra_mib: u64) {
         let Beside { calm, during, rss, most } = self;
         let told = format!(
             "{what}; at most {} MiB more than the calm {rss}; beside it {} calls of a healthy client answered, p99 {:.1} ms, \
-             calm {:.1} ms",
+             slowest {:.1}, calm {:.1} ms",
             most.saturating_sub(*rss),
             during.len(),
             p99(during),
+            slowest(during),
             p99(calm)
         );
         assert!(*most <= rss + MEMORY_MAX + extra_mib, "{told}");
