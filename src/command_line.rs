@@ -2,9 +2,11 @@
 //!
 //! It lies in the library, so that the program itself has nothing to compile but a call.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::cli;
 use crate::server::args::ServerCommand;
@@ -26,19 +28,21 @@ enum Command {
 }
 
 /// Carries out what the arguments of this process say.
-///
-/// # Panics
-/// The operating system gives this process no thread.
 #[must_use]
 pub fn run() -> ExitCode {
     let words = cli::options_behind_group(std::env::args_os().collect(), &CommandLine::command());
     match CommandLine::parse_from(words).command {
-        Command::Operators(command) => operate(command).into(),
+        Command::Operators(command) => operate(command),
         Command::Server(command) => command.run(),
     }
 }
 
-#[tokio::main]
-async fn operate(command: cli::Command) -> cli::Exit {
-    cli::run(command, CommandLine::command()).await
+fn operate(command: cli::Command) -> ExitCode {
+    match Builder::new_multi_thread().worker_threads(command.threads()).enable_all().build() {
+        Ok(runtime) => runtime.block_on(cli::run(command, CommandLine::command())).into(),
+        Err(error) => {
+            drop(writeln!(std::io::stderr(), "error: the runtime cannot start: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -144,6 +144,14 @@ pub struct Context {
     command: contexts::Command,
 }
 
+impl Command {
+    /// How many threads of the runtime it needs: most commands make one call at a time.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        if let Command::Bench(asked) = self { asked.measurement.threads() } else { 1 }
+    }
+}
+
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, root: clap::Command) -> Exit {
     carry_out(command, root).await.unwrap_or_else(Problem::print)

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Handle;
 
 use super::numbers::approximate;
 
-/// Of all cores: what a client can use while it still begins each call in time.
+/// Of the cores that it has threads for: what a client can use while it still begins each call in time.
 const CLIENT_MAX: f64 = 0.8;
 /// Of all cores: nothing is left from here on.
 const FULL: f64 = 0.95;
@@ -30,6 +31,8 @@ pub(super) struct Load {
     pub(super) own: Duration,
     /// The same, in cores.
     pub(super) client: f64,
+    /// How many cores this process can use: no more than it has threads.
+    pub(super) usable: f64,
     pub(super) cores: f64,
     /// The part of the machine that was busy with whatever, from 0 to 1.
     pub(super) busy: Option<f64>,
@@ -64,8 +67,10 @@ impl Usage {
             let all = after.1.saturating_sub(before.1).max(1);
             approximate(after.0.saturating_sub(before.0)) / approximate(all)
         });
-        let cores = approximate(u64::try_from(cores).unwrap_or(1));
-        Load { own, client: own.as_secs_f64() / passed, cores, busy }
+        let threads = Handle::try_current().map_or(cores, |runtime| runtime.metrics().num_workers());
+        let [cores, usable] =
+            [cores, threads.min(cores)].map(|number| approximate(u64::try_from(number).unwrap_or(1)));
+        Load { own, client: own.as_secs_f64() / passed, usable, cores, busy }
     }
 }
 
@@ -82,7 +87,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
 
 impl Load {
     pub(super) fn limit(self) -> Limit {
-        if self.client >= CLIENT_MAX * self.cores {
+        if self.client >= CLIENT_MAX * self.usable {
             Limit::Client
         } else if self.busy.is_some_and(|busy| busy >= FULL) && self.client >= CLIENT_COUNTS * self.cores {
             Limit::Machine
@@ -107,15 +112,17 @@ mod tests {
 
     #[test]
     fn a_client_that_is_the_limit_is_told() {
-        for (client, busy, limit) in [
-            (0.3, None, Limit::Elsewhere),
-            (1.7, None, Limit::Client),
-            (1.7, Some(0.9), Limit::Client),
-            (0.9, Some(0.99), Limit::Machine),
-            (0.3, Some(0.99), Limit::Elsewhere),
-            (0.9, Some(0.7), Limit::Elsewhere),
+        for (client, usable, busy, limit) in [
+            (0.3, 2.0, None, Limit::Elsewhere),
+            (1.7, 2.0, None, Limit::Client),
+            (1.7, 2.0, Some(0.9), Limit::Client),
+            (0.9, 2.0, Some(0.99), Limit::Machine),
+            (0.3, 2.0, Some(0.99), Limit::Elsewhere),
+            (0.9, 2.0, Some(0.7), Limit::Elsewhere),
+            (0.9, 1.0, Some(0.7), Limit::Client),
+            (0.7, 1.0, Some(0.99), Limit::Machine),
         ] {
-            let load = Load { own: Duration::ZERO, client, cores: 2.0, busy };
+            let load = Load { own: Duration::ZERO, client, usable, cores: 2.0, busy };
             assert_eq!(load.limit(), limit, "{load:?}");
         }
     }

@@ -125,7 +125,7 @@ fn troubles(screen: Screen, measured: &Measured) -> Result<(), Problem> {
     let limit = match load.limit() {
         Limit::Elsewhere => return Ok(()),
         Limit::Client => {
-            "the client is the limit: a server with more room would not show it; run several clients"
+            "the client is the limit: a server with more room would not show it; give it more --threads, or run several clients"
         }
         Limit::Machine => {
             "this machine is the limit, and the client takes a part of it: run the client on another one"
