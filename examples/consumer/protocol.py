@@ -26,6 +26,11 @@ class NotDone(Exception):
     """A handler raises it when its effect certainly did not happen, so that another attempt is safe."""
 
 
+class LeftOpen(Exception):
+    """A handler raises it when the next attempt finds out by itself whether the effect happened, as with a guard in
+    the effect's own database: nothing is settled, and the lease ends by itself."""
+
+
 async def handle(ledger, claim_request, process, announce=False, repeat_announced=False):
     """Claims, processes and settles. Returns the advice and how many seconds to wait where it says to wait.
 
@@ -54,6 +59,8 @@ async def handle(ledger, claim_request, process, announce=False, repeat_announce
             await repeat(ledger.Renew, pb.RenewRequest(effect_started=True, **held))
         answer = await settle(ledger, held, claim, process)
         return answer.advice, wait_of(answer)
+    except LeftOpen:
+        return pb.ADVICE_RETRY_LATER, DEFAULT_WAIT
     except grpc.RpcError as error:
         return advice_of(error)
 
@@ -65,6 +72,8 @@ async def settle(ledger, held, claim, process):
         result = await process(claim)
     except NotDone as error:
         failed = pb.FailRequest(kind=pb.FAILURE_KIND_RETRYABLE, error=str(error), **held)
+    except LeftOpen:
+        raise
     except Exception as error:  # perhaps there was an effect: a person finds out
         failed = pb.FailRequest(kind=pb.FAILURE_KIND_PARK, error=type(error).__name__, **held)
     else:

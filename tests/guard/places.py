@@ -1,0 +1,110 @@
+"""The three databases that a guard may be in, each with the tables of the example."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GUARD = ROOT / "examples" / "guard"
+sys.path[1:1] = [str(GUARD), str(ROOT / "tests" / "python")]
+
+from databases import open_database  # noqa: E402
+from running import wait_for  # noqa: E402
+
+OLD_ROWS = re.compile(r"^-- delete old rows: begin\n(.*?)^-- delete old rows: end", re.DOTALL | re.MULTILINE)
+
+
+def statements(file):
+    """Those of an SQL file, without its comments."""
+    text = re.sub(r"--.*", "", (GUARD / file).read_text())
+    return [one for one in text.split(";") if one.strip()]
+
+
+class Place:
+    """A database of one kind; `make` gives a new, empty one with the tables."""
+
+    def __init__(self, name, file):
+        self.name, self.file = name, file
+
+    def make(self, name):
+        url = self.create(name)
+        database = open_database(url)
+        database.open()
+        for one in statements(self.file) + statements("payments.sql"):
+            database.execute(one)
+        database.close()
+        return url
+
+    def delete_old_rows(self, age):
+        """The statement that the SQL file shows, for rows of another age."""
+        shown = OLD_ROWS.search((GUARD / self.file).read_text())[1].replace("-- ", "").strip().rstrip(";")
+        old = {"sqlite.sql": "-30 days", "mysql.sql": "INTERVAL 30 DAY", "postgres.sql": "interval '30 days'"}[self.file]
+        new = {"sqlite.sql": f"-{age} seconds", "mysql.sql": f"INTERVAL {age} SECOND",
+               "postgres.sql": f"interval '{age} seconds'"}[self.file]
+        assert shown.count(old) == 1, f"{self.file} has another age: {shown}"
+        return shown.replace(old, new)
+
+
+class Postgres(Place):
+    """Beside the ledger's own, in the same cluster."""
+
+    def __init__(self, url):
+        super().__init__("postgres", "postgres.sql")
+        self.server = url.rpartition("/")[0]
+        self.admin = url
+
+    def create(self, name):
+        server = open_database(self.admin)
+        server.open()
+        server.execute(f"CREATE DATABASE {name}")
+        server.close()
+        return f"{self.server}/{name}"
+
+
+class Sqlite(Place):
+    def __init__(self, folder):
+        super().__init__("sqlite", "sqlite.sql")
+        self.folder = folder
+
+    def create(self, name):
+        return f"sqlite:{self.folder / name}.db"
+
+
+class MariaDb(Place):
+    """A server of our own: with its own folder and socket, as its own user where we are root."""
+
+    def __init__(self, running):
+        super().__init__("mariadb", "mysql.sql")
+        self.folder = tempfile.TemporaryDirectory(prefix="ledger-mariadb-", dir="/tmp")
+        home = pathlib.Path(self.folder.name)
+        self.socket = home / "socket"
+        # Whatever ends us ends the server too.
+        drop = ["setpriv", "--pdeathsig", "KILL"]
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "mysql:", home], check=True)
+            drop += ["--reuid", "mysql", "--regid", "mysql", "--clear-groups"]
+        made = subprocess.run([*drop, "mariadb-install-db", "--no-defaults", f"--datadir={home / 'data'}", "--skip-test-db",
+                               "--auth-root-authentication-method=normal"], cwd="/", capture_output=True, text=True)
+        if made.returncode != 0:
+            sys.exit(f"mariadb-install-db failed; is mariadb-server installed?\n{made.stdout}{made.stderr}")
+        self.server = running.start("mariadb", *drop, "mariadbd", "--no-defaults", f"--datadir={home / 'data'}",
+                                    f"--socket={self.socket}", "--skip-networking", "--max-connections=400")
+        wait_for("MariaDB answers", self.answers, seconds=60)
+
+    def answers(self):
+        asked = ["mariadb-admin", "--no-defaults", f"--socket={self.socket}", "--user=root", "ping"]
+        return subprocess.run(asked, capture_output=True).returncode == 0
+
+    def create(self, name):
+        server = open_database(self.url("mysql"))
+        server.open()
+        # As many databases are made: without regard to case and to spaces at the end.
+        server.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+        server.close()
+        return self.url(name)
+
+    def url(self, name):
+        return f"mysql://root@localhost/{name}?unix_socket={self.socket}"
