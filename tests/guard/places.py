@@ -9,10 +9,12 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUARD = ROOT / "examples" / "guard"
-sys.path[1:1] = [str(GUARD), str(ROOT / "tests" / "python")]
-
-from databases import open_database  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "python"))
 from running import wait_for  # noqa: E402
+
+# Before the other examples, one of which has the same name.
+sys.path.insert(0, str(GUARD))
+from databases import open_database  # noqa: E402
 
 OLD_ROWS = re.compile(r"^-- delete old rows: begin\n(.*?)^-- delete old rows: end", re.DOTALL | re.MULTILINE)
 

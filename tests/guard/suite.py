@@ -1,0 +1,206 @@
+"""The guard of examples/guard, in Postgres, SQLite and MariaDB: consumers are killed, stopped beyond their leases and
+continued, entries are redriven by force and purged, the ledger is killed. With the guard each message has one effect.
+
+    python tests/guard/suite.py --binary target/debug/idempotency-ledger --database-url postgres://… [--size N] [--seed N]
+
+The ledger and the first guard are in the Postgres cluster of --database-url, whose database must be empty. The last line
+is what the run found.
+"""
+
+import argparse
+import collections
+import os
+import random
+import selectors
+import subprocess
+import sys
+import time
+import uuid
+
+from places import MariaDb, Postgres, Sqlite
+from checks import Checks
+from lane import HOLD, LEASE, Lane
+from nursery import Nursery
+from plan import COPIES, HARMS, PURGE
+from databases import open_database
+from running import Running, checked, free_port, wait_for
+
+import grpc
+from stubs import admin_pb, admin_rpc, pb, rpc
+
+POLICY = f"""
+[policy]
+lease = "{LEASE:.0f}s"
+max_lease = "{LEASE:.0f}s"
+max_hold = "{HOLD:.0f}s"
+reclaim_grace = "200ms"
+max_attempts = 0
+"""
+DELETABLE = 61  # seconds after the last grant
+BATCH = 500
+PROBLEMS_MAX = 20  # of a lane, after which there is no use in going on
+
+
+class Ledger:
+    """The server, which is killed now and then, and stands up again at the same address."""
+
+    def __init__(self, running, binary, database_url):
+        self.running, self.binary, self.url = running, binary, database_url
+        self.address, self.kills = f"127.0.0.1:{free_port()}", 0
+        self.config = running.path / "policy.toml"
+        self.config.write_text(POLICY)
+        running.serve(binary, database_url)[0].kill()  # this one has made the tables
+        self.start()
+
+    def start(self):
+        self.process = self.running.start("ledger", self.binary, "serve", "--listen", self.address, "--database-url", self.url,
+                                          "--config", self.config)
+
+    def answers(self):
+        assert self.process.poll() is None, self.running.log("ledger")
+        return subprocess.run([self.binary, "health", "--address", self.address], capture_output=True).returncode == 0
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.kills += 1
+        self.start()
+
+
+class Operator:
+    """Redrives by force, and purges. Where the ledger is away it says so by False."""
+
+    def __init__(self, ledger):
+        self.admin = admin_rpc.AdminServiceStub(grpc.insecure_channel(ledger.address))
+        self.store = open_database(ledger.url)
+        self.store.open()
+        self.deleted_by_call = 0
+
+    def does(self, what, consumer, name):
+        key = pb.EntryKey(consumer=consumer, source="shop", id=name)
+        try:
+            entry = self.admin.GetEntry(admin_pb.GetEntryRequest(key=key), timeout=5).entry
+            if what == PURGE:
+                return self.purge(key, entry)
+            self.admin.RedriveEntry(admin_pb.RedriveEntryRequest(
+                key=key, request_id=str(uuid.uuid4()), expected_version=entry.version, reason="the suite", force=True), timeout=5)
+            return True
+        except grpc.RpcError:
+            return False
+
+    def purge(self, key, entry):
+        """By DeleteEntry where the entry is old enough; else its row goes as by the purge, whose retentions are hours."""
+        if entry.granted_at.seconds + DELETABLE < time.time():
+            self.admin.DeleteEntry(admin_pb.DeleteEntryRequest(
+                key=key, request_id=str(uuid.uuid4()), expected_version=entry.version, reason="the suite", force=True), timeout=5)
+            self.deleted_by_call += 1
+            return True
+        return self.store.execute(
+            "DELETE FROM ledger.entries WHERE id = ? AND version = ? AND consumer = (SELECT no FROM ledger.consumers WHERE name = ?)",
+            key.id, entry.version, key.consumer).rowcount == 1
+
+
+def results(ledger, lane):
+    """What the ledger answers to one more delivery of each message."""
+    stub, found = rpc.LedgerServiceStub(grpc.insecure_channel(ledger.address)), {}
+    for first in range(0, len(lane.messages), BATCH):
+        names = [message.id for message in lane.messages[first:first + BATCH]]
+        requests = [pb.ClaimRequest(key=pb.EntryKey(consumer=lane.consumer, source="shop", id=name), owner="the suite",
+                                    claim_id=str(uuid.uuid4())) for name in names]
+        answers = stub.BatchClaim(pb.BatchClaimRequest(requests=requests), timeout=30).responses
+        found |= {name: answer.completed.result if answer.WhichOneof("verdict") == "completed" else answer.WhichOneof("verdict")
+                  for name, answer in zip(names, answers)}
+    return found
+
+
+def run(lanes, selector, ledger, chance, kills, patience):
+    """Until every message of every lane is acknowledged as often as it was published."""
+    began = told = time.monotonic()
+    loud = bool(os.environ.get("LEDGER_PROOF_PROGRESS"))
+    published = COPIES * sum(len(lane.messages) for lane in lanes)
+    next_kill = [chance.random() for _ in range(kills)]  # by the share of what is acknowledged
+    next_kill.sort(reverse=True)
+    while not all(lane.is_done() for lane in lanes):
+        for lane in lanes:
+            lane.step()
+        for found, _ in selector.select(timeout=0.005):
+            lane, worker = found.data
+            lane.heard(worker)
+        done = sum(lane.broker.acknowledged for lane in lanes)
+        if next_kill and done / published >= next_kill[-1]:
+            next_kill.pop()
+            ledger.kill()
+        now = time.monotonic()
+        if loud and now - told > 2:
+            told = now
+            print(f"guard: {done} of {published} acknowledged, {now - began:.0f} s", file=sys.stderr, flush=True)
+        if any(len(lane.problems) > PROBLEMS_MAX for lane in lanes):
+            raise SystemExit("\n".join(problem for lane in lanes for problem in lane.problems))
+        if now - began > patience:
+            left = {lane.consumer: [message.id for message in lane.messages if message.left][:5] for lane in lanes}
+            standing = [(lane.consumer, vars(worker)) for lane in lanes for worker in lane.workers if worker.message]
+            raise SystemExit(f"after {patience:.0f} s these are not acknowledged yet: {left}; at work: {standing}")
+
+
+def report(lanes, ledger):
+    """The table, with the guard beside without; what is wrong, and what was found."""
+    print(f"\n{'database':<10}{'messages':>9}{'deliveries':>11}{'effects with the guard':>23}{'without':>9}")
+    wrong, told, by_place = [], [], collections.defaultdict(dict)
+    for lane in lanes:
+        by_place[lane.place.name][lane.guarded] = lane, *lane.judge(results(ledger, lane))
+    for name, both in by_place.items():
+        (guarded, faults, effects), (plain, _, doubled) = both[True], both[False]
+        size = len(guarded.messages)
+        print(f"{name:<10}{size:>9}{guarded.broker.delivered:>11}{effects:>23}{doubled:>9}")
+        wrong += [f"{name}: {fault}" for fault in faults]
+        wrong += [f"{name}: no process was {harm}" for harm in HARMS if not guarded.seen[harm]]
+        if doubled <= size:
+            wrong.append(f"{name}: without the guard there are {doubled} effects of {size} messages: nothing was tested")
+        told.append(f"{name}: {size} messages × {COPIES}, {guarded.broker.delivered} deliveries, {effects} effects "
+                    f"(without the guard {doubled})")
+    seen = collections.Counter()
+    for lane in lanes:
+        seen += lane.seen if lane.guarded else {}
+    print("".join(f"{count:>7} {what}\n" for what, count in sorted(seen.items())))
+    return wrong, "; ".join(told) + "; with the guard " + ", ".join(f"{count} {what}" for what, count in sorted(seen.items()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--database-url", required=True)
+    parser.add_argument("--size", type=int, default=60, help="messages in each database, with the guard and without")
+    parser.add_argument("--seed", type=int, default=random.randrange(2 ** 31))
+    parser.add_argument("--only", nargs="+", help="these databases")
+    options = parser.parse_args()
+    with Running() as running, selectors.DefaultSelector() as selector:
+        places = [Postgres(options.database_url), Sqlite(running.path)]
+        if not options.only or "mariadb" in options.only:
+            places.append(MariaDb(running))
+        places = [place for place in places if not options.only or place.name in options.only]
+        if checked([check for place in places for check in Checks(place, place.make("checks")).all()]):
+            sys.exit(1)
+        ledger = Ledger(running, options.binary, options.database_url)
+        wait_for("the ledger answers", ledger.answers)
+        operator, nursery = Operator(ledger), Nursery((running.path / "workers.log").open("ab"))
+        lanes = [Lane(place, guarded, ledger.address, operator, options.size, options.seed, selector, nursery)
+                 for place in places for guarded in (True, False)]
+        try:
+            run(lanes, selector, ledger, random.Random(options.seed), kills=2 + options.size // 500,
+                patience=60 + options.size * len(lanes) / 25)
+            wrong, found = report(lanes, ledger)
+        except BaseException:
+            print(running.log("workers")[-4000:])
+            raise
+        finally:
+            for lane in lanes:
+                lane.stop()
+            nursery.end()
+        if wrong:
+            print(running.log("workers")[-4000:])
+            sys.exit("\n".join(["WRONG:", *wrong[:50], f"seed {options.seed}"]))
+        print(f"FOUND {found}; the ledger killed {ledger.kills} times, {operator.deleted_by_call} entries deleted by DeleteEntry")
+
+
+if __name__ == "__main__":
+    main()
