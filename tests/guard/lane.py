@@ -213,7 +213,8 @@ class Lane:
         return receipts
 
     def judge(self, results):
-        """What is wrong, by the ledger's results of each message; with the guard, nothing may be."""
+        """What is wrong, by the ledger's result of each message, which with the guard is nothing; and how many effects each
+        message had."""
         receipts, wrong = self.effects(), list(self.problems)
         rows = dict(self.database.execute("SELECT id, result FROM effect_guard").fetchall())
         rows = {key if isinstance(key, str) else bytes(key).decode(): bytes(result) for key, result in rows.items()}
@@ -225,4 +226,4 @@ class Lane:
                 wrong.append(f"{message.id}: its result is {results[message.id]}, its effect was {had[0]}")
             elif message.deleted != (message.id not in rows) or not message.deleted and rows[message.id] != had[0]:
                 wrong.append(f"{message.id}: its guard row has {rows.get(message.id)}, its effect was {had[0]}")
-        return wrong, sum(map(len, receipts.values()))
+        return wrong, {message.id: len(receipts[message.id]) for message in self.messages}
