@@ -17,6 +17,7 @@ STEPS=(
     "readme the commands of the README work as they stand there"
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres"
     "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
+    "guard effects in the consumer's own database happen once, in Postgres, SQLite and MariaDB, whoever is killed or stopped"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
     "observe alerts fire when they should, and a person sees what happens: by metrics, log lines and the dashboard"
     "speed a claim costs the database no more CPU time, log and disk than it did"
@@ -26,13 +27,14 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc make git python3 venv openssl postgres nats-server jq systemd-analyze prometheus promtool
+    need cc make git python3 venv openssl postgres mariadbd nats-server jq systemd-analyze prometheus promtool
     need_venv
     need_cargo_deny
     cargo --version
     python --version
     say "buf $(buf --version)"
     "$(postgres_bin)/initdb" --version
+    mariadbd --version
     nats-server --version
     "$(cargo_deny)" --version
 }
@@ -96,7 +98,7 @@ step_mesh() {
 step_interleavings() { cargo test --locked --lib --features shuttle interleavings; }
 
 step_mutants() {
-    need postgres
+    need postgres mariadbd
     need_venv
     tests/prove mutants --rotate 3
 }
@@ -122,6 +124,13 @@ step_operators() {
 step_redelivery() {
     need nats-server
     on_both_stores tests/python/redelivery.py
+}
+
+# Alone: many processes are stopped for a little longer than their leases.
+step_guard() {
+    need postgres mariadbd
+    need_venv
+    tests/prove guard --size small
 }
 
 # The very program of the tests: with the points at which a test may crash it.

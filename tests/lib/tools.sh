@@ -11,6 +11,7 @@ PATH=$PWD/$VENV/bin:$PATH:/usr/sbin:/sbin
 present() {
     case $1 in
         postgres) [[ -n $(postgres_bin) ]] && { ((EUID != 0)) || id postgres >/dev/null 2>&1; } ;;
+        mariadbd) command -v mariadbd >/dev/null && { ((EUID != 0)) || id mysql >/dev/null 2>&1; } ;;
         venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
         *) command -v "$1" >/dev/null ;;
     esac
@@ -24,6 +25,7 @@ packages_of() {
         cc) say gcc libc6-dev ;;
         systemd-analyze) say systemd ;;
         promtool) say prometheus ;;
+        mariadbd) say mariadb-server ;;
         *) say "$1" ;;
     esac
 }

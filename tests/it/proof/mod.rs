@@ -4,6 +4,7 @@
 mod differential;
 mod fuzz;
 mod fuzz_identity;
+mod guard;
 mod history;
 mod live;
 mod lockstep;
