@@ -9,10 +9,11 @@ import time
 
 from broker import Broker
 from databases import open_database
-from plan import COPIES, EXPIRED, HARMS, STOP, plan
+from plan import COPIES, EXPIRED, HARMS, PURGE, STOP, plan
 
 LEASE, HOLD = 1.0, 3.0  # seconds, as the policy has them
 VISIBLE = 2.0  # seconds until the broker delivers again
+DELETABLE = 65  # seconds after the last grant: an operator may delete the entry then, safely after a minute
 WORKERS = 3  # that do not stand still
 AHEAD = 12  # deliveries that are due or out, at most, when more messages are published
 
@@ -56,7 +57,7 @@ class Lane:
         # The same harms with the guard and without.
         self.messages, self.chance = plan(place.name, size, seed)
         self.waiting = collections.deque(self.messages)  # not published yet
-        self.due = collections.deque()  # (message, what the operator does) before its next copy
+        self.due = collections.deque()  # (when, message, what the operator does) before its next copy
         self.broker = Broker(VISIBLE, unacked=4 * WORKERS)
         self.selector, self.nursery = selector, nursery
         self.workers, self.problems, self.seen = [], [], collections.Counter()
@@ -147,7 +148,7 @@ class Lane:
         lasts = self.chance.uniform(1.3, 2.3) * LEASE if harm != EXPIRED else HOLD + 0.5
         worker.wake = (time.monotonic() + lasts, harm)
         if message.redriven_amid and harm != EXPIRED:
-            self.due.append((message, "redriven amid"))
+            self.due.append((0, message, "redriven amid"))
 
     def may_wake(self, worker, now):
         at, harm = worker.wake
@@ -179,18 +180,20 @@ class Lane:
     def acknowledged(self, message):
         message.left -= 1
         if message.between:
-            self.due.append((message, message.between.pop()))
+            what = message.between.pop()
+            waits = DELETABLE if what == PURGE and message.purged_late else 0
+            self.due.append((time.monotonic() + waits, message, what))
 
     def operate(self):
         """What cannot be done now, since the ledger is away, is done later."""
         for _ in range(len(self.due)):
-            message, what = self.due.popleft()
-            if self.operator.does(what, self.consumer, message.id):
+            at, message, what = self.due.popleft()
+            if at <= time.monotonic() and self.operator.does(what, self.consumer, message.id):
                 self.seen[what] += 1
                 if what != "redriven amid":
                     self.broker.publish(message)
             else:
-                self.due.append((message, what))
+                self.due.append((at, message, what))
 
     # -- the end
 

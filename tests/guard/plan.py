@@ -32,6 +32,7 @@ class Message:
     kind: str = CALM  # what happens to it, for the table
     redriven_amid: bool = False  # also while the stopped process has its claim
     between: list = field(default_factory=list)  # what an operator does between the copies; empty: all come at once
+    purged_late: bool = False  # by DeleteEntry, which waits a minute
     left: int = COPIES  # copies that are not acknowledged yet
     deleted: bool = False  # its guard row, as too old
 
@@ -51,4 +52,5 @@ def plan(lane, size, seed):
     for number in operated:
         messages[number].between = [chance.choice([REDRIVE, PURGE]) for _ in range(COPIES - 1)]
         messages[number].kind = OPERATED
+        messages[number].purged_late = size > FEW and chance.random() < 0.3
     return messages, chance
