@@ -46,7 +46,9 @@ def arguments():
 
 
 async def process(event, claim, sinks):
-    """The effect. It must not block the loop: signals would wait for it."""
+    """The effect. It must not block the loop: signals would wait for it.
+
+    Where it is rows in your own SQL database, examples/guard lets it happen once."""
     await faults.point("before effect", event["id"])
     if event["type"] == "poison" or (event["type"] == "flaky" and claim.attempt == 1):
         raise NotDone("this message cannot be processed")

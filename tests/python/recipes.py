@@ -260,11 +260,26 @@ def retired(day):
     wait_for("the policy is gone", lambda: day.deliver("unheard-of") == "done")
 
 
+def new_ids(day):
+    """Ids of another format: what was done under the old ones is known under the new ones."""
+    done, released, later = ids("numbered", 15), "numbered-released", ids("numbered-later", 5)
+    assert all(day.deliver(message) == "done" for message in done)
+    assert day.deliver(released, broken=True) == "failed"
+    assert "COMPLETED" in day.step("ids-hold")
+    assert day.deliver(f"order/{later[0]}") == "disabled"
+    day.step("ids-copy")
+    day.step("ids-release")
+    assert all(day.deliver(f"order/{message}") == "completed" for message in done)
+    fresh = [f"order/{message}" for message in [released, *later]]
+    assert all(day.deliver(message) == "done" for message in fresh)
+    day.once([*done, *fresh])
+
+
 def main():
     chosen = options(__doc__)
     if not shutil.which("jq"):
         sys.exit("jq is missing; install it: apt-get install -y jq")
-    recipes = [adoption, restore, dead_letters, renamed, retired]
+    recipes = [adoption, restore, dead_letters, renamed, new_ids, retired]
     with Running() as running:
         day, ran = None, []
         for recipe in recipes:
