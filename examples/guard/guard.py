@@ -18,8 +18,8 @@ class Undecided(Exception):
 
 
 class WrongRow(Exception):
-    """The guard row under this key names another message. Somebody else writes this table, or names are cut or folded:
-    settle nothing, stop, and tell a person."""
+    """The guard row under this key names another message, or was committed without its result. Somebody else writes this
+    table, or names are cut or folded: settle nothing, stop, and tell a person."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ def done_before(database, claim):
     *names, result = row
     if [as_bytes(name) for name in names] != [as_bytes(name) for name in claim.names]:
         raise WrongRow(f"the guard row of {claim.key} is that of {names}, and this message is {claim.names}")
+    if result is None:
+        raise WrongRow(f"the guard row of {claim.key} has no result: it was committed without its effect")
     return bytes(result)
 
 

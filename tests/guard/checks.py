@@ -116,6 +116,11 @@ class Checks:
                 refused(guard.WrongRow, lambda: guard.once(self.database, claim(key, theirs), lambda _: b""))
                 guard.once(self.database, claim(key, mine), lambda _: b"")
 
+    def a_row_without_a_result_is_not_taken_for_an_effect(self):
+        wanted = claim()
+        self.database.insert_new(guard.INSERT, *wanted.key, *wanted.names, 1)
+        refused(guard.WrongRow, lambda: guard.once(self.database, wanted, lambda _: b""))
+
     def the_longest_names_fit(self):
         for letter in ("x", "\u20ac", "\U0001f600"):
             size = len(letter.encode())

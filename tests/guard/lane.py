@@ -220,7 +220,7 @@ class Lane:
         message had."""
         receipts, wrong = self.effects(), list(self.problems)
         rows = dict(self.database.execute("SELECT id, result FROM effect_guard").fetchall())
-        rows = {key if isinstance(key, str) else bytes(key).decode(): bytes(result) for key, result in rows.items()}
+        rows = {key if isinstance(key, str) else bytes(key).decode(): bytes(result or b"none") for key, result in rows.items()}
         for message in self.messages:
             had = receipts[message.id]
             if len(had) != 1:
