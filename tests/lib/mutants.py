@@ -46,6 +46,14 @@ DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
 MESH = "proof::live::mesh"
 ENVOY = "deploy/envoy/envoy.yaml"
+GUARD = "proof::guard"
+GUARD_ONCE = "examples/guard/guard.py"
+GUARD_DATABASES = "examples/guard/databases.py"
+GUARD_INSERT = """\
+        if not database.insert_new(INSERT, *claim.key, *claim.names, claim.token):
+            return done_before(database, claim)
+"""
+GUARD_EFFECT = "        result = effect(database.execute)\n"
 
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
@@ -979,5 +987,43 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("V5", "a replica that drains says that it serves", MESH, [
         ("src/rpc/edge/health.rs", "self.set(ServingStatus::NotServing, |name| name != LIVENESS);",
          "self.set(ServingStatus::NotServing, |name| name == ACCEPTING);"),
+    ]),
+    Mutant("D1", "an effect is committed before its guard row is inserted", GUARD, [
+        (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "        database.commit()\n        database.begin()\n" + GUARD_INSERT),
+    ]),
+    Mutant("D2", "a guard row is committed before its effect", GUARD, [
+        (GUARD_ONCE, GUARD_EFFECT, "        database.execute(KEEP, b'', *claim.key)\n        database.commit()\n        database.begin()\n" + GUARD_EFFECT),
+    ]),
+    Mutant("D3", "the guard looks first, and inserts whatever came between", GUARD, [
+        (GUARD_ONCE, GUARD_INSERT, """\
+        if database.execute(READ, *claim.key).fetchone():
+            return done_before(database, claim)
+        database.insert_new(INSERT, *claim.key, *claim.names, claim.token)
+"""),
+    ]),
+    Mutant("D4", "a transaction begins after the hold", GUARD, [
+        (GUARD_ONCE, "if time.monotonic() >= claim.until:", "if time.monotonic() < 0:"),
+    ]),
+    Mutant("D5", "Complete is given a result of its own", GUARD, [
+        (GUARD_ONCE, GUARD_INSERT, GUARD_INSERT.replace("return done_before(database, claim)",
+                                                        "return done_before(database, claim) and effect(lambda *_: None)")),
+    ]),
+    Mutant("D6", "an error of the database is called a failure", GUARD, [
+        ("examples/guard/consumer.py", "raise LeftOpen from error", "raise"),
+    ]),
+    Mutant("D7", "a guard row of another message is taken for one's own", GUARD, [
+        (GUARD_ONCE, "if [as_bytes(name) for name in names] != [as_bytes(name) for name in claim.names]:", "if not names:"),
+    ]),
+    Mutant("D8", "the guard's transaction cannot see what it waited for", GUARD, [
+        (GUARD_DATABASES, "BEGIN ISOLATION LEVEL READ COMMITTED", "BEGIN ISOLATION LEVEL REPEATABLE READ"),
+    ]),
+    Mutant("D9", "replay runs are compared without regard to case", GUARD, [
+        ("examples/guard/mysql.sql", "varchar(64) CHARACTER SET ascii COLLATE ascii_bin", "varchar(64) CHARACTER SET ascii COLLATE ascii_general_ci"),
+    ]),
+    Mutant("D10", "the guard waits for a row for ever", GUARD, [
+        (GUARD_DATABASES, "SET lock_timeout = '{LOCK_WAIT}s'", "SET lock_timeout = 0"),
+    ]),
+    Mutant("D11", "a transaction that failed is left open", GUARD, [
+        (GUARD_ONCE, "        database.rollback()  # of whatever is not committed", "        pass"),
     ]),
 ]
