@@ -18,8 +18,8 @@ class Undecided(Exception):
 
 
 class WrongRow(Exception):
-    """The guard row under this key names another message, or was committed without its result. Somebody else writes this
-    table, or names are cut or folded: settle nothing, stop, and tell a person."""
+    """The guard row under this key names another message, has no result, or is gone. Somebody else writes this table, names
+    are cut or folded, or the effect has ended the transaction: settle nothing, stop, and tell a person."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ class Claim:
 def once(database, claim, effect):
     """Has the effect unless somebody had it before; returns the result of the attempt that had it, for Complete.
 
-    `effect` is given `database.execute`, writes by nothing else, neither begins nor ends a transaction, and returns
-    the result as bytes. What it raises leaves this function after a rollback: then the effect did not happen.
+    `effect` is given `database.execute`, writes by nothing else, neither begins nor ends a transaction, catches no error
+    of the database, and returns the result as bytes. What else it raises leaves this function after a rollback: then the
+    effect did not happen.
     """
     try:
         database.open()
@@ -58,7 +59,8 @@ def once(database, claim, effect):
         if not database.insert_new(INSERT, *claim.key, *claim.names, claim.token):
             return done_before(database, claim)
         result = effect(database.execute)
-        database.execute(KEEP, result, *claim.key)
+        if database.execute(KEEP, result, *claim.key).rowcount != 1:
+            raise WrongRow(f"the guard row of {claim.key} is gone: the effect has ended the guard's transaction")
         database.commit()
         return result
     except database.Error as error:  # a wait that was too long, a deadlock, a lost connection, a COMMIT without answer

@@ -1,5 +1,6 @@
 """What the guard does, one case after the other, in each database: its own module, and sessions that stand in its way."""
 
+import datetime
 import threading
 import time
 import uuid
@@ -101,6 +102,13 @@ class Checks:
         assert (self.paid(receipt), self.rows(wanted.idempotency_key)) == (0, 0)
         assert guard.once(self.database, wanted, pay(receipt)) == receipt.encode()
 
+    def an_effect_that_ends_its_transaction_is_noticed(self):
+        def ends(execute):
+            execute("ROLLBACK")
+            return b""
+
+        refused(guard.WrongRow, lambda: guard.once(self.database, claim(), ends))
+
     def no_transaction_begins_after_the_hold(self):
         receipt, wanted = str(uuid.uuid4()), claim(hold=0)
         refused(guard.Undecided, lambda: guard.once(self.database, wanted, pay(receipt)))
@@ -181,15 +189,16 @@ class Checks:
         assert guard.once(self.database, wanted, pay(receipt)) == receipt.encode()
 
     def old_rows_are_deleted_a_thousand_at_a_time(self):
-        young = claim()
+        young, then = claim(), datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=31)
         self.database.execute("DELETE FROM effect_guard")
         self.database.begin()
         for _ in range(1500):
             one = claim()
             self.database.insert_new(guard.INSERT, *one.key, *one.names, 1)
+        self.database.execute("UPDATE effect_guard SET done_at = ?",
+                              then if self.place.name == "postgres" else then.strftime("%Y-%m-%d %H:%M:%S"))
         self.database.commit()
-        time.sleep(2)
         guard.once(self.database, young, lambda _: b"")
-        delete = self.place.delete_old_rows(age=1)
+        delete = self.place.delete_old_rows()
         assert [self.database.execute(delete).rowcount for _ in range(3)] == [1000, 500, 0]
         assert self.rows(young.idempotency_key) == 1

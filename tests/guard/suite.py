@@ -10,6 +10,8 @@ is what the run found.
 import argparse
 import collections
 import concurrent.futures
+import functools
+import json
 import os
 import random
 import selectors
@@ -18,7 +20,8 @@ import sys
 import time
 import uuid
 
-from places import MariaDb, Postgres, Sqlite
+from places import GUARD, MariaDb, Postgres, Sqlite
+import guard
 from checks import Checks
 from lane import DELETABLE, HOLD, LEASE, Lane
 from nursery import Nursery
@@ -169,6 +172,33 @@ def report(lanes, ledger):
     return wrong, "; ".join(told) + "; with the guard " + ", ".join(f"{count} {what}" for what, count in sorted(seen.items()))
 
 
+def program_runs(place, ledger):
+    """The example's program, as its own page starts it: it pays once, and stops where a guard row is not its own."""
+    url, stub = place.make("program"), rpc.LedgerServiceStub(grpc.insecure_channel(ledger.address))
+
+    def deliver(name, times):
+        line = json.dumps({"source": "shop", "id": name, "data": {"amount": 42}})
+        command = [sys.executable, GUARD / "consumer.py", "--ledger", ledger.address, "--database", url,
+                   "--consumer", f"{place.name}-program"]
+        return subprocess.run(command, input=f"{line}\n" * times, capture_output=True, text=True, timeout=60)
+
+    ran = deliver("order-1", 2)
+    assert (ran.returncode, ran.stdout) == (0, "ACK\nACK\n"), ran
+    database, key = open_database(url), pb.EntryKey(consumer=f"{place.name}-program", source="shop", id="order-2")
+    database.open()
+    assert database.execute("SELECT count(*) FROM payments").fetchone()[0] == 1
+    claim = pb.ClaimRequest(key=key, claim_id=str(uuid.uuid4()), owner="the suite")
+    acquired = stub.Claim(claim, timeout=5).acquired
+    stub.Release(pb.ReleaseRequest(key=key, token=acquired.token), timeout=5)
+    database.insert_new(guard.INSERT, acquired.idempotency_key, "", key.consumer, "shop", "order-3", 1)
+    ran = deliver("order-2", 1)
+    assert ran.returncode == 1 and not ran.stdout and "ALERT" in ran.stderr, ran
+    claim.claim_id = str(uuid.uuid4())
+    assert stub.Claim(claim, timeout=5).WhichOneof("verdict") == "in_progress", "it settled all the same"
+    assert database.execute("SELECT count(*) FROM payments").fetchone()[0] == 1
+    database.close()
+
+
 def check(places):
     """All cases, the databases beside each other: most of the time is waiting."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -193,6 +223,9 @@ def main():
             sys.exit(1)
         ledger = Ledger(running, options.binary, options.database_url)
         wait_for("the ledger answers", ledger.answers)
+        cases = [(f"{place.name}: the example's program", functools.partial(program_runs, place, ledger)) for place in places]
+        if not options.harms_alone and checked(cases):
+            sys.exit(1)
         operator, nursery = Operator(ledger), Nursery((running.path / "workers.log").open("ab"))
         lanes = [Lane(place, guarded, ledger.address, operator, options.size, options.seed, selector, nursery)
                  for place in places for guarded in (True, False)]

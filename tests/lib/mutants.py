@@ -991,6 +991,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("D1", "an effect is committed before its guard row is inserted", GUARD, [
         (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "        database.commit()\n        database.begin()\n" + GUARD_INSERT),
     ]),
+    Mutant("D12", "nobody notices that an effect has lost its transaction", GUARD, [
+        (GUARD_ONCE, "if database.execute(KEEP, result, *claim.key).rowcount != 1:", "if database.execute(KEEP, result, *claim.key) is None:"),
+    ]),
     Mutant("D2", "a guard row is committed before its effect", GUARD, [
         (GUARD_ONCE, GUARD_EFFECT, "        database.execute(KEEP, b'', *claim.key)\n        database.commit()\n        database.begin()\n" + GUARD_EFFECT),
     ]),
