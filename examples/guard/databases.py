@@ -1,7 +1,7 @@
 """What differs between the databases that a guard may be in. Copy what you need: each has a driver of its own.
 
-Every connection commits by itself, so that nothing but `begin` begins a transaction: an ORM or a driver that
-reads something first would have taken a snapshot before the guard row is inserted. Take a connection for the guard alone.
+Every connection commits by itself, so that nothing but `begin` begins a transaction: an ORM or a driver that reads
+something first would have taken a snapshot before the guard row is inserted. Take a connection for the guard alone.
 """
 
 import sqlite3

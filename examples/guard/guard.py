@@ -18,8 +18,8 @@ class Undecided(Exception):
 
 
 class WrongRow(Exception):
-    """The guard row under this key names another message, has no result, or is gone. Somebody else writes this table, names
-    are cut or folded, or the effect has ended the transaction: settle nothing, stop, and tell a person."""
+    """The guard row under this key names another message, has no result, or is gone. Somebody else writes this table,
+    names are cut or folded, or the effect has ended the transaction: settle nothing, stop, and tell a person."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Claim:
 def once(database, claim, effect):
     """Has the effect unless somebody had it before; returns the result of the attempt that had it, for Complete.
 
-    `effect` is given `database.execute`, writes by nothing else, neither begins nor ends a transaction, catches no error
-    of the database, and returns the result as bytes. What else it raises leaves this function after a rollback: then the
-    effect did not happen.
+    `effect` is given `database.execute`, writes by nothing else, neither begins nor ends a transaction, catches no
+    error of the database, and returns the result as bytes. What else it raises leaves this function after a rollback:
+    then the effect did not happen.
     """
     try:
         database.open()

@@ -6,7 +6,8 @@
 -- Text is compared by its collation here, mostly without regard to upper and lower case, and often without regard to
 -- spaces at the end: utf8mb4_bin and ascii_bin ignore those too. So the names are varbinary: bytes. What the key has
 -- is ASCII without spaces, which ascii_bin compares as bytes. Add no unique key on the names: as utf8mb4 they would be
--- (128 + 256 + 512) * 4 = 3584 bytes long, and an index holds 3072, or 767 a column in old row formats. This key has 100.
+-- (128 + 256 + 512) * 4 = 3584 bytes long, and an index holds 3072, or 767 a column in old row formats. This key
+-- has 100.
 
 CREATE TABLE effect_guard (
     idempotency_key char(36)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- of `acquired`

@@ -1,4 +1,4 @@
-"""What the guard does, one case after the other, in each database: its own module, and sessions that stand in its way."""
+"""What the guard does in each database, case by case: its own module, and sessions that stand in its way."""
 
 import datetime
 import threading
@@ -43,12 +43,13 @@ class Checks:
         self.database.open()
 
     def all(self):
-        names = [name for name in vars(Checks) if name[0].islower() and name not in ("all", "paid", "rows", "held", "beside")]
+        besides = ("all", "paid", "rows", "held", "beside")
+        names = [name for name in vars(Checks) if name[0].islower() and name not in besides]
         return [(f"{self.place.name}: {name.replace('_', ' ')}", getattr(self, name)) for name in names]
 
     def paid(self, *receipts):
-        marks = ", ".join("?" * len(receipts))
-        return self.database.execute(f"SELECT count(*) FROM payments WHERE receipt IN ({marks})", *receipts).fetchone()[0]
+        wanted = f"SELECT count(*) FROM payments WHERE receipt IN ({', '.join('?' * len(receipts))})"
+        return self.database.execute(wanted, *receipts).fetchone()[0]
 
     def rows(self, key):
         return self.database.execute("SELECT count(*) FROM effect_guard WHERE idempotency_key = ?", key).fetchone()[0]

@@ -216,11 +216,11 @@ class Lane:
         return receipts
 
     def judge(self, results):
-        """What is wrong, by the ledger's result of each message, which with the guard is nothing; and how many effects each
-        message had."""
+        """What is wrong, by the ledger's result of each message, which with the guard is nothing; and how many effects
+        each message had."""
         receipts, wrong = self.effects(), list(self.problems)
         rows = dict(self.database.execute("SELECT id, result FROM effect_guard").fetchall())
-        rows = {key if isinstance(key, str) else bytes(key).decode(): bytes(result or b"none") for key, result in rows.items()}
+        rows = {key if isinstance(key, str) else key.decode(): bytes(result or b"none") for key, result in rows.items()}
         for message in self.messages:
             had = receipts[message.id]
             if len(had) != 1:

@@ -1,5 +1,5 @@
-"""Makes processes of the consumer, each a fork of one that has imported everything: many are killed, and a new interpreter
-takes half a second of a processor.
+"""Makes processes of the consumer, each a fork of one that has imported everything: many are killed, and a new
+interpreter takes half a second of a processor.
 
 `Nursery` is for the suite. As a program this file is what it starts: over its standard input, a socket, it gets the
 arguments of a consumer and the pipes that are its input and output, and answers with the process id.

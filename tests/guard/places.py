@@ -84,8 +84,9 @@ class MariaDb(Place):
         if os.geteuid() == 0:
             subprocess.run(["chown", "mysql:", home], check=True)
             drop += ["--reuid", "mysql", "--regid", "mysql", "--clear-groups"]
-        made = subprocess.run([*drop, "mariadb-install-db", "--no-defaults", f"--datadir={home / 'data'}", "--skip-test-db",
-                               "--auth-root-authentication-method=normal"], cwd="/", capture_output=True, text=True)
+        install = [*drop, "mariadb-install-db", "--no-defaults", f"--datadir={home / 'data'}", "--skip-test-db",
+                   "--auth-root-authentication-method=normal"]
+        made = subprocess.run(install, cwd="/", capture_output=True, text=True)
         if made.returncode != 0:
             sys.exit(f"mariadb-install-db failed; is mariadb-server installed?\n{made.stdout}{made.stderr}")
         self.server = running.start("mariadb", *drop, "mariadbd", "--no-defaults", f"--datadir={home / 'data'}",

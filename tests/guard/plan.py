@@ -1,4 +1,4 @@
-"""What happens to each message, by the seed: which process is hit at which point, and what an operator does meanwhile."""
+"""What happens to each message, by the seed: at which point its process is hit, and what an operator does."""
 
 import random
 from dataclasses import dataclass, field

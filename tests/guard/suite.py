@@ -1,10 +1,10 @@
 """The guard of examples/guard, in Postgres, SQLite and MariaDB: consumers are killed, stopped beyond their leases and
 continued, entries are redriven by force and purged, the ledger is killed. With the guard each message has one effect.
 
-    python tests/guard/suite.py --binary target/debug/idempotency-ledger --database-url postgres://… [--size N] [--seed N]
+    python tests/guard/suite.py --binary target/debug/idempotency-ledger --database-url postgres://… [--size N]
 
-The ledger and the first guard are in the Postgres cluster of --database-url, whose database must be empty. The last line
-is what the run found.
+The ledger and the first guard are in the Postgres cluster of --database-url, whose database must be empty. The last
+line is what the run found.
 """
 
 import argparse
@@ -23,97 +23,17 @@ import uuid
 from places import GUARD, MariaDb, Postgres, Sqlite
 import guard
 from checks import Checks
-from lane import DELETABLE, HOLD, LEASE, Lane
+from lane import Lane
+from ledger import Ledger, Operator, results
 from nursery import Nursery
-from plan import AT_RANDOM, CALM, COPIES, HARMS, OPERATED, PURGE
+from plan import AT_RANDOM, CALM, COPIES, HARMS, OPERATED
 from databases import open_database
-from running import Running, checked, free_port, wait_for
+from running import Running, checked, wait_for
 
 import grpc
-from stubs import admin_pb, admin_rpc, pb, rpc
+from stubs import pb, rpc
 
-POLICY = f"""
-[policy]
-lease = "{LEASE:.0f}s"
-max_lease = "{LEASE:.0f}s"
-max_hold = "{HOLD:.0f}s"
-reclaim_grace = "200ms"
-max_attempts = 0
-"""
-BATCH = 500
 PROBLEMS_MAX = 20  # of a lane, after which there is no use in going on
-
-
-class Ledger:
-    """The server, which is killed now and then, and stands up again at the same address."""
-
-    def __init__(self, running, binary, database_url):
-        self.running, self.binary, self.url = running, binary, database_url
-        self.address, self.kills = f"127.0.0.1:{free_port()}", 0
-        self.config = running.path / "policy.toml"
-        self.config.write_text(POLICY)
-        running.serve(binary, database_url)[0].kill()  # this one has made the tables
-        self.start()
-
-    def start(self):
-        self.process = self.running.start("ledger", self.binary, "serve", "--listen", self.address, "--database-url", self.url,
-                                          "--config", self.config)
-
-    def answers(self):
-        assert self.process.poll() is None, self.running.log("ledger")
-        return subprocess.run([self.binary, "health", "--address", self.address], capture_output=True).returncode == 0
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.kills += 1
-        self.start()
-
-
-class Operator:
-    """Redrives by force, and purges. Where the ledger is away it says so by False."""
-
-    def __init__(self, ledger):
-        self.admin = admin_rpc.AdminServiceStub(grpc.insecure_channel(ledger.address))
-        self.store = open_database(ledger.url)
-        self.store.open()
-        self.deleted_by_call = 0
-
-    def does(self, what, consumer, name):
-        key = pb.EntryKey(consumer=consumer, source="shop", id=name)
-        try:
-            entry = self.admin.GetEntry(admin_pb.GetEntryRequest(key=key), timeout=5).entry
-            if what == PURGE:
-                return self.purge(key, entry)
-            self.admin.RedriveEntry(admin_pb.RedriveEntryRequest(
-                key=key, request_id=str(uuid.uuid4()), expected_version=entry.version, reason="the suite", force=True), timeout=5)
-            return True
-        except grpc.RpcError:
-            return False
-
-    def purge(self, key, entry):
-        """By DeleteEntry where the entry is old enough; else its row goes as by the purge, whose retentions are hours."""
-        if entry.granted_at.seconds + DELETABLE - 2 < time.time():
-            self.admin.DeleteEntry(admin_pb.DeleteEntryRequest(
-                key=key, request_id=str(uuid.uuid4()), expected_version=entry.version, reason="the suite", force=True), timeout=5)
-            self.deleted_by_call += 1
-            return True
-        return self.store.execute(
-            "DELETE FROM ledger.entries WHERE id = ? AND version = ? AND consumer = (SELECT no FROM ledger.consumers WHERE name = ?)",
-            key.id, entry.version, key.consumer).rowcount == 1
-
-
-def results(ledger, lane):
-    """What the ledger answers to one more delivery of each message."""
-    stub, found = rpc.LedgerServiceStub(grpc.insecure_channel(ledger.address)), {}
-    for first in range(0, len(lane.messages), BATCH):
-        names = [message.id for message in lane.messages[first:first + BATCH]]
-        requests = [pb.ClaimRequest(key=pb.EntryKey(consumer=lane.consumer, source="shop", id=name), owner="the suite",
-                                    claim_id=str(uuid.uuid4())) for name in names]
-        answers = stub.BatchClaim(pb.BatchClaimRequest(requests=requests), timeout=30).responses
-        found |= {name: answer.completed.result if answer.WhichOneof("verdict") == "completed" else answer.WhichOneof("verdict")
-                  for name, answer in zip(names, answers)}
-    return found
 
 
 def run(lanes, selector, ledger, chance, kills, patience):
@@ -142,7 +62,7 @@ def run(lanes, selector, ledger, chance, kills, patience):
         if now - began > patience:
             left = {lane.consumer: [message.id for message in lane.messages if message.left][:5] for lane in lanes}
             standing = [(lane.consumer, vars(worker)) for lane in lanes for worker in lane.workers if worker.message]
-            raise SystemExit(f"after {patience:.0f} s these are not acknowledged yet: {left}; at work: {standing}")
+            raise SystemExit(f"after {patience:.0f} s not acknowledged yet: {left}; at work: {standing}")
 
 
 def report(lanes, ledger):
@@ -160,7 +80,7 @@ def report(lanes, ledger):
             by_kind[message.kind].update(messages=1, guarded=one[0], plain=one[1])
         wrong += [f"{name}: {fault}" for fault in faults]
         if without <= size:
-            wrong.append(f"{name}: without the guard there are {without} effects of {size} messages: nothing was tested")
+            wrong.append(f"{name}: without the guard {size} messages have {without} effects: nothing was tested")
         told.append(f"{name}: {size} messages × {COPIES}, {deliveries} deliveries, {with_it} effects, "
                     f"{without} without the guard")
     print(f"\n{'what happened to the message':<36}{'messages':>9}{'':>11}{'with the guard':>15}{'without':>9}  effects")
@@ -169,7 +89,8 @@ def report(lanes, ledger):
         print(f"{kind:<36}{one['messages']:>9}{'':>11}{one['guarded']:>15}{one['plain']:>9}")
     if sum(one["messages"] for one in by_kind.values()) > len(HARMS) ** 2:
         wrong += [f"no process was {harm}" for harm in HARMS if not seen[harm] and harm != AT_RANDOM]
-    return wrong, "; ".join(told) + "; with the guard " + ", ".join(f"{count} {what}" for what, count in sorted(seen.items()))
+    happened = ", ".join(f"{count} {what}" for what, count in sorted(seen.items()))
+    return wrong, f"{'; '.join(told)}; with the guard {happened}"
 
 
 def program_runs(place, ledger):
@@ -223,7 +144,8 @@ def main():
             sys.exit(1)
         ledger = Ledger(running, options.binary, options.database_url)
         wait_for("the ledger answers", ledger.answers)
-        cases = [(f"{place.name}: the example's program", functools.partial(program_runs, place, ledger)) for place in places]
+        cases = [(f"{place.name}: the example's program", functools.partial(program_runs, place, ledger))
+                 for place in places]
         if not options.harms_alone and checked(cases):
             sys.exit(1)
         operator, nursery = Operator(ledger), Nursery((running.path / "workers.log").open("ab"))
@@ -243,7 +165,8 @@ def main():
         if wrong:
             print(running.log("workers")[-4000:])
             sys.exit("\n".join(["WRONG:", *wrong[:50], f"seed {options.seed}"]))
-        print(f"FOUND {found}; the ledger killed {ledger.kills} times, {operator.deleted_by_call} entries deleted by DeleteEntry")
+        print(f"FOUND {found}; the ledger killed {ledger.kills} times, {operator.deleted_by_call} of the purged by "
+              "DeleteEntry")
 
 
 if __name__ == "__main__":
