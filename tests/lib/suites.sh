@@ -14,6 +14,7 @@ SUITES=(
     "postgres-crash|crashes, 100 ended backends each|5|100|--features crash-points --test it proof::live::suites::a_crashing|Postgres crashing, its backends ended, loses nothing (T8)"
     "pause|pauses|5|50|--features crash-points --test it proof::live::suites::pauses|servers and Postgres stopped beyond the lease are fenced (T10)"
     "cut|cuts|100|1000|--features crash-points --test it proof::live::suites::cut|connections cut, half-closed, silenced on both sides lose nothing (T11)"
+    "clocks|jumps of the store's clock|5|100|--features crash-points --test it proof::live::clocks|the store's clock jumps forward and back by up to an hour under load: no token is given twice or shrinks, nothing is granted while the clock is behind, and metrics and log say so (T12)"
     "cancel|cancelled calls a store|10000|100000|--features crash-points --test it cancel::|cancelled calls poison no connection and strand no key (T14)"
     "soak|seconds|60|1800|--features crash-points --test it proof::live::suites::all_harms|kills, restarts, pauses, cuts, silent networks, held rows and a crashing Postgres, all at once, operators and policies at work: every history is linearizable, and memory does not grow (T21)"
     "mesh|restarts, and as many kills|3|100|--features crash-points --test it proof::live::mesh|three replicas behind a real Envoy with the shipped file: rolling restarts and a replica without the store fail no call, a kill one of 100,000 at the most; what fails has its reason, and every history is linearizable"

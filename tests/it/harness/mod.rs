@@ -10,6 +10,7 @@ pub(crate) mod random;
 pub(crate) mod raw;
 pub(crate) mod server;
 mod setup;
+mod shifted;
 pub(crate) mod signals;
 pub(crate) mod switch;
 

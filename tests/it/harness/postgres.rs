@@ -12,6 +12,7 @@ use std::time::Duration;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
 use super::disk::SmallDisk;
+use super::shifted::ShiftedClock;
 
 const INSTALL: &str =
     "install it: apt-get install -y postgresql; or name its folder in IDEMPOTENCY_LEDGER_TEST_PG_BIN";
@@ -27,6 +28,8 @@ pub(crate) struct Cluster {
     last: String,
     /// The file system of the tables and its size, where they have one of their own.
     disk: Option<(SmallDisk, &'static str)>,
+    /// Its clock, where it is not the machine's.
+    clock: Option<ShiftedClock>,
 }
 
 /// The folder with `initdb` and `postgres`.
@@ -114,7 +117,7 @@ impl Cluster {
              log_min_messages = panic\nlog_min_error_statement = panic\nshared_buffers = 64MB\n{settings}\n"
         );
         pour(&configuration, &format!("cat >> '{}/postgresql.conf'", data.display()));
-        Cluster { folder, bin, port, watch: None, last: String::new(), disk: None }
+        Cluster { folder, bin, port, watch: None, last: String::new(), disk: None, clock: None }
     }
 
     /// Makes and starts a cluster; `settings` are lines of its configuration.
@@ -132,6 +135,19 @@ impl Cluster {
         cluster
     }
 
+    /// A cluster whose clock can be set.
+    pub(crate) fn start_with_a_clock(settings: &str) -> Cluster {
+        let mut cluster = Cluster::make(settings);
+        cluster.clock = Some(ShiftedClock::new());
+        cluster.run();
+        cluster
+    }
+
+    /// Its clock is ahead of the machine's by so many microseconds from now on.
+    pub(crate) fn set_clock(&self, ahead: i64) {
+        self.clock.as_ref().expect("a cluster with a clock").set(ahead);
+    }
+
     /// A cluster that nobody drops: its watch removes its folder.
     fn for_good(settings: &str) -> Cluster {
         let mut cluster = Cluster::make(settings);
@@ -146,8 +162,9 @@ impl Cluster {
 
     /// Starts the server, and waits until it answers.
     pub(crate) fn run(&mut self) {
+        let clock = self.clock.as_ref().map_or_else(String::new, ShiftedClock::before_command);
         let script = format!(
-            "'{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server 2>/dev/null; wait $server{2}",
+            "{clock} '{0}/postgres' -D '{1}' >'{1}/log' 2>&1 & server=$!; cat >/dev/null; kill -QUIT $server 2>/dev/null; wait $server{2}",
             self.bin.display(),
             self.data().display(),
             self.last

@@ -1,8 +1,8 @@
 //! Histories: what clients asked and were told of one key, each call with the instants between which
 //! it took effect, and whether the contract explains it.
 //!
-//! The instants are of the machine's clock, which is the store's clock too: so a lease can be checked
-//! from outside. All intervals are closed; what is unknown is wide.
+//! The instants are of the machine's clock, which is the store's clock too, but for what a suite has set that one
+//! ahead or back: so a lease can be checked from outside. All intervals are closed; what is unknown is wide.
 
 mod bad;
 mod bad_rules;
@@ -14,7 +14,7 @@ mod search;
 use std::fmt;
 
 pub(crate) use linear::check_in_real_time;
-pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Raise, Rules};
+pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Raise, Rules, Shift};
 pub(crate) use search::check_linearizable;
 
 /// What a client asked of a key. Claims are told apart by a number for each claim_id.
@@ -105,7 +105,7 @@ pub(crate) struct Event {
     pub(crate) replica: usize,
     pub(crate) call: Call,
     pub(crate) outcome: Outcome,
-    /// Microseconds of the store's clock.
+    /// Microseconds of the machine's clock.
     pub(crate) invoked: i64,
     /// The end of time where the outcome is unknown.
     pub(crate) returned: i64,

@@ -71,6 +71,14 @@ pub(crate) struct Raise {
     pub(crate) offset: i64,
 }
 
+/// The store's clock was set, between two instants of the machine's, to be ahead of that by this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shift {
+    pub(crate) invoked: i64,
+    pub(crate) returned: i64,
+    pub(crate) ahead: i64,
+}
+
 /// What may have been in force while a call took effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -100,12 +108,37 @@ pub(crate) struct InForce {
     /// Within this a change is in force on every replica.
     pub(crate) everywhere: i64,
     pub(crate) raises: Vec<Raise>,
+    /// How the store's clock was set, in their order. Before the first it is the machine's.
+    pub(crate) shifts: Vec<Shift>,
 }
 
 impl InForce {
     /// Nobody changes them.
     pub(crate) fn always(first: Rules) -> InForce {
-        InForce { first, changes: Vec::new(), shown: Vec::new(), everywhere: EVERYWHERE, raises: Vec::new() }
+        InForce {
+            first,
+            changes: Vec::new(),
+            shown: Vec::new(),
+            everywhere: EVERYWHERE,
+            raises: Vec::new(),
+            shifts: Vec::new(),
+        }
+    }
+
+    /// What the store's clock may have shown between two instants: the least and the greatest.
+    pub(crate) fn store_clock(&self, from: i64, to: i64) -> (i64, i64) {
+        let mut shown = (i64::MAX, i64::MIN);
+        let first = Shift { invoked: i64::MIN, returned: i64::MIN, ahead: 0 };
+        let all = std::iter::once(&first).chain(&self.shifts);
+        let ends = self.shifts.iter().map(|next| next.returned).chain(std::iter::once(i64::MAX));
+        for (shift, end) in all.zip(ends) {
+            let (from, to) = (from.max(shift.invoked), to.min(end));
+            if from <= to {
+                shown.0 = shown.0.min(from.saturating_add(shift.ahead));
+                shown.1 = shown.1.max(if to == i64::MAX { to } else { to.saturating_add(shift.ahead) });
+            }
+        }
+        shown
     }
 
     /// The versions that may have been in force on a replica between two instants: the first and the last.

@@ -14,6 +14,12 @@ const VISITS_MAX: usize = 3_000_000;
 /// `events` are sorted by invocation.
 pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result<(), String> {
     assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
+    // As the store's clock showed it: that of the model.
+    let by_store = |event: &Event| {
+        let (invoked, returned) = in_force.store_clock(event.invoked, event.returned);
+        Event { invoked, returned, ..*event }
+    };
+    let by_store: Vec<Event> = events.iter().map(by_store).collect();
     let facts: Vec<Facts> = events.iter().map(|event| in_force.during(event)).collect();
     let known = |index: usize| events[index].outcome != Outcome::Unknown;
     let covered: Vec<u128> = (0..events.len()).map(|index| covered(index, events, &facts)).collect();
@@ -45,7 +51,7 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
         // The stack turns it around: known outcomes first, the earliest return before all.
         candidates.sort_by_key(|index| std::cmp::Reverse(events[*index].returned));
         for index in candidates {
-            for next in state.after(&events[index], &facts[index]) {
+            for next in state.after(&by_store[index], &facts[index]) {
                 // Of a call of unknown outcome that changes nothing nobody needs to know.
                 if next == state && !known(index) {
                     continue;

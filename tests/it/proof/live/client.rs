@@ -171,6 +171,9 @@ impl Client {
         key.events.lock().unwrap().push(event);
         key.heed(outcome);
         match outcome {
+            Outcome::Acquired { replayed: false, .. } => {
+                self.world.grants.fetch_add(1, Ordering::Relaxed);
+            }
             Outcome::Unknown => self.world.count("outcomes unknown"),
             Outcome::Backoff => self.world.count("told to wait"),
             Outcome::Refused(Refusal::Disabled) => self.world.count("refused as disabled"),
@@ -279,6 +282,10 @@ impl Client {
             "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Outcome::Unknown,
             "STORE_UNAVAILABLE" | "OVERLOADED" | "DRAINING" => {
                 self.world.count(&format!("refused {}", info.reason));
+                return None;
+            }
+            "STORE_CLOCK_BEHIND" if !self.world.shifts.lock().unwrap().is_empty() => {
+                self.world.count("refused STORE_CLOCK_BEHIND");
                 return None;
             }
             _ => {

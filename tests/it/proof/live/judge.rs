@@ -42,13 +42,14 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
         Ok(changed) => changed,
         Err(problem) => run.fail(problem, &[]),
     };
-    let raises = world.raises.lock().unwrap().clone();
+    let (raises, shifts) = (world.raises.lock().unwrap().clone(), world.shifts.lock().unwrap().clone());
     let mut events = 0;
     for key in &keys {
         let history = key.events.lock().unwrap().clone();
         events += history.len();
         let mut in_force = changed.get(key.consumer).cloned().unwrap_or_else(|| steady(key.consumer));
         in_force.raises.clone_from(&raises);
+        in_force.shifts.clone_from(&shifts);
         let explained = history::check(&history, &in_force).and_then(|()| effects_are_fenced(key));
         if let Err(problem) = explained {
             let row = dump(cluster, key).await;

@@ -154,6 +154,7 @@ impl History {
             shown: shown.collect(),
             everywhere: self.everywhere,
             raises: Vec::new(),
+            shifts: Vec::new(),
         })
     }
 

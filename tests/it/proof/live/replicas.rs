@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -21,6 +23,8 @@ pub(crate) struct Replica {
     folder: PathBuf,
     /// How long it serves on after SIGTERM.
     pub(crate) drain_wait: Duration,
+    /// Where it is observed, if it is.
+    pub(crate) observed: Option<SocketAddr>,
     child: Option<Child>,
 }
 
@@ -36,6 +40,7 @@ impl Replica {
             database_url: database_url.to_owned(),
             folder,
             drain_wait: Duration::ZERO,
+            observed: None,
             child: None,
         }
     }
@@ -52,10 +57,32 @@ impl Replica {
             .args(["--drain-wait", &format!("{}s", self.drain_wait.as_secs()), "--log", "warn"])
             .stdout(Stdio::null())
             .stderr(log);
+        if let Some(address) = self.observed {
+            command.args(["--observe-listen", &address.to_string()]);
+        }
         if let Some(point) = crash_at {
             command.env("IDEMPOTENCY_LEDGER_CRASH_AT", point);
         }
         self.child = Some(command.spawn().unwrap());
+    }
+
+    /// All that it has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    /// The sum of all series of a metric whose labels say this; zero where there are none.
+    pub(crate) async fn metric(&self, name: &str, label: &str) -> f64 {
+        let mut stream = TcpStream::connect(self.observed.expect("an observed replica")).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        let mine = |line: &&str| {
+            let rest = line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' ']));
+            rest.is_some_and(|rest| rest.contains(label))
+        };
+        let value = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        text.lines().filter(mine).map(value).sum()
     }
 
     /// Whether its process is there.
@@ -95,7 +122,7 @@ impl Replica {
     /// Waits until it takes connections.
     pub(crate) async fn listens(&self) {
         let until = Instant::now() + Duration::from_secs(30);
-        while tokio::net::TcpStream::connect(self.address).await.is_err() {
+        while TcpStream::connect(self.address).await.is_err() {
             assert!(Instant::now() < until, "a replica does not listen: see {}", self.folder.display());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

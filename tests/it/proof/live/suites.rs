@@ -1,94 +1,16 @@
 //! The suites: the same work, each with another harm.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::client::Client;
 use super::deaths::Deaths;
-use super::proxy::{Faults, proxy};
-use super::replicas::Replica;
+use super::proxy::Faults;
+use super::scene::{Live, SOAK};
 use super::soak::{self, Soak};
-use super::world::{STEADY, World};
-use super::{audit, harm, judge, operator, pauses, policies, policies_after, policies_judged};
-use crate::harness::postgres::Cluster;
-use crate::harness::random::Random;
-use crate::harness::server::migrate_postgres;
-use crate::harness::switch::Switch;
-use crate::proof::history::EVERYWHERE;
+use super::world::STEADY;
+use super::{audit, harm, operator, pauses, policies, policies_after, policies_judged};
 use crate::proof::run::Run;
-
-const REPLICAS: usize = 3;
-const SOAK: &str = "soak";
-
-/// A run: the cluster, its replicas, the clients at work.
-struct Live {
-    run: Run,
-    random: Random,
-    cluster: Cluster,
-    replicas: Vec<Replica>,
-    world: Arc<World>,
-    clients: Vec<tokio::task::JoinHandle<()>>,
-    /// Between each replica and Postgres, where connections go through proxies.
-    switches: Vec<Switch>,
-    _folder: tempfile::TempDir,
-}
-
-impl Live {
-    async fn start(suite: &'static str, small: u64, clients: u64) -> Live {
-        Live::behind(Run::new(suite, small), clients, STEADY, None).await
-    }
-
-    /// With `faults` every connection goes through a proxy: from clients to replicas, from replicas to
-    /// Postgres.
-    async fn behind(
-        run: Run,
-        clients: u64,
-        consumers: &'static [&'static str],
-        faults: Option<&Arc<Faults>>,
-    ) -> Live {
-        let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
-        migrate_postgres(&cluster.url("postgres")).await;
-        let mut random = Random::new(run.seed);
-        let folder = tempfile::tempdir().unwrap();
-        let (mut replicas, mut fronts, mut switches) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..REPLICAS {
-            let mut url = cluster.url("postgres");
-            if let Some(faults) = faults {
-                let postgres = SocketAddr::from(([127, 0, 0, 1], cluster.port));
-                let back = proxy(postgres, Arc::clone(faults), Random::new(random.next())).await;
-                let switch = Switch::before(back).await;
-                url = url.replace(&cluster.port.to_string(), &switch.address.port().to_string());
-                switches.push(switch);
-            }
-            let mut replica = Replica::new(folder.path(), &url);
-            replica.start(None);
-            replica.listens().await;
-            fronts.push(match faults {
-                None => replica.address,
-                Some(faults) => proxy(replica.address, Arc::clone(faults), Random::new(random.next())).await,
-            });
-            replicas.push(replica);
-        }
-        // A replica that is dead, or whose Postgres is, learns of no policy.
-        let everywhere = if clients == 0 || run.suite == SOAK { 6 * EVERYWHERE } else { EVERYWHERE };
-        let world = World::new(run.seed, fronts, consumers, everywhere);
-        let clients = (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
-        Live { run, random, cluster, replicas, world, clients, switches, _folder: folder }
-    }
-
-    /// The harm is over: clients stop, every key ends, every record is judged.
-    async fn end(self, harm: String) {
-        self.world.stop();
-        for client in self.clients {
-            client.await.unwrap();
-        }
-        policies_after::enable(&self.world).await;
-        let seen = judge::judge(&self.run, &self.world, &self.cluster).await;
-        self.run.summary(format!("{harm}; {seen}"));
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_are_linearizable() {

@@ -10,7 +10,7 @@ use idempotency_ledger::rpc::proto;
 
 use super::policies::Record;
 use crate::harness::random::Random;
-use crate::proof::history::{Event, Outcome, Raise, Refusal};
+use crate::proof::history::{Event, Outcome, Raise, Refusal, Shift};
 
 /// As it is configured.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -109,6 +109,8 @@ pub(crate) struct World {
     pub(crate) over: AtomicBool,
     pub(crate) calls: AtomicU64,
     claims: AtomicU64,
+    /// How many claims were granted anew.
+    pub(crate) grants: AtomicU64,
     keys: AtomicU64,
     active: Mutex<Vec<Arc<KeyLog>>>,
     pub(crate) retired: Mutex<Vec<Arc<KeyLog>>>,
@@ -122,6 +124,8 @@ pub(crate) struct World {
     pub(crate) everywhere: i64,
     /// How operators have raised `token_offset`.
     pub(crate) raises: Mutex<Vec<Raise>>,
+    /// How the store's clock was set.
+    pub(crate) shifts: Mutex<Vec<Shift>>,
     /// What operators did to the policies.
     pub(crate) policies: Record,
 }
@@ -130,7 +134,7 @@ pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap()
 }
 
-/// The machine's clock, which is Postgres' clock too.
+/// The machine's clock, which is Postgres' clock too where no suite sets that one.
 #[allow(clippy::disallowed_methods, reason = "an observer from outside, on the machine of the store")]
 pub(crate) fn now() -> i64 {
     micros(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap())
@@ -161,6 +165,7 @@ impl World {
             over: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             claims: AtomicU64::new(1),
+            grants: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             active: Mutex::default(),
             retired: Mutex::default(),
@@ -170,6 +175,7 @@ impl World {
             tries,
             everywhere,
             raises: Mutex::default(),
+            shifts: Mutex::default(),
             policies: Record::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
