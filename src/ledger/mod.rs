@@ -344,6 +344,7 @@ impl Ledger {
             sessions: self.inner.crew.at_work_now(),
             sessions_wanted: self.inner.store.sessions(),
             left_behind: self.inner.store.left_behind(),
+            losses: self.inner.store.losses(),
             policies_age,
             policies_unreadable,
         });

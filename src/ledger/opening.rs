@@ -65,6 +65,10 @@ impl Store for Opening {
     fn left_behind(&self) -> usize {
         self.store.left_behind()
     }
+
+    fn losses(&self) -> u64 {
+        self.store.losses()
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

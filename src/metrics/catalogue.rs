@@ -193,6 +193,12 @@ pub(super) const LEFT_BEHIND: Family = gauge(
     &[],
     "Backends of Postgres that were still at work for sessions that were given up, when a session was opened last.",
 );
+pub(super) const LOSSES: Family = counter(
+    "idempotency_ledger_store_losses_total",
+    &[],
+    "How often the store had lost commits that it had acknowledged: found when a session was opened to a server that was \
+     started since, by this server's last writes. What was lost may be granted again.",
+);
 pub(super) const CLOCK_BEHIND: Family = gauge(
     "idempotency_ledger_store_clock_behind_seconds",
     &[],
@@ -301,6 +307,7 @@ pub(super) const ALL: &[Family] = &[
     SESSIONS,
     SESSIONS_WANTED,
     LEFT_BEHIND,
+    LOSSES,
     CLOCK_BEHIND,
     POLICIES_AGE,
     POLICIES_UNREADABLE,

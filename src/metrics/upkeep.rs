@@ -6,8 +6,8 @@ use std::time::Duration;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
-    CLOCK_BEHIND, LEFT_BEHIND, OPENED, POLICIES_AGE, POLICIES_UNREADABLE, PURGE_FAILURES, PURGE_OLDEST,
-    PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
+    CLOCK_BEHIND, LEFT_BEHIND, LOSSES, OPENED, POLICIES_AGE, POLICIES_UNREADABLE, PURGE_FAILURES,
+    PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
 };
 
 /// See the module.
@@ -17,6 +17,7 @@ pub(crate) struct Upkeep {
     sessions: IntGauge,
     sessions_wanted: IntGauge,
     left_behind: IntGauge,
+    losses: IntCounter,
     purged: IntCounter,
     purge_failures: IntCounter,
     purge_oldest: IntGauge,
@@ -36,6 +37,8 @@ pub(crate) struct Now {
     pub(crate) sessions_wanted: usize,
     /// How many backends were still at work for sessions that were given up.
     pub(crate) left_behind: usize,
+    /// How often the store had lost what it had acknowledged.
+    pub(crate) losses: u64,
     /// How long ago the policies were read.
     pub(crate) policies_age: Duration,
     /// How many stored policies cannot be read.
@@ -50,6 +53,7 @@ impl Upkeep {
             sessions: SESSIONS.gauge(registry)?,
             sessions_wanted: SESSIONS_WANTED.gauge(registry)?,
             left_behind: LEFT_BEHIND.gauge(registry)?,
+            losses: LOSSES.counter(registry)?,
             purged: PURGED.counter(registry)?,
             purge_failures: PURGE_FAILURES.counter(registry)?,
             purge_oldest: PURGE_OLDEST.gauge(registry)?,
@@ -109,6 +113,7 @@ impl Upkeep {
         self.sessions.set(whole(now.sessions));
         self.sessions_wanted.set(whole(now.sessions_wanted));
         self.left_behind.set(whole(now.left_behind));
+        self.losses.inc_by(now.losses.saturating_sub(self.losses.get()));
         self.policies_age.set(i64::try_from(now.policies_age.as_secs()).unwrap_or(i64::MAX));
         self.policies_unreadable.set(whole(now.policies_unreadable));
     }

@@ -118,6 +118,11 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
+    /// How often it had lost what this process had been told was durable, when a session was opened.
+    fn losses(&self) -> u64 {
+        0
+    }
+
     /// Who is told of each session that was to be replaced since its time was over, and whether it was: the first one
     /// that is named.
     fn tell_of_replaced(&self, _told: Box<dyn Fn(Purpose, bool) + Send + Sync>) {}

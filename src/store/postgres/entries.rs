@@ -96,6 +96,9 @@ impl Entries for PgSession {
         }
         let keys: Option<Vec<Uuid>> = first.try_get("fresh_keys").map_err(of_sqlx)?;
         let tokens: Option<Vec<i64>> = first.try_get("fresh_tokens").map_err(of_sqlx)?;
+        if let (Some([key, ..]), Some([token, ..])) = (keys.as_deref(), tokens.as_deref()) {
+            self.acknowledged.granted(self.server_started, *key, *token, reading.now.micros());
+        }
         // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
         // entries are as good as not seen.
         let met = if answers.len() > 1 {
@@ -132,6 +135,8 @@ impl Entries for PgSession {
             .iter()
             .map(|row| Ok((row.try_get("key").map_err(of_sqlx)?, done(row)?)))
             .collect::<Result<_, StoreError>>()?;
+        let last = completions.iter().find(|one| done.last().is_some_and(|(key, _)| *key == one.key.hash()));
+        self.note_completed(last);
         Ok(in_order(completions.iter().map(|one| one.key.hash()), done).collect())
     }
 
@@ -152,6 +157,9 @@ impl Entries for PgSession {
         let mut done = std::collections::HashSet::with_capacity(rows.len());
         for row in &rows {
             done.insert(row.try_get::<Uuid, _>("key").map_err(of_sqlx)?);
+        }
+        if let Some(row) = raw.iter().rfind(|row| done.contains(&row.key)) {
+            self.acknowledged.replaced(self.server_started, row);
         }
         Ok(raw.iter().map(|row| done.contains(&row.key)).collect())
     }
@@ -233,6 +241,7 @@ impl PgSession {
         // What is inserted is not behind: the mark that the database has written down is not above the token.
         let reading = Reading { now: StoreTime(now), token_offset: token - row.token - now, mark };
         self.mark.raise(&reading);
+        self.acknowledged.granted(self.server_started, key.hash(), token, now);
         Ok(Inserted { reading, outcomes: vec![InsertOutcome::Granted(token)] })
     }
 
@@ -263,7 +272,14 @@ impl PgSession {
             .bind(completion.terms.retention.micros())
             .bind(Some(&*completion.result).filter(|result| !result.is_empty()));
         let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
+        self.note_completed(row.as_ref().map(|_| completion));
         row.as_ref().map(done).transpose()
+    }
+
+    fn note_completed(&self, completion: Option<&Completion>) {
+        if let Some(Completion { key, token, .. }) = completion {
+            self.acknowledged.completed(self.server_started, key.hash(), *token);
+        }
     }
 
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {

@@ -1,5 +1,6 @@
 //! The ledger on Postgres, 14 to 18.
 
+mod acknowledged;
 mod audit;
 mod before_baseline;
 mod connect;
@@ -119,6 +120,10 @@ impl Store for PostgresStore {
 
     fn left_behind(&self) -> usize {
         self.opener.left_behind()
+    }
+
+    fn losses(&self) -> u64 {
+        self.opener.losses()
     }
 
     fn tell_of_replaced(&self, told: Box<dyn Fn(Purpose, bool) + Send + Sync>) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use super::acknowledged::Acknowledged;
 use super::connect;
 use super::left_behind::LeftBehind;
 use super::quiet::Quiet;
@@ -13,7 +14,7 @@ use super::replaced::Replaced;
 use super::servers::Servers;
 use super::session::{Leaves, PgSession};
 use crate::store::dictionary::Dictionary;
-use crate::store::{Entries as _, Mark, Purpose, StoreError};
+use crate::store::{Mark, Purpose, StoreError};
 
 /// See the module.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(super) struct Opener {
     mark: Arc<Mark>,
     quiet: Arc<Quiet>,
     left_behind: Arc<LeftBehind>,
+    acknowledged: Arc<Acknowledged>,
     /// Sessions for claims are opened one after the other: two that looked at the same moment would each
     /// leave a backend behind.
     opening: Mutex<()>,
@@ -41,6 +43,7 @@ impl Opener {
             mark: Arc::default(),
             quiet: Arc::default(),
             left_behind: Arc::default(),
+            acknowledged: Arc::default(),
             opening: Mutex::default(),
             replaced: Replaced::default(),
         }
@@ -58,6 +61,11 @@ impl Opener {
     /// See [`LeftBehind::at_work`].
     pub(super) fn left_behind(&self) -> usize {
         self.left_behind.at_work()
+    }
+
+    /// See [`Acknowledged::losses`].
+    pub(super) fn losses(&self) -> u64 {
+        self.acknowledged.losses()
     }
 
     /// Who is told of sessions that were replaced.
@@ -83,15 +91,18 @@ impl Opener {
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
             quiet: Arc::clone(&self.quiet),
+            acknowledged: Arc::clone(&self.acknowledged),
             dictionary: Dictionary::default(),
             marked_last: 0,
         };
-        // A promoted database may have lost commits: take over what it has written down.
-        let loaded = session.load(&[]).await?;
+        // A promoted database may have lost commits: take over what it has written down, and look for the last ones.
+        let sought = self.acknowledged.sought_on(peer.server_started);
+        let (reading, rows) = session.rows_of(sought.keys()).await?;
+        sought.judge(&rows);
         if claims {
             connect::prove(&mut session.connection).await?;
         }
-        self.mark.0.fetch_max(loaded.reading.mark, Ordering::SeqCst);
+        self.mark.0.fetch_max(reading.mark, Ordering::SeqCst);
         Ok(session)
     }
 }

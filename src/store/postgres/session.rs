@@ -8,6 +8,7 @@ use sqlx::query::Query;
 use sqlx::{Connection as _, Postgres, Row as _};
 use tokio::time::timeout;
 
+use super::acknowledged::Acknowledged;
 use super::errors::of_sqlx;
 use super::left_behind::{Backend, LeftBehind};
 use super::quiet::Quiet;
@@ -27,6 +28,7 @@ pub(super) struct PgSession {
     pub(super) persistent: bool,
     pub(super) mark: Arc<Mark>,
     pub(super) quiet: Arc<Quiet>,
+    pub(super) acknowledged: Arc<Acknowledged>,
     pub(super) dictionary: Dictionary,
     /// The last consumer whose open claims were marked; 0: all were.
     pub(super) marked_last: i32,
