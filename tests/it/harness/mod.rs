@@ -12,6 +12,7 @@ pub(crate) mod server;
 mod setup;
 mod shifted;
 pub(crate) mod signals;
+pub(crate) mod standby;
 pub(crate) mod switch;
 
 /// Stamps each case once per store, so that a failure is named singly.

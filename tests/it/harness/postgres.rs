@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// A shell command as the user that may run Postgres.
-fn shell(script: &str) -> Command {
+pub(super) fn shell(script: &str) -> Command {
     let mut command;
     if is_root() {
         command = Command::new("setpriv");
@@ -85,7 +85,7 @@ fn shell_on(disk: &SmallDisk, size: &str, script: &str) -> Command {
 }
 
 /// Runs a shell command that reads this.
-fn pour(text: &str, script: &str) {
+pub(super) fn pour(text: &str, script: &str) {
     let mut child = shell(script).stdin(Stdio::piped()).spawn().expect("sh");
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
@@ -96,14 +96,19 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl Cluster {
-    fn make(settings: &str) -> Cluster {
+    /// A folder for one, with nothing in it.
+    pub(super) fn empty(port: u16) -> Cluster {
         let folder = tempfile::Builder::new().prefix("ledger-pg-").tempdir_in("/tmp").expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("postgres:postgres").arg(folder.path()).status();
             assert!(owned.is_ok_and(|status| status.success()), "the user postgres is missing; {INSTALL}");
         }
-        let bin = bin();
-        let data = folder.path().join("data");
+        Cluster { folder, bin: bin(), port, watch: None, last: String::new(), disk: None, clock: None }
+    }
+
+    fn make(settings: &str) -> Cluster {
+        let cluster = Cluster::empty(free_port());
+        let (bin, data, port) = (cluster.bin(), cluster.data(), cluster.port);
         let init = format!(
             "'{}/initdb' -D '{}' -A trust -U postgres -E UTF8 --locale=C -N",
             bin.display(),
@@ -111,13 +116,12 @@ impl Cluster {
         );
         let made = shell(&init).output().expect("initdb");
         assert!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
-        let port = free_port();
         let configuration = format!(
             "\nlisten_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 400\n\
              log_min_messages = panic\nlog_min_error_statement = panic\nshared_buffers = 64MB\n{settings}\n"
         );
         pour(&configuration, &format!("cat >> '{}/postgresql.conf'", data.display()));
-        Cluster { folder, bin, port, watch: None, last: String::new(), disk: None, clock: None }
+        cluster
     }
 
     /// Makes and starts a cluster; `settings` are lines of its configuration.
@@ -138,9 +142,14 @@ impl Cluster {
     /// A cluster whose clock can be set.
     pub(crate) fn start_with_a_clock(settings: &str) -> Cluster {
         let mut cluster = Cluster::make(settings);
-        cluster.clock = Some(ShiftedClock::new());
+        cluster.gets_a_clock();
         cluster.run();
         cluster
+    }
+
+    /// From its next start on its clock can be set.
+    pub(crate) fn gets_a_clock(&mut self) {
+        self.clock = Some(ShiftedClock::new());
     }
 
     /// Its clock is ahead of the machine's by so many microseconds from now on.
@@ -156,7 +165,11 @@ impl Cluster {
         cluster
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn bin(&self) -> &Path {
+        &self.bin
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 

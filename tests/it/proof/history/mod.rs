@@ -6,6 +6,7 @@
 
 mod bad;
 mod bad_rules;
+mod bad_store;
 mod linear;
 mod model;
 mod rules;
@@ -14,7 +15,7 @@ mod search;
 use std::fmt;
 
 pub(crate) use linear::check_in_real_time;
-pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Raise, Rules, Shift};
+pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Loss, Raise, Rules, Shift};
 pub(crate) use search::check_linearizable;
 
 /// What a client asked of a key. Claims are told apart by a number for each claim_id.
@@ -127,9 +128,30 @@ impl fmt::Display for Event {
 pub(crate) fn check(events: &[Event], in_force: &InForce) -> Result<(), String> {
     let mut events = events.to_vec();
     events.sort_by_key(|event| event.invoked);
-    let explained = check_in_real_time(&events).and_then(|()| check_linearizable(&events, in_force));
-    explained.map_err(|problem| {
+    // Until each loss all that was answered was so; after it some of that was undone.
+    let ends = in_force.losses.iter().map(|loss| loss.until).chain(std::iter::once(i64::MAX));
+    let mut explained = ends.enumerate().map(|(before, end)| {
+        let events = until(&events, end);
+        let undone = undone(&events, &in_force.losses[..before]);
+        check_in_real_time(&events, &undone)?;
+        check_linearizable(&events, &undone, in_force)
+    });
+    explained.try_for_each(std::convert::identity).map_err(|problem| {
         let lines: Vec<String> = events.iter().map(ToString::to_string).collect();
         format!("{problem}\n{}", lines.join("\n"))
     })
+}
+
+/// What had begun by then; what was under way may take effect later, or never.
+fn until(events: &[Event], end: i64) -> Vec<Event> {
+    let begun = events.iter().filter(|event| event.invoked < end);
+    let known = |event: &Event| event.returned <= end;
+    let cut = |event: &Event| Event { outcome: Outcome::Unknown, returned: i64::MAX, ..*event };
+    begun.map(|event| if known(event) { *event } else { cut(event) }).collect()
+}
+
+/// For each call: until when it must have taken effect, if it was not undone.
+fn undone(events: &[Event], losses: &[Loss]) -> Vec<Option<i64>> {
+    let until = |event: &Event| losses.iter().find(|loss| loss.concerns(event)).map(|loss| loss.until);
+    events.iter().map(until).collect()
 }

@@ -79,6 +79,21 @@ pub(crate) struct Shift {
     pub(crate) ahead: i64,
 }
 
+/// The database lost commits: of what was answered between two instants, whatever came after some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) from: i64,
+    /// From then on another database answers, or the same one as it was before.
+    pub(crate) until: i64,
+}
+
+impl Loss {
+    /// Whether a call may have been undone.
+    pub(crate) fn concerns(&self, event: &Event) -> bool {
+        self.from <= event.returned && event.returned <= self.until
+    }
+}
+
 /// What may have been in force while a call took effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -110,6 +125,8 @@ pub(crate) struct InForce {
     pub(crate) raises: Vec<Raise>,
     /// How the store's clock was set, in their order. Before the first it is the machine's.
     pub(crate) shifts: Vec<Shift>,
+    /// What the database lost, in this order.
+    pub(crate) losses: Vec<Loss>,
 }
 
 impl InForce {
@@ -122,6 +139,7 @@ impl InForce {
             everywhere: EVERYWHERE,
             raises: Vec::new(),
             shifts: Vec::new(),
+            losses: Vec::new(),
         }
     }
 

@@ -11,8 +11,13 @@ pub(crate) const EVENTS_MAX: usize = 128;
 /// A search that needs more is given up, loudly.
 const VISITS_MAX: usize = 3_000_000;
 
-/// `events` are sorted by invocation.
-pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result<(), String> {
+/// `events` are sorted by invocation. What may have been undone has an instant in `undone`: it took effect before that,
+/// in the order of the others, or never.
+pub(crate) fn check_linearizable(
+    events: &[Event],
+    undone: &[Option<i64>],
+    in_force: &InForce,
+) -> Result<(), String> {
     assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
     // As the store's clock showed it: that of the model.
     let by_store = |event: &Event| {
@@ -22,8 +27,20 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
     let by_store: Vec<Event> = events.iter().map(by_store).collect();
     let facts: Vec<Facts> = events.iter().map(|event| in_force.during(event)).collect();
     let known = |index: usize| events[index].outcome != Outcome::Unknown;
+    let surely = |index: usize| known(index) && undone[index].is_none();
+    let mask = |which: &dyn Fn(usize) -> bool| {
+        (0..events.len()).filter(|index| which(*index)).fold(0_u128, |set, index| set | 1 << index)
+    };
+    // What must have come before one that may have been undone, and what must not.
+    let (mut before, mut after) = (vec![0; events.len()], vec![0; events.len()]);
+    for (index, undone_until) in undone.iter().enumerate().filter(|(_, until)| until.is_some()) {
+        let earlier =
+            |other: usize| undone[other] == *undone_until && events[other].returned < events[index].invoked;
+        before[index] = mask(&earlier);
+        after[index] = mask(&|other| undone_until.is_some_and(|until| events[other].invoked > until));
+    }
     let covered: Vec<u128> = (0..events.len()).map(|index| covered(index, events, &facts)).collect();
-    let must: u128 = (0..events.len()).filter(|index| known(*index)).fold(0, |set, index| set | 1 << index);
+    let must = mask(&surely);
     let mut visited = HashSet::new();
     let mut stack = vec![(0_u128, State::ABSENT)];
     let mut furthest = (0, 0_u128, State::ABSENT);
@@ -31,7 +48,7 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
         if done & must == must {
             return Ok(());
         }
-        if too_many_attempts(events, done, &state) {
+        if too_many_attempts(events, undone, done, &state) {
             continue;
         }
         if visited.len() > VISITS_MAX {
@@ -43,10 +60,11 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
         }
         // Nothing can take effect after the return of a call that has not yet taken effect.
         let rest = || (0..events.len()).filter(|index| done & (1 << index) == 0);
-        let limit = rest().filter(|index| known(*index)).map(|index| events[index].returned).min();
+        let limit = rest().filter(|index| surely(*index)).map(|index| events[index].returned).min();
         let mut candidates: Vec<usize> = rest()
             .filter(|index| events[*index].invoked <= limit.unwrap_or(i64::MAX))
             .filter(|index| covered[*index] & !done == 0)
+            .filter(|index| before[*index] & !done == 0 && after[*index] & done == 0)
             .collect();
         // The stack turns it around: known outcomes first, the earliest return before all.
         candidates.sort_by_key(|index| std::cmp::Reverse(events[*index].returned));
@@ -65,7 +83,7 @@ pub(crate) fn check_linearizable(events: &[Event], in_force: &InForce) -> Result
     }
     let (count, done, state) = furthest;
     let stuck: Vec<String> = (0..events.len())
-        .filter(|index| done & (1 << index) == 0 && known(*index))
+        .filter(|index| done & (1 << index) == 0 && surely(*index))
         .take(4)
         .map(|index| events[index].to_string())
         .collect();
@@ -89,13 +107,14 @@ fn covered(index: usize, events: &[Event], facts: &[Facts]) -> u128 {
 }
 
 /// More attempts were used than a later grant tells of, and no release is left that would give one back.
-fn too_many_attempts(events: &[Event], done: u128, state: &State) -> bool {
+fn too_many_attempts(events: &[Event], undone: &[Option<i64>], done: u128, state: &State) -> bool {
     let rest = || (0..events.len()).filter(|index| done & (1 << index) == 0).map(|index| &events[index]);
     if rest().any(|event| matches!(event.call, Call::Order { .. })) {
         return false;
     }
     let given_back = rest().filter(|event| matches!(event.call, Call::Release { .. })).count();
-    let told = rest().filter_map(|event| match event.outcome {
+    let surely = (0..events.len()).filter(|index| done & (1 << index) == 0 && undone[*index].is_none());
+    let told = surely.map(|index| &events[index]).filter_map(|event| match event.outcome {
         Outcome::Acquired { attempt, .. } if attempt > 0 => Some(attempt),
         _ => None,
     });

@@ -172,7 +172,7 @@ impl Client {
         key.heed(outcome);
         match outcome {
             Outcome::Acquired { replayed: false, .. } => {
-                self.world.grants.fetch_add(1, Ordering::Relaxed);
+                self.world.grants[replica].fetch_add(1, Ordering::Relaxed);
             }
             Outcome::Unknown => self.world.count("outcomes unknown"),
             Outcome::Backoff => self.world.count("told to wait"),

@@ -3,14 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use tonic::transport::Endpoint;
-
+use super::operator;
 use super::scene::{Live, Shape};
 use super::world::now;
 use crate::harness::postgres::Cluster;
-use crate::proof::history::{Call, Outcome, Raise, Shift};
+use crate::proof::history::{Call, Outcome, Shift};
 use crate::proof::run::Run;
 
 const SECOND: i64 = 1_000_000;
@@ -87,11 +84,9 @@ async fn a_jumping_clock_breaks_no_promise() {
 }
 
 fn set(live: &Live, jumps: &mut Jumps, ahead: i64) {
-    let mut shifts = live.world.shifts.lock().unwrap();
     let invoked = now();
-    shifts.push(Shift { invoked, returned: i64::MAX, ahead });
     live.cluster.set_clock(ahead);
-    shifts.last_mut().unwrap().returned = now();
+    live.world.shifts.lock().unwrap().push(Shift { invoked, returned: now(), ahead });
     jumps.ahead = ahead;
     jumps.furthest = jumps.furthest.max(ahead);
 }
@@ -126,7 +121,8 @@ async fn back(live: &mut Live, jumps: &mut Jumps, by: i64) {
         set(live, jumps, before);
         jumps.caught_up += 1;
     } else {
-        raise(live).await;
+        let replica = live.random.below(3) as usize;
+        operator::raise_by_rpc(&live.world, replica, Duration::from_secs(2)).await;
         jumps.raised += 1;
     }
     if by > SURELY_BEHIND {
@@ -147,33 +143,6 @@ async fn back(live: &mut Live, jumps: &mut Jumps, by: i64) {
 
 fn times_logged(log: &str) -> usize {
     log.lines().filter(|line| line.contains(LOGGED)).count()
-}
-
-/// As an operator does it: a look, and then a raise by more than the clock is behind.
-async fn raise(live: &mut Live) {
-    let address = live.world.replicas[live.random.below(3) as usize];
-    let mut admin =
-        AdminServiceClient::new(Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy());
-    let look = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
-    let seen = admin.raise_token_offset(look).await.unwrap().into_inner();
-    let span = |it: Option<prost_types::Duration>| {
-        it.map_or(0, |it| it.seconds * SECOND + i64::from(it.nanos) / 1_000)
-    };
-    let offset = span(seen.token_offset) + span(seen.behind) + 2 * SECOND;
-    let request = proto::RaiseTokenOffsetRequest {
-        request_id: format!("raise {}", now()),
-        reason: "the clock was set back".into(),
-        token_offset: Some(prost_types::Duration {
-            seconds: offset / SECOND,
-            nanos: (offset % SECOND * 1_000) as i32,
-        }),
-        expected_token_offset: seen.token_offset,
-        validate_only: false,
-    };
-    live.world.raises.lock().unwrap().push(Raise { invoked: now(), returned: i64::MAX, offset });
-    let raised = admin.raise_token_offset(request).await.unwrap().into_inner();
-    assert_eq!(span(raised.token_offset), offset);
-    live.world.raises.lock().unwrap().last_mut().unwrap().returned = now();
 }
 
 /// While the clock was behind, no claim was granted anew.

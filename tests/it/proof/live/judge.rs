@@ -43,6 +43,7 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
         Err(problem) => run.fail(problem, &[]),
     };
     let (raises, shifts) = (world.raises.lock().unwrap().clone(), world.shifts.lock().unwrap().clone());
+    let losses = world.losses.lock().unwrap().clone();
     let mut events = 0;
     for key in &keys {
         let history = key.events.lock().unwrap().clone();
@@ -50,6 +51,10 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
         let mut in_force = changed.get(key.consumer).cloned().unwrap_or_else(|| steady(key.consumer));
         in_force.raises.clone_from(&raises);
         in_force.shifts.clone_from(&shifts);
+        if !losses.is_empty() && history::check(&history, &in_force).is_err() {
+            world.count("keys that only a loss explains");
+        }
+        in_force.losses.clone_from(&losses);
         let explained = history::check(&history, &in_force).and_then(|()| effects_are_fenced(key));
         if let Err(problem) = explained {
             let row = dump(cluster, key).await;

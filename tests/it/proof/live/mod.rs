@@ -7,6 +7,7 @@ mod audit_many;
 mod client;
 mod clocks;
 mod deaths;
+mod failover;
 mod harm;
 mod hold;
 mod judge;

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use tonic::transport::{Channel, Endpoint};
 
 use super::policies::{CONSUMERS, admin};
-use super::world::{KeyLog, World, now};
+use super::world::{KeyLog, World, micros, now};
 use crate::harness::random::Random;
 use crate::proof::history::{Call, Event, Order, Outcome, Raise};
 use crate::proof::{spec, wire};
@@ -98,6 +98,30 @@ pub(crate) async fn raise_offset(world: Arc<World>, mut connection: PgConnection
         world.raises.lock().unwrap()[place].returned = now();
         world.count("raises of token_offset");
     }
+}
+
+/// As an operator does it: a look, and then a raise by more than the clock is behind.
+pub(crate) async fn raise_by_rpc(world: &World, replica: usize, more: Duration) {
+    const SECOND: i64 = 1_000_000;
+    let mut admin = admin(world, replica);
+    let look = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
+    let seen = admin.raise_token_offset(look).await.unwrap().into_inner();
+    let span = |it: Option<prost_types::Duration>| {
+        it.map_or(0, |it| it.seconds * SECOND + i64::from(it.nanos) / 1_000)
+    };
+    let offset = span(seen.token_offset) + span(seen.behind) + micros(more);
+    let asked = prost_types::Duration { seconds: offset / SECOND, nanos: (offset % SECOND * 1_000) as i32 };
+    let request = proto::RaiseTokenOffsetRequest {
+        request_id: format!("raise {}", now()),
+        reason: "the clock was set back".into(),
+        token_offset: Some(asked),
+        expected_token_offset: seen.token_offset,
+        validate_only: false,
+    };
+    world.raises.lock().unwrap().push(Raise { invoked: now(), returned: i64::MAX, offset });
+    let raised = admin.raise_token_offset(request).await.unwrap().into_inner();
+    assert_eq!(span(raised.token_offset), offset);
+    world.raises.lock().unwrap().last_mut().unwrap().returned = now();
 }
 
 /// One operation. What it says that it redrove is what the audit says, and stands in the records of the keys.

@@ -155,6 +155,7 @@ impl History {
             everywhere: self.everywhere,
             raises: Vec::new(),
             shifts: Vec::new(),
+            losses: Vec::new(),
         })
     }
 

@@ -19,6 +19,8 @@ use crate::proof::run::Run;
 
 const REPLICAS: usize = 3;
 pub(super) const SOAK: &str = "soak";
+/// A replica that has granted so many more claims grants again.
+const MORE: u64 = 3;
 
 /// A run: the cluster, its replicas, the clients at work.
 pub(super) struct Live {
@@ -112,17 +114,15 @@ impl Live {
         self.run.summary(format!("{harm}; {seen}"));
     }
 
-    /// How many claims were granted anew so far.
-    pub(super) fn granted(&self) -> u64 {
-        self.world.grants.load(Ordering::Relaxed)
-    }
-
-    /// Waits until more is granted, at most for this time; how long that took.
+    /// Waits until each replica grants again, at most for this time; how long that took.
     pub(super) async fn grants_again(&self, within: Duration) -> Duration {
-        let (started, before) = (Instant::now(), self.granted());
-        while self.granted() < before + 10 {
+        let grants = &self.world.grants;
+        let now = || grants.iter().map(|one| one.load(Ordering::Relaxed));
+        let (started, before): (Instant, Vec<u64>) = (Instant::now(), now().collect());
+        while now().zip(&before).any(|(now, before)| now < before + MORE) {
             if started.elapsed() > within {
-                self.run.fail(format!("nothing is granted for {within:?}: {}", self.world.counted()), &[]);
+                let told = format!("a replica grants nothing for {within:?}: {}", self.world.counted());
+                self.run.fail(told, &[]);
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -10,7 +10,7 @@ use idempotency_ledger::rpc::proto;
 
 use super::policies::Record;
 use crate::harness::random::Random;
-use crate::proof::history::{Event, Outcome, Raise, Refusal, Shift};
+use crate::proof::history::{Event, Loss, Outcome, Raise, Refusal, Shift};
 
 /// As it is configured.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -109,8 +109,8 @@ pub(crate) struct World {
     pub(crate) over: AtomicBool,
     pub(crate) calls: AtomicU64,
     claims: AtomicU64,
-    /// How many claims were granted anew.
-    pub(crate) grants: AtomicU64,
+    /// How many claims each replica has granted anew.
+    pub(crate) grants: Vec<AtomicU64>,
     keys: AtomicU64,
     active: Mutex<Vec<Arc<KeyLog>>>,
     pub(crate) retired: Mutex<Vec<Arc<KeyLog>>>,
@@ -126,6 +126,8 @@ pub(crate) struct World {
     pub(crate) raises: Mutex<Vec<Raise>>,
     /// How the store's clock was set.
     pub(crate) shifts: Mutex<Vec<Shift>>,
+    /// What the database lost.
+    pub(crate) losses: Mutex<Vec<Loss>>,
     /// What operators did to the policies.
     pub(crate) policies: Record,
 }
@@ -160,12 +162,12 @@ impl World {
     ) -> Arc<World> {
         let world = World {
             seed,
+            grants: replicas.iter().map(|_| AtomicU64::new(0)).collect(),
             replicas,
             consumers,
             over: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             claims: AtomicU64::new(1),
-            grants: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             active: Mutex::default(),
             retired: Mutex::default(),
@@ -176,6 +178,7 @@ impl World {
             everywhere,
             raises: Mutex::default(),
             shifts: Mutex::default(),
+            losses: Mutex::default(),
             policies: Record::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
