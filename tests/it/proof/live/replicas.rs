@@ -15,7 +15,7 @@ use tonic_health::pb::health_client::HealthClient;
 use super::world::CONFIGURATION;
 use crate::harness::postgres::free_port;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
 
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
@@ -25,6 +25,10 @@ pub(crate) struct Replica {
     pub(crate) drain_wait: Duration,
     /// Where it is observed, if it is.
     pub(crate) observed: Option<SocketAddr>,
+    /// Its program.
+    pub(crate) binary: PathBuf,
+    /// Further arguments.
+    pub(crate) settings: Vec<String>,
     child: Option<Child>,
 }
 
@@ -41,6 +45,8 @@ impl Replica {
             folder,
             drain_wait: Duration::ZERO,
             observed: None,
+            binary: PathBuf::from(BINARY),
+            settings: Vec::new(),
             child: None,
         }
     }
@@ -49,7 +55,7 @@ impl Replica {
     pub(crate) fn start(&mut self, crash_at: Option<&str>) {
         let log =
             std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).unwrap();
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(&self.binary);
         command
             .args(["serve", "--listen", &self.address.to_string(), "--database-url", &self.database_url])
             .arg("--config")
@@ -57,6 +63,7 @@ impl Replica {
             .args(["--drain-wait", &format!("{}s", self.drain_wait.as_secs()), "--log", "warn"])
             .stdout(Stdio::null())
             .stderr(log);
+        command.args(&self.settings);
         if let Some(address) = self.observed {
             command.args(["--observe-listen", &address.to_string()]);
         }
@@ -92,6 +99,13 @@ impl Replica {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it lives");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// SIGKILL.

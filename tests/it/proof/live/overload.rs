@@ -1,0 +1,218 @@
+//! More is asked than the store can do: one to ten times as much, at instants that wait for no answer. What is carried
+//! out stays near the most that ever is, the rest is refused at once, memory is bounded, and all is well soon after.
+//!
+//! The store is slow by itself: each of its commits waits for a tenth of a second. So ten times of what it can do is
+//! little for this machine.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::rpc::proto;
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use tokio::sync::Mutex;
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+use super::replicas::Replica;
+use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::postgres::{Cluster, free_port};
+use crate::harness::server::migrate_postgres;
+use crate::proof::run::Run;
+
+/// With them a server of this suite does about sixty messages a second.
+const SLOW: &str = "commit_delay = 100000\ncommit_siblings = 0";
+const SETTINGS: [&str; 6] = ["--batch-max", "8", "--queue-max", "160", "--batch-items-max", "16"];
+const STEPS: [u64; 5] = [1, 2, 4, 7, 10];
+const CONNECTIONS: usize = 16;
+const DEADLINE: Duration = Duration::from_secs(10);
+/// How often calls begin.
+const TICK: Duration = Duration::from_millis(5);
+const MEMORY_MAX_KIB: u64 = 256 * 1_024;
+/// After the last step one message takes no longer than this, two commits, within `NORMAL_WITHIN`.
+const NORMAL: Duration = Duration::from_secs(1);
+const NORMAL_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+struct Seen {
+    asked: AtomicU64,
+    granted: AtomicU64,
+    completed: AtomicU64,
+    refused: AtomicU64,
+    /// Whatever else was answered, by its reason.
+    others: Mutex<BTreeMap<String, u64>>,
+}
+
+struct Load {
+    clients: Vec<LedgerServiceClient<Channel>>,
+    seen: Arc<Seen>,
+    next: AtomicU64,
+}
+
+impl Load {
+    /// A message: a claim, and where it is granted, its completion.
+    fn message(&self) -> impl Future<Output = ()> + Send + use<> {
+        let number = self.next.fetch_add(1, Relaxed);
+        let (mut client, seen) =
+            (self.clients[number as usize % CONNECTIONS].clone(), Arc::clone(&self.seen));
+        async move {
+            let id = format!("m{number}");
+            seen.asked.fetch_add(1, Relaxed);
+            let answer = match client.claim(timely(claim("overload", &id))).await {
+                Ok(answer) => answer.into_inner(),
+                Err(status) if refusal(&status).reason == "OVERLOADED" => {
+                    seen.refused.fetch_add(1, Relaxed);
+                    return;
+                }
+                Err(status) => return seen.other(&format!("claim: {status}")).await,
+            };
+            seen.granted.fetch_add(1, Relaxed);
+            let token = acquired(&answer).token;
+            let done = proto::CompleteRequest { key: key("overload", &id), token, ..Default::default() };
+            match client.complete(timely(done)).await {
+                Ok(_) => drop(seen.completed.fetch_add(1, Relaxed)),
+                Err(status) => seen.other(&format!("complete: {status}")).await,
+            }
+        }
+    }
+
+    /// So many messages a second, for a while; how many were completed meanwhile.
+    async fn open(&self, rate: f64, time: Duration) -> u64 {
+        let (started, before) = (Instant::now(), self.seen.completed.load(Relaxed));
+        let mut begun = 0.0;
+        while started.elapsed() < time {
+            while begun < rate * started.elapsed().as_secs_f64() {
+                tokio::spawn(self.message());
+                begun += 1.0;
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        self.seen.completed.load(Relaxed) - before
+    }
+
+    /// As much as can be done, by so many that each wait for their answers.
+    async fn closed(&self, clients: usize, time: Duration) -> u64 {
+        let (until, before) = (Instant::now() + time, self.seen.completed.load(Relaxed));
+        let work = (0..clients).map(|_| async {
+            while Instant::now() < until {
+                self.message().await;
+            }
+        });
+        let (all, ()) = tokio::join!(futures_util::future::join_all(work), async {
+            tokio::time::sleep(time).await;
+        });
+        drop(all);
+        self.seen.completed.load(Relaxed) - before
+    }
+}
+
+impl Seen {
+    async fn other(&self, what: &str) {
+        *self.others.lock().await.entry(what.to_owned()).or_default() += 1;
+    }
+}
+
+fn timely<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+/// Of the calls of Claim so far: how many the server has ended within this, by the bound of a bucket.
+async fn ended_within(server: &Replica, bound: &str) -> f64 {
+    // Both labels, in the order of their names.
+    let labels = format!(
+        "grpc_method=\"Claim\",grpc_service=\"idempotency.ledger.v1.LedgerService\",grpc_type=\"unary\",le=\"{bound}\""
+    );
+    server.metric("grpc_server_handling_seconds_bucket", &labels).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overload_costs_little_of_what_can_be_done() {
+    let mut run = Run::new("overload", 10);
+    let large = std::env::var_os("LEDGER_PROOF_SIZE").is_some() && run.size > 10;
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start(SLOW)).await.unwrap();
+    migrate_postgres(&cluster.url("postgres")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Replica::new(folder.path(), &cluster.url("postgres"));
+    server.observed = Some(SocketAddr::from(([127, 0, 0, 1], free_port())));
+    server.settings = SETTINGS.map(str::to_owned).to_vec();
+    server.start(None);
+    server.listens().await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let clients = (0..CONNECTIONS).map(|_| LedgerServiceClient::new(endpoint.connect_lazy())).collect();
+    let load = Load { clients, seen: Arc::default(), next: AtomicU64::new(0) };
+    let step = Duration::from_secs(run.size) / STEPS.len() as u32;
+    // What can be done: by as many as keep both sessions busy, and none that is refused.
+    load.closed(64, Duration::from_secs(1)).await;
+    let peak = load.closed(64, step).await as f64 / step.as_secs_f64();
+    assert_eq!(load.seen.refused.load(Relaxed), 0, "refused, and nobody asks for too much");
+    let (mut told, mut shares, mut memory) = (Vec::new(), Vec::new(), 0);
+    let (fast, slow) = (ended_within(&server, "0.005").await, ended_within(&server, "0.05").await);
+    for (number, times) in STEPS.into_iter().enumerate() {
+        let done = load.open(peak * times as f64, step).await as f64 / step.as_secs_f64();
+        // At once the capacity not all that is asked for is there in time.
+        if times > 1 {
+            shares.push(done / peak);
+        }
+        memory = memory.max(server.resident_kib());
+        told.push(format!("{times} x: {done:.0}"));
+        run.progress((number as u64 + 1) * run.size / STEPS.len() as u64, format!("s; {}", told.join(", ")));
+    }
+    // Grants and completions wait for a commit: whatever ends sooner was refused.
+    let refused = load.seen.refused.load(Relaxed) as f64;
+    let within = |now: f64, before: f64| 100.0 * (now - before) / refused.max(1.0);
+    let fast = within(ended_within(&server, "0.005").await, fast);
+    let slow = within(ended_within(&server, "0.05").await, slow);
+    let over = Instant::now();
+    let normal = loop {
+        let asked = Instant::now();
+        let before = load.seen.completed.load(Relaxed);
+        load.message().await;
+        if asked.elapsed() < NORMAL && load.seen.completed.load(Relaxed) > before {
+            break over.elapsed();
+        }
+    };
+    while load.seen.granted.load(Relaxed) != load.seen.completed.load(Relaxed)
+        && over.elapsed() < DEADLINE * 2
+    {
+        tokio::time::sleep(TICK).await;
+    }
+    let (least, mean) =
+        (shares.iter().copied().fold(f64::MAX, f64::min), shares.iter().sum::<f64>() / shares.len() as f64);
+    let seen = format!(
+        "at most {peak:.0} messages a second; {}; beyond it {:.0} % of that, {:.0} % at the least; {refused:.0} refused of {} claims, {fast:.2} % \
+         of these within 5 ms and {slow:.2} % within 50 ms at the server; at most {} MiB resident; normal after {} ms",
+        told.join(", "),
+        mean * 100.0,
+        least * 100.0,
+        load.seen.asked.load(Relaxed),
+        memory / 1_024,
+        normal.as_millis()
+    );
+    // Beside other tests a machine does what it can, and two seconds tell little: all steps are judged together.
+    let (share, at_once, within) =
+        if large { (0.9, 99.0, NORMAL_WITHIN) } else { (0.2, 25.0, NORMAL_WITHIN * 6) };
+    let judged = if large { least } else { mean };
+    let others = load.seen.others.lock().await.clone();
+    let (granted, completed) = (load.seen.granted.load(Relaxed), load.seen.completed.load(Relaxed));
+    for (problem, is_one) in [
+        (format!("answers that nobody expects: {others:?}"), !others.is_empty()),
+        (format!("{granted} granted, {completed} completed"), granted != completed),
+        ("nothing was refused: that was no overload".to_owned(), refused == 0.0),
+        (format!("less than {share} of the most"), judged < share),
+        (
+            format!("less than {at_once} % of the refusals at once"),
+            (if large { fast } else { slow }) < at_once,
+        ),
+        ("too much memory".to_owned(), memory > MEMORY_MAX_KIB),
+        (format!("not normal within {within:?}"), normal > within),
+    ] {
+        if is_one {
+            run.fail(format!("{problem}: {seen}"), &[]);
+        }
+    }
+    run.summary(seen);
+}

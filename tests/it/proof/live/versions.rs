@@ -1,0 +1,117 @@
+//! Versions side by side over one Postgres, under load: servers are upgraded one by one, and rolled back again, while the
+//! next schema comes, and clients of each version call servers of the other.
+//!
+//! In a small run both versions are this one, and the schema alone is of the next. A large one builds the commit whose
+//! schema this version's is.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use idempotency_ledger::store::MigrationPace;
+use idempotency_ledger::store::migrations::{POSTGRES, migration, postgres};
+
+use super::replicas::BINARY;
+use super::scene::{Live, Shape};
+use crate::harness::postgres::Cluster;
+use crate::harness::server::{migrate_postgres, postgres_store};
+use crate::harness::signals::signal;
+use crate::proof::run::Run;
+
+/// The last commit that made the schema another one, by the file of which migrations begin.
+const BASELINE: &str = "migrations/postgres/0001_ledger.sql";
+const COLUMN: &str =
+    "ALTER TABLE ledger.entries ADD COLUMN next_place bigint, ADD COLUMN next_word text DEFAULT 'x'";
+/// A drain, and a start, on a slow machine too.
+const WITHIN: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_side_by_side_break_no_promise() {
+    let run = Run::new("versions", 3);
+    let large = std::env::var_os("LEDGER_PROOF_SIZE").is_some() && run.size > 3;
+    let (before, name) =
+        if large { tokio::task::block_in_place(before) } else { (PathBuf::from(BINARY), "itself".into()) };
+    let (present, mut calls) = (PathBuf::from(BINARY), 0);
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
+    let url = cluster.url("postgres");
+    // The one before has made the schema.
+    runs(&before, &["migrate", "--database-url", &url]);
+    migrate_postgres(&url).await;
+    let mut live = Live::over(run, cluster, &url, Shape { observed: false, ..Shape::observed(16) }).await;
+    for replica in &mut live.replicas {
+        replica.kill();
+        replica.binary.clone_from(&before);
+        replica.start(None);
+        replica.serves(WITHIN).await;
+    }
+    for number in 0..live.run.size {
+        live.grants_again(WITHIN).await;
+        if number == live.run.size / 2 {
+            let next = postgres(POSTGRES.iter().cloned().chain([migration(9_001, "next", COLUMN)]).collect());
+            let pace = MigrationPace { within: WITHIN, ..MigrationPace::default() };
+            assert_eq!(postgres_store(&url).migrate_by(&next, pace).await.unwrap(), 1);
+        }
+        let which = number as usize % live.replicas.len();
+        let replica = &mut live.replicas[which];
+        signal("TERM", &[replica.pid()]);
+        assert!(replica.dies(WITHIN).await && replica.ended_well(), "a replica does not drain");
+        replica.binary.clone_from(if replica.binary == before && large { &present } else { &before });
+        replica.start(None);
+        replica.serves(WITHIN).await;
+        // Clients of both versions, at servers of both.
+        let pairs = [(&before, which), (&present, which), (&before, (which + 1) % 3)];
+        for (client, other) in pairs.into_iter().take(if large { 3 } else { 1 }) {
+            let address = live.replicas[other].address.to_string();
+            tokio::task::block_in_place(|| {
+                runs(client, &["try", "--server", &address]);
+                if large {
+                    runs(client, &["bench", "--server", &address, "--for", "300ms", "--warm-up", "0s"]);
+                }
+            });
+            calls += 1;
+        }
+        live.run.progress(number + 1, "restarts");
+    }
+    let told = format!(
+        "{} restarts between this version and {name}, the next schema amid them; {calls} times clients of either at \
+         servers of either",
+        live.run.size
+    );
+    live.end(told).await;
+}
+
+/// Runs a program to its end, which must be a good one.
+fn runs(program: &Path, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(
+        output.status.success(),
+        "{} {arguments:?}: {}",
+        program.display(),
+        String::from_utf8_lossy(&text)
+    );
+}
+
+/// The program of the commit before, built once, and what to call it.
+fn before() -> (PathBuf, String) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shell = |script: &str| {
+        let output = Command::new("sh").args(["-ec", script]).current_dir(root).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{script}: {text}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let commit = shell(&format!("git log -1 --format=%h --abbrev=7 -- {BASELINE}"));
+    assert!(!commit.is_empty(), "the history of {BASELINE} is needed: this is a shallow clone");
+    let folder = root.join("target/versions").join(&commit);
+    let program = folder.join("build/debug/idempotency-ledger");
+    if !program.exists() {
+        println!("building {commit}, once");
+        let folder = folder.display();
+        shell(&format!("mkdir -p '{folder}/src' && git archive {commit} | tar x -C '{folder}/src'"));
+        shell(&format!(
+            "cd '{folder}/src' && cargo build --locked --bin idempotency-ledger --profile test --target-dir ../build"
+        ));
+    }
+    (program, commit)
+}
