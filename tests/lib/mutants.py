@@ -45,6 +45,7 @@ GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
 MESH = "proof::live::mesh"
+ACKNOWLEDGED = "store::postgres::acknowledged"
 ENVOY = "deploy/envoy/envoy.yaml"
 GUARD = "proof::guard"
 GUARD_ONCE = "examples/guard/guard.py"
@@ -969,6 +970,19 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("I27", "the audit does not tell that a deletion was forced", "operators::", [
         ("src/ledger/operators/change.rs", "serde_json::Value::from(order.kept()).to_string()", "String::new()"),
+    ]),
+    Mutant("F1", "claims are granted while the store's clock is behind", "proof::live::clocks", [
+        (PG_ENTRIES, "WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2", "WHERE $1::bigint IS NOT NULL AND c.clock_now <= $2"),
+        (CLAIM, "if context.clock_behind {", "if false {"),
+    ]),
+    Mutant("F2", "nobody looks for what a database that failed over had acknowledged", "proof::live::failover", [
+        ("src/store/postgres/opener.rs", "sought.judge(&rows);", "drop((sought, rows));"),
+    ]),
+    Mutant("F3", "an entry that was made again is taken for the one that was lost", ACKNOWLEDGED, [
+        ("src/store/postgres/acknowledged.rs", "Left::Grant { created_at } => there.created_at > created_at", "Left::Grant { .. } => false"),
+    ]),
+    Mutant("F4", "what nobody could look for is forgotten", ACKNOWLEDGED, [
+        ("src/store/postgres/acknowledged.rs", "for written in self.writes.drain(..) {", "for written in self.writes.drain(..).take(0) {"),
     ]),
     Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
         (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),

@@ -159,6 +159,8 @@ TABLE = [
     ("ContradictoryHolders", {"reason": "CLAIM_CLOSED"}, told("CLAIM_CLOSED", "0x180 1x20"), told("CLAIM_CLOSED", STANDS)),
     ("TokensFromFuture", {}, told("TOKEN_FROM_FUTURE", "0x180 1x20"), told("TOKEN_FROM_FUTURE", "0x100 1x100")),
     ("LostInserts", {}, told("ENTRY_NOT_FOUND", "0x180 1x20"), told("ENTRY_NOT_FOUND", STANDS)),
+    ("CommitsLost", {}, {of("idempotency_ledger_store_losses_total", A): "0x180 1x20"},
+     {of("idempotency_ledger_store_losses_total", A): STANDS}),
     ("KeyCollision", {}, refused("KEY_COLLISION", "0x180 1x20"), refused("KEY_COLLISION", STANDS)),
     ("PurgeBehind", {}, gauge("purge_oldest_due_seconds", 1_801), gauge("purge_oldest_due_seconds", 1_800)),
     # It looks at another consumer now and then, which is on time.

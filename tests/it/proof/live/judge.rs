@@ -9,7 +9,7 @@ use super::client::Client;
 use super::policies_judged::{self, steady};
 use super::world::{GRACE, KeyLog, LEASE, World};
 use crate::harness::postgres::Cluster;
-use crate::proof::history::{self, Call, Outcome};
+use crate::proof::history::{self, Call, Event, Loss, Outcome};
 use crate::proof::run::Run;
 
 /// How many clients end the keys.
@@ -55,7 +55,7 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
             world.count("keys that only a loss explains");
         }
         in_force.losses.clone_from(&losses);
-        let explained = history::check(&history, &in_force).and_then(|()| effects_are_fenced(key));
+        let explained = history::check(&history, &in_force).and_then(|()| effects_are_fenced(key, &losses));
         if let Err(problem) = explained {
             let row = dump(cluster, key).await;
             run.fail(format!("{} of {}: {problem}", key.id, key.consumer), &[("row", row)]);
@@ -99,12 +99,19 @@ fn ended(key: &KeyLog) -> bool {
     })
 }
 
-/// Once a claim was completed, no later claim had its effect before that.
-fn effects_are_fenced(key: &KeyLog) -> Result<(), String> {
-    let effects = key.effects.lock().unwrap();
-    for event in key.events.lock().unwrap().iter() {
+/// Once a claim was completed, no later claim had its effect before that. Where the later claim may have been lost, the
+/// earlier one is the latest again: such an effect cannot be fenced off.
+fn effects_are_fenced(key: &KeyLog, losses: &[Loss]) -> Result<(), String> {
+    let (effects, events) = (key.effects.lock().unwrap(), key.events.lock().unwrap());
+    let was_lost = |token: i64| {
+        let granted =
+            |event: &&Event| matches!(event.outcome, Outcome::Acquired { token: one, .. } if one == token);
+        events.iter().filter(granted).any(|event| losses.iter().any(|loss| loss.concerns(event)))
+    };
+    for event in events.iter() {
         if let (Call::Complete { token }, Outcome::Settled { .. }) = (event.call, event.outcome)
-            && let Some((later, _)) = effects.iter().find(|(other, at)| *other > token && *at < event.invoked)
+            && let Some((later, _)) =
+                effects.iter().find(|(other, at)| *other > token && *at < event.invoked && !was_lost(*other))
         {
             return Err(format!("the effect of {later} came before the completion of {token}: {event}"));
         }
