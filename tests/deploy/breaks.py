@@ -6,6 +6,7 @@ import tempfile
 
 import yaml
 
+from chart import CHART
 from facts import ROOT
 
 # The check; the file; what stands there; what somebody made of it; a word of what the check must say.
@@ -54,13 +55,7 @@ BREAKS = [
     ("kubernetes", "kubernetes/deployment.yaml", "/etc/idempotency-ledger/rights.toml", "/run/secrets/tokens/rights.toml", "rights come from"),
     ("kubernetes", "kubernetes/deployment.yaml", "mountPath: /run/secrets/tokens\n", "mountPath: /run/secrets/tokens\n              subPath: tokens.toml\n", "subPath"),
     ("kubernetes", "kubernetes/deployment.yaml", "mountPath: /run/secrets/database\n              readOnly: true\n", "mountPath: /run/secrets/database\n", "read-only"),
-    ("kubernetes", "kubernetes/deployment.yaml", "secretName: idempotency-ledger-tokens", "secretName: ledger-tokens", "tokens come from"),
-    ("kubernetes", "kubernetes/deployment.yaml", "/run/secrets/tls/tls.crt", "/run/secrets/tls/cert.pem", "with TLS"),
-    ("kubernetes", "kubernetes/deployment.yaml", "secretName: idempotency-ledger-tls", "secretName: ledger-tls", "with TLS"),
-    ("kubernetes", "kubernetes/rights.toml", "may = [\"claim\", \"settle\"]", "may = [\"claim\", \"complete\"]", "rights.toml"),
-    ("kubernetes", "kubernetes/rights.toml", "may = [\"claim\", \"settle\"]", "may = [\"claim\"]", "rights.toml"),
-    ("kubernetes", "kubernetes/rights.toml", "token:operators", "token:people", "principals"),
-    ("kubernetes", "kubernetes/kustomization.yaml", "rights.toml", "right.toml", "files that exist"),
+    ("kubernetes", "kubernetes/deployment.yaml", "secretName: idempotency-ledger-tokens", "secretName: ledger-tokens", "TOKENS_FILE comes from"),
     ("kubernetes", "kubernetes/deployment.yaml", "containerPort: 50051", "containerPort: 50052", "ports"),
     ("kubernetes", "kubernetes/deployment.yaml", "0.0.0.0:50051", "127.0.0.1:50051", "address"),
     ("kubernetes", "kubernetes/deployment.yaml", "0.0.0.0:9464", "127.0.0.1:9464", "metrics' address"),
@@ -72,22 +67,35 @@ BREAKS = [
               idempotency-ledger-monitoring: "true"
 """, "        - podSelector: {}\n", "must name"),
     ("kubernetes", "kubernetes/deployment.yaml", "IDEMPOTENCY_LEDGER_DATABASE_URL_FILE", "IDEMPOTENCY_LEDGER_DATABASE_FILE", "reads no variable"),
-    ("kubernetes", "kubernetes/migrate/job.yaml", "IDEMPOTENCY_LEDGER_DATABASE_URL_FILE", "IDEMPOTENCY_LEDGER_CONFIG", "URL must come from"),
+    ("kubernetes", "kubernetes/migrate.yaml", "IDEMPOTENCY_LEDGER_DATABASE_URL_FILE", "IDEMPOTENCY_LEDGER_CONFIG", "URL must come from"),
     ("kubernetes", "kubernetes/deployment.yaml", "GracePeriodSeconds: 30", "GracePeriodSeconds: 20", "terminationGracePeriodSeconds"),
-    ("kubernetes", "kubernetes/ledger.toml", "startup_wait = \"60s\"", "startup_wait = \"60s\"\ndrain_max = \"25s\"", "terminationGracePeriodSeconds"),
-    ("kubernetes", "kubernetes/ledger.toml", "60s", "90s", "startup probe"),
     ("kubernetes", "kubernetes/deployment.yaml", "enableServiceLinks: false", "enableServiceLinks: true", "enableServiceLinks"),
     ("kubernetes", "kubernetes/deployment.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "securityContext"),
     ("kubernetes", "kubernetes/deployment.yaml", "runAsUser: 65532", "runAsUser: 1000", "securityContext"),
-    ("kubernetes", "kubernetes/deployment.yaml", "secretName: idempotency-ledger-database", "secretName: idempotency-ledger-url", "README.md"),
+    ("kubernetes", "kubernetes/deployment.yaml", "secretName: idempotency-ledger-database", "secretName: idempotency-ledger-url", "DATABASE_URL_FILE comes from"),
     ("kubernetes-schema", "kubernetes/deployment.yaml", "replicas: 3", "replicas: 3\n  replicas: 1", "given twice"),
-    ("kubernetes", "kubernetes/migrate/job.yaml", "args: [migrate]", "args: [upgrade]", "no command"),
-    ("kubernetes-schema", "kubernetes/migrate/job.yaml", "backoffLimit", "backOffLimit", "backOffLimit"),
-    ("kubernetes", "kubernetes/networkpolicy.yaml", "component: server", "component: servers", "selector"),
-    ("kubernetes", "kubernetes/poddisruptionbudget.yaml", "component: server", "component: servers", "selector"),
+    ("kubernetes", "kubernetes/migrate.yaml", "args: [migrate]", "args: [upgrade]", "no command"),
+    ("kubernetes-schema", "kubernetes/migrate.yaml", "backoffLimit", "backOffLimit", "backOffLimit"),
+    ("kubernetes", "kubernetes/configmap.yaml", "may = [\"claim\", \"settle\"]", "may = [\"claim\", \"complete\"]", "rights.toml"),
+    ("kubernetes", "kubernetes/configmap.yaml", "may = [\"claim\", \"settle\"]", "may = [\"claim\"]", "rights.toml"),
+    ("kubernetes", "kubernetes/configmap.yaml", "token:operators", "token:people", "principals"),
+    ("kubernetes", "kubernetes/configmap.yaml", "drain_max = \"15s\"", "drain_max = \"25s\"", "terminationGracePeriodSeconds"),
+    ("kubernetes", "kubernetes/configmap.yaml", "startup_wait = \"60s\"", "startup_wait = \"90s\"", "startup probe"),
+    ("kubernetes", "kubernetes/configmap.yaml", "startup_wait = \"60s\"", "startup_weight = \"60s\"", "startup_weight"),
+    ("kubernetes", "kubernetes/networkpolicy.yaml", "      app.kubernetes.io/component: server", "      app.kubernetes.io/component: servers", "selector"),
+    ("kubernetes", "kubernetes/poddisruptionbudget.yaml", "      app.kubernetes.io/component: server", "      app.kubernetes.io/component: servers", "selector"),
     ("kubernetes", "kubernetes/service.yaml", "clusterIP: None", "type: LoadBalancer", "type"),
-    ("kubernetes", "kubernetes/kustomization.yaml", "  - networkpolicy.yaml\n", "", "resources"),
-    ("kubernetes", "kubernetes/kustomization.yaml", "newTag: 0.1.0", "newTag: 0.2.0", "images"),
+    ("kubernetes", "kubernetes/migrate.yaml", "pre-install,pre-upgrade", "post-install", "hooks"),
+    ("kubernetes", "kubernetes/service.yaml", "namespace: idempotency-ledger", "namespace: default", "namespace"),
+    ("kubernetes", "kubernetes/serviceaccount.yaml", "apiVersion: v1\n", "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata:\n  namespace: idempotency-ledger\n---\napiVersion: v1\n", "every cluster knows"),
+    ("chart", f"{CHART}/Chart.yaml", "appVersion: 0.1.0", "appVersion: 0.2.0", "appVersion"),
+    ("chart", f"{CHART}/values.yaml", "priorityClassName", "priorityClass", "the values"),
+    ("chart", f"{CHART}/values.schema.json", '"queue_max"', '"queue_maximum"', "the settings"),
+    ("chart", f"{CHART}/values.schema.json", '"maximum": 32}', '"maximum": 64}', "sessions"),
+    ("rendered", f"{CHART}/templates/deployment.yaml", "maxSurge: 1", "maxSurge: 2", "deployment.yaml: changed since"),
+    ("rendered", "kubernetes/deployment.yaml", "replicas: 3", "replicas: 4", "deployment.yaml: changed since"),
+    ("rendered", "alerts/rules.yaml", "severity: page", "severity: ticket", "rules.yaml: changed since"),
+    ("rendered", "alerts/prometheusrule.yaml", "severity: page", "severity: ticket", "prometheusrule.yaml: changed since"),
     ("systemd-analyze", "systemd/idempotency-ledger.service", "ProtectHome=yes", "ProtectHomes=yes", "ProtectHomes"),
     ("systemd-analyze", "systemd/idempotency-ledger.service", "NoNewPrivileges=yes\nCapabilityBoundingSet=\n", "", "systemd-analyze security"),
     ("systemd", "systemd/idempotency-ledger.service", "ProtectSystem=strict", "ProtectSystem=full", "ProtectSystem"),
@@ -150,7 +158,7 @@ def unseen(checks, program):
     for check, name, old, new, word in BREAKS:
         with tempfile.TemporaryDirectory(prefix="ledger-deploy-") as folder:
             deploy = pathlib.Path(folder) / "deploy"
-            shutil.copytree(ROOT / "deploy", deploy, ignore=shutil.ignore_patterns("secrets"))
+            shutil.copytree(ROOT / "deploy", deploy, symlinks=True, ignore=shutil.ignore_patterns("secrets"))
             shutil.copyfile(ROOT / ".dockerignore", deploy.parent / ".dockerignore")
             file = deploy / name
             text = file.read_text()

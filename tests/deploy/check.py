@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import breaks  # noqa: E402
+import chart  # noqa: E402
 import compose  # noqa: E402
 import container  # noqa: E402
 import envoy  # noqa: E402
@@ -26,6 +27,8 @@ CHECKS = {
     "compose": compose.check,
     "kubernetes-schema": kubernetes.schema,
     "kubernetes": kubernetes.check,
+    "chart": chart.check,
+    "rendered": chart.rendered,
     "systemd-analyze": unit.analyze,
     "systemd": unit.check,
     "envoy-validate": envoy.validate,

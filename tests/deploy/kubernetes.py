@@ -1,6 +1,8 @@
 """deploy/kubernetes: the schemas of Kubernetes, and what must hold between the manifests and the program."""
 
-import re
+import pathlib
+import subprocess
+import tempfile
 import tomllib
 
 import kubernetes_validate
@@ -11,20 +13,31 @@ from facts import PREFIX, Problems, rights_of
 
 # The oldest that has all that the manifests use, and the newest.
 VERSIONS = ("1.30", "1.37")
-KUSTOMIZATION = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "images"}
+NAME = "idempotency-ledger"
 # The startup probe asks what the liveness probe asks, only more patiently.
 PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
 CONFIGURATION, RIGHTS = "ledger.toml", "rights.toml"
+# The kinds of the Prometheus Operator, which Kubernetes' own schemas do not have.
+OPERATORS = {"PrometheusRule", "ServiceMonitor"}
+HOOKS = {"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"}
+
+
+# The Secrets that deploy/README.md makes.
+MADE = {"idempotency-ledger-database", "idempotency-ledger-tokens"}
+KNOWN_BY = [("TOKENS_FILE", "idempotency-ledger-tokens", "tokens.toml"), ("DATABASE_URL_FILE", "idempotency-ledger-database", "url"),
+            ("LISTEN_TLS_CERT", "idempotency-ledger-tls", "tls.crt"), ("LISTEN_TLS_KEY", "idempotency-ledger-tls", "tls.key"),
+            ("LISTEN_TLS_CLIENT_CA", "idempotency-ledger-tls", "ca.crt")]
 
 
 class Manifests:
-    """A folder's manifests."""
+    """All that is applied together."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.files = sorted(path for path in folder.glob("*.yaml") if path.name != "kustomization.yaml")
-        self.all = [document for path in self.files for document in yamls.read(path)]
-        self.kustomization = yamls.read(folder / "kustomization.yaml")[0]
+    def __init__(self, documents):
+        self.all = documents
+
+    @classmethod
+    def of_folder(cls, folder):
+        return cls([document for path in sorted(folder.glob("*.yaml")) for document in yamls.read(path)])
 
     def of(self, kind):
         return [document for document in self.all if document["kind"] == kind]
@@ -32,6 +45,10 @@ class Manifests:
     def one(self, kind):
         (found,) = self.of(kind)
         return found
+
+    def files(self):
+        """The files of the ConfigMap, by their names."""
+        return self.one("ConfigMap")["data"]
 
 
 def container_of(workload):
@@ -52,71 +69,77 @@ def mounted(workload):
     return {mount["mountPath"]: names.get(mount["name"]) for mount in container.get("volumeMounts", [])}
 
 
-def with_tls(text):
-    """The Deployment with the comments off what TLS needs."""
-    return re.sub(r"^( +)# (- name: (?:IDEMPOTENCY_LEDGER_LISTEN_TLS_\w+|tls)$|  (?:value|mountPath|readOnly|secret|  secretName): ?)",
-                  r"\1\2", text, flags=re.MULTILINE)
-
-
-def configuration(deploy):
-    return tomllib.loads((deploy / "kubernetes" / CONFIGURATION).read_text())
-
-
-def folders(deploy):
-    """The servers' manifests, and the migration's."""
-    return Manifests(deploy / "kubernetes"), Manifests(deploy / "kubernetes/migrate")
+def of_recipe(deploy):
+    return Manifests.of_folder(deploy / "kubernetes")
 
 
 def schema(deploy, _):
     """Kubernetes' own; a field that it does not know is an error."""
-    problems = Problems("deploy/kubernetes")
-    for manifests in folders(deploy):
-        for document in manifests.all:
-            for version in VERSIONS:
-                try:
-                    kubernetes_validate.validate(document, version, strict=True)
-                except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
-                    path = ".".join(map(str, getattr(error, "path", [])))
-                    problems.add(f"{document['kind']}, Kubernetes {version}: {path}: {error.message}")
+    return schema_of("deploy/kubernetes", of_recipe(deploy))
+
+
+def schema_of(where, manifests):
+    problems = Problems(where)
+    for document in manifests.all:
+        if document["kind"] in OPERATORS:
+            continue
+        for version in VERSIONS:
+            try:
+                kubernetes_validate.validate(document, version, strict=True)
+            except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
+                path = ".".join(map(str, getattr(error, "path", [])))
+                problems.add(f"{document['kind']}, Kubernetes {version}: {path}: {error.message}")
     return problems
 
 
 def check(deploy, program):
-    problems = Problems("deploy/kubernetes")
-    servers, migration = folders(deploy)
-    for manifests in (servers, migration):
-        kustomization(problems, manifests, program)
-    deployment, job = servers.one("Deployment"), migration.one("Job")
-    for workload in (deployment, job):
-        pod(problems, workload, program, deploy)
-    problems.equal("Job: the command", container_of(job)["args"], ["migrate"])
-    problems.equal("Deployment: the command", container_of(deployment)["args"], ["serve"])
-    server(problems, deployment, program, configuration(deploy))
-    callers(problems, deploy, deployment, program)
-    around(problems, servers, deployment, program)
+    """What is applied without Helm: that of the default values."""
+    manifests = of_recipe(deploy)
+    problems = judged("deploy/kubernetes", manifests, program, deploy)
+    problems.at_least("Deployment: replicas", manifests.one("Deployment")["spec"]["replicas"], 3, "one may be away for work, and one lost")
+    problems.equal("Namespace: its name", manifests.one("Namespace")["metadata"]["name"], NAME)
+    principals = {line["principal"] for line in tomllib.loads(manifests.files()[RIGHTS])["rights"]}
+    problems.equal(f"{RIGHTS}: the principals", principals, set(rights_of(deploy / "compose" / RIGHTS)))
+    problems.expect(not any(manifests.of(kind) for kind in OPERATORS), f"{sorted(OPERATORS)} are nothing that every cluster knows")
     return problems
 
 
-def kustomization(problems, manifests, program):
-    own = manifests.kustomization
-    name = f"{manifests.folder.name}/kustomization.yaml"
-    unknown = set(own) - KUSTOMIZATION
-    problems.expect(not unknown, f"{name}: {sorted(unknown)} is nothing that is known here")
-    problems.equal(f"{name}: resources", sorted(own["resources"]), [path.name for path in manifests.files])
-    for generator in own.get("configMapGenerator", []):
-        problems.expect(set(generator) == {"name", "files"} and all((manifests.folder / file).is_file() for file in generator["files"]),
-                        f"{name}: configMapGenerator must have a name and files that exist")
-    problems.equal(f"{name}: images", own["images"], [{"name": "idempotency-ledger", "newTag": program.version}])
-    problems.equal(f"{name}: namespace", own["namespace"], "idempotency-ledger")
-    for namespace in manifests.of("Namespace"):
-        problems.equal("Namespace: its name", namespace["metadata"]["name"], own["namespace"])
+def judged(where, manifests, program, deploy):
+    """What holds for all values."""
+    problems = Problems(where)
+    deployment, job = manifests.one("Deployment"), manifests.one("Job")
+    for document in manifests.all:
+        if document["kind"] != "Namespace":
+            problems.equal(f"{document['kind']}: namespace", document["metadata"].get("namespace"), NAME)
+    for workload in (deployment, job):
+        pod(problems, workload, program, deploy)
+    problems.equal("Job: the command", container_of(job)["args"][:1], ["migrate"])
+    problems.equal("Job: Helm's hooks", job["metadata"]["annotations"], HOOKS)
+    problems.equal("Deployment: the command", container_of(deployment)["args"], ["serve"])
+    server(problems, deployment, program, tomllib.loads(manifests.files()[CONFIGURATION]))
+    configured(problems, manifests, program)
+    callers(problems, deployment)
+    around(problems, manifests, deployment, program)
+    return problems
+
+
+def configured(problems, manifests, program):
+    """The program itself reads the files of the ConfigMap."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in manifests.files().items():
+            (pathlib.Path(folder) / name).write_text(text)
+        said = program.lint(pathlib.Path(folder) / RIGHTS)
+        problems.expect(not said, f"{RIGHTS}: {said}")
+        asked = subprocess.run([program.binary, "serve", "--check-config", "--config", pathlib.Path(folder) / CONFIGURATION],
+                               capture_output=True, text=True, env={})
+        problems.expect(asked.returncode == 0, f"{CONFIGURATION}: {asked.stdout}{asked.stderr}")
 
 
 def pod(problems, workload, program, deploy):
     kind, spec, container = workload["kind"], workload["spec"]["template"]["spec"], container_of(workload)
     image = Image(deploy)
     problems.call(program, container["args"], {**image.environment, **environment_of(container)})
-    problems.equal(f"{kind}: image", container["image"], "idempotency-ledger")
+    problems.equal(f"{kind}: image", container["image"], f"idempotency-ledger:{program.version}")
     problems.expect("command" not in container, f"{kind}: command would replace the image's program")
     user, group = map(int, image.user.split(":"))
     problems.equal(f"{kind}: securityContext of the pod", spec.get("securityContext"), {
@@ -136,36 +159,20 @@ def pod(problems, workload, program, deploy):
             continue
         folder, _, key = value.rpartition("/")
         problems.expect(folders.get(folder), f"{kind}: {name} names {value}, which is not mounted")
-        if folders.get(folder) not in (None, kind_of_config(deploy)):
+        if folders.get(folder) in MADE:
             problems.expect(f"create secret generic {folders[folder]} --from-file={key}=" in readme,
                             f"{kind}: the Secret {folders[folder]} with the key {key} is not the one that deploy/README.md makes")
 
 
-def kind_of_config(deploy):
-    """The name of the ConfigMap; its files are beside the kustomization."""
-    (generator,) = yamls.read(deploy / "kubernetes/kustomization.yaml")[0]["configMapGenerator"]
-    return generator["name"]
-
-
-def callers(problems, deploy, deployment, program):
-    """They are known by tokens, and have the rights of a file."""
-    environment = environment_of(container_of(deployment))
-    folders = {name: (environment.get(f"{PREFIX}{name}_FILE") or "").rpartition("/")[0] for name in ("TOKENS", "RIGHTS")}
-    at = mounted(deployment)
-    problems.equal("Deployment: where the tokens come from", at.get(folders["TOKENS"]), "idempotency-ledger-tokens")
-    problems.equal("Deployment: where the rights come from", at.get(folders["RIGHTS"]), kind_of_config(deploy))
-    rights = deploy / "kubernetes" / RIGHTS
-    said = program.lint(rights)
-    problems.expect(not said, f"{RIGHTS}: {said}")
-    problems.equal(f"{RIGHTS}: the principals", set(rights_of(rights)), set(rights_of(deploy / "compose" / RIGHTS)))
-    text = with_tls((deploy / "kubernetes/deployment.yaml").read_text())
-    (encrypted,) = yamls.parse(text)
-    kubernetes_validate.validate(encrypted, VERSIONS[0], strict=True)
-    environment = environment_of(container_of(encrypted))
-    for name, file in (("CERT", "tls.crt"), ("KEY", "tls.key")):
-        folder, _, key = (environment.get(f"{PREFIX}LISTEN_TLS_{name}") or "").rpartition("/")
-        problems.equal(f"Deployment, with TLS: LISTEN_TLS_{name}", (mounted(encrypted).get(folder), key), ("idempotency-ledger-tls", file))
-    problems.call(program, container_of(encrypted)["args"], environment)
+def callers(problems, deployment):
+    """They are known by tokens where there are some, and have the rights of a file."""
+    environment, at = environment_of(container_of(deployment)), mounted(deployment)
+    folder, _, file = environment[f"{PREFIX}RIGHTS_FILE"].rpartition("/")
+    problems.equal("Deployment: where the rights come from", (at.get(folder), file), (NAME, RIGHTS))
+    for variable, secret, name in KNOWN_BY:
+        if f"{PREFIX}{variable}" in environment:
+            folder, _, file = environment[f"{PREFIX}{variable}"].rpartition("/")
+            problems.equal(f"Deployment: where {PREFIX}{variable} comes from", (at.get(folder), file), (secret, name))
 
 
 def server(problems, deployment, program, file):
@@ -192,24 +199,30 @@ def server(problems, deployment, program, file):
 def around(problems, servers, deployment, program):
     """What belongs to the servers finds them."""
     spec, labels = deployment["spec"], deployment["spec"]["template"]["metadata"]["labels"]
-    problems.at_least("Deployment: replicas", spec["replicas"], 3, "one may be away for work, and one lost")
     problems.equal("Deployment: maxUnavailable", spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0)
     volumes = [volume["configMap"]["name"] for volume in spec["template"]["spec"]["volumes"] if "configMap" in volume]
-    problems.equal("Deployment: its ConfigMaps", volumes, [generator["name"] for generator in servers.kustomization["configMapGenerator"]])
+    problems.equal("Deployment: its ConfigMaps", volumes, [servers.one("ConfigMap")["metadata"]["name"]])
     problems.equal("Deployment: its account", spec["template"]["spec"]["serviceAccountName"], servers.one("ServiceAccount")["metadata"]["name"])
     policy, budget = servers.one("NetworkPolicy")["spec"], servers.one("PodDisruptionBudget")["spec"]
-    selectors = {"Deployment": spec["selector"], "NetworkPolicy": policy["podSelector"], "PodDisruptionBudget": budget["selector"]}
+    selectors = {"NetworkPolicy": policy["podSelector"], "PodDisruptionBudget": budget["selector"]}
     for constraint in spec["template"]["spec"]["topologySpreadConstraints"]:
         selectors[f"spread over {constraint['topologyKey']}"] = constraint["labelSelector"]
-    for service in servers.of("Service"):
-        name = f"Service {service['metadata']['name']}"
-        selectors[name] = {"matchLabels": service["spec"]["selector"]}
-        problems.equal(f"{name}: ports", service["spec"]["ports"], [
-            {"name": "grpc", "port": program.port(), "targetPort": "grpc", "appProtocol": "kubernetes.io/h2c"}])
-        problems.equal(f"{name}: type", service["spec"].get("type", "ClusterIP"), "ClusterIP")
-    problems.equal("Services: which have no address", [service["spec"].get("clusterIP") for service in servers.of("Service")], [None, "None"])
+    encrypted = f"{PREFIX}LISTEN_TLS_CERT" in environment_of(container_of(deployment))
+    protocol = {} if encrypted else {"appProtocol": "kubernetes.io/h2c"}
+    wanted = {NAME: ("grpc", program.port(), protocol), f"{NAME}-headless": ("grpc", program.port(), protocol)}
+    if servers.of("ServiceMonitor"):
+        wanted[f"{NAME}-metrics"] = ("metrics", program.port("observe_listen"), {})
+    services = {service["metadata"]["name"]: service["spec"] for service in servers.of("Service")}
+    problems.equal("Services", set(services), set(wanted))
+    for name in services.keys() & wanted.keys():
+        port, number, more = wanted[name]
+        selectors[f"Service {name}"] = {"matchLabels": services[name]["selector"]}
+        problems.equal(f"Service {name}: ports", services[name]["ports"], [{"name": port, "port": number, "targetPort": port, **more}])
+        problems.equal(f"Service {name}: type", services[name].get("type", "ClusterIP"), "ClusterIP")
+        problems.equal(f"Service {name}: its address", services[name].get("clusterIP"), None if name == NAME else "None")
     for name, selector in selectors.items():
-        problems.equal(f"{name}: its selector", selector, {"matchLabels": labels})
+        problems.equal(f"{name}: its selector", selector, {"matchLabels": spec["selector"]["matchLabels"]})
+    problems.expect(spec["selector"]["matchLabels"].items() < labels.items(), "Deployment: its selector must fit its pods, and leave out their version")
     problems.equal("NetworkPolicy: ports", [rule["ports"] for rule in policy["ingress"]],
                    [[{"protocol": "TCP", "port": name}] for name in ("grpc", "metrics")])
     for rule, needed in zip(policy["ingress"], ({"podSelector", "namespaceSelector"}, {"namespaceSelector"})):

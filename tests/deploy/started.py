@@ -140,11 +140,10 @@ def secrets(problems, top, program, database_url):
     password, tokens = folder / "postgres_password", folder / "tokens.toml"
     problems.equal("deploy/README.md: the length of the password", len(password.read_text()), 48)
     names = {f"token:{name}" for name in tomllib.loads(tokens.read_text())["tokens"]}
-    for recipe in ("compose", "kubernetes"):
-        rights = deploy / recipe / "rights.toml"
-        problems.equal(f"deploy/README.md: the tokens for {recipe}", names, set(rights_of(rights)))
-        said = program.lint(rights, tokens)
-        problems.expect(not said, f"{recipe}/rights.toml, with the tokens of deploy/README.md: {said}")
+    rights = deploy / "compose/rights.toml"
+    problems.equal("deploy/README.md: the tokens", names, set(rights_of(rights)))
+    said = program.lint(rights, tokens)
+    problems.expect(not said, f"compose/rights.toml, with the tokens of deploy/README.md: {said}")
     modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
     problems.equal("deploy/secrets: what only its owner reads", {name for name, mode in modes.items() if mode == 0o600},
                    {f"{name.removeprefix('token:')}.token" for name in names})
@@ -177,14 +176,16 @@ def of_compose(deploy, files):
 
 
 def of_kubernetes(deploy, database_url):
-    image, folder = Image(deploy), deploy / "kubernetes"
-    deployment = kubernetes.Manifests(folder).one("Deployment")
-    job = kubernetes.Manifests(folder / "migrate").one("Job")
+    image, manifests = Image(deploy), kubernetes.of_recipe(deploy)
+    deployment, job = manifests.one("Deployment"), manifests.one("Job")
     container = kubernetes.container_of(deployment)
 
-    url = folder / "url"
-    url.write_text(f"{database_url}\n")
-    # The Secrets that README.md makes, and the ConfigMap.
+    # The ConfigMap, and the Secrets that README.md makes.
+    folder = deploy / "configmap"
+    folder.mkdir()
+    for name, text in manifests.files().items():
+        (folder / name).write_text(text)
+    (folder / "url").write_text(f"{database_url}\n")
     secrets = {"idempotency-ledger-tokens": deploy / "secrets", "idempotency-ledger-database": folder}
 
     def environment(workload):

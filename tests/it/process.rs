@@ -2,6 +2,7 @@
 //! while it serves loses nothing.
 
 mod settings;
+mod supervisor;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

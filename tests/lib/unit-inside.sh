@@ -78,7 +78,7 @@ systemctl restart idempotency-ledger || true
 sleep 1
 idempotency-ledger health >/dev/null 2>&1 && fail "it listens for everybody, and knows nobody"
 idempotency-ledger rights token operators 2>&1 >/root/token | { echo '[tokens]'; tail -n 1; } >/etc/idempotency-ledger/tokens.toml
-cp deploy/kubernetes/rights.toml /etc/idempotency-ledger
+cp deploy/compose/rights.toml /etc/idempotency-ledger
 chmod 644 /etc/idempotency-ledger/*.toml
 sed -Ei 's,^#(IDEMPOTENCY_LEDGER_(TOKENS|RIGHTS)_FILE)=,\1=,' /etc/idempotency-ledger/environment
 systemctl reset-failed idempotency-ledger

@@ -1,0 +1,30 @@
+{{/* What the schema cannot see: values that do not fit each other. */}}
+{{- define "ledger.refusals" -}}
+{{- $sessions := int .Values.settings.sessions -}}
+{{- $servers := int .Values.replicas -}}
+{{- $asked := printf "replicas (%d)" $servers -}}
+{{- if .Values.autoscaling.enabled -}}
+  {{- if lt (int .Values.autoscaling.max) $servers -}}
+    {{- fail (printf "autoscaling.max is %d, must be at least replicas, %d" (int .Values.autoscaling.max) $servers) -}}
+  {{- end -}}
+  {{- $servers = int .Values.autoscaling.max -}}
+  {{- $asked = printf "autoscaling.max (%d)" $servers -}}
+{{- end -}}
+{{- $each := mul 2 (add $sessions 5) -}}
+{{- $needed := mul (add $servers 1) $each -}}
+{{- if gt $needed (int64 .Values.database.connections) -}}
+  {{- fail (printf "database.connections is %d, must be at least %d: %s and one more while servers are replaced, each with up to %d connections, twice settings.sessions (%d) and 5. Lower one of these, or let the database have more max_connections" (int .Values.database.connections) $needed $asked $each $sessions) -}}
+{{- end -}}
+{{- if not (or .Values.tokens.secret .Values.tls.clients .Values.settings.trusted_proxies) -}}
+  {{- fail "nobody would be known: set tokens.secret, tls.clients or settings.trusted_proxies" -}}
+{{- end -}}
+{{- if and .Values.tls.clients (not .Values.tls.secret) -}}
+  {{- fail "tls.clients needs tls.secret, with ca.crt in it" -}}
+{{- end -}}
+{{- if and .Values.migration.grantTo (not .Values.migration.secret) -}}
+  {{- fail "migration.grantTo needs migration.secret: the URL of the owner's role, which is another one than the servers'" -}}
+{{- end -}}
+{{- if and .Values.migration.grantTo (eq .Values.migration.secret .Values.database.secret) -}}
+  {{- fail "migration.grantTo needs another role's URL: migration.secret and database.secret are the same Secret" -}}
+{{- end -}}
+{{- end }}
