@@ -13,5 +13,6 @@ pub mod otlp;
 mod serve;
 mod signals;
 mod store;
+mod supervisor;
 pub mod telemetry;
 mod trust;

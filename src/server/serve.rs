@@ -16,6 +16,7 @@ use super::observe::{self, Accepting};
 use super::otlp::Exported;
 use super::signals::{Signals, hangups, second_signal};
 use super::store::store;
+use super::supervisor::Supervisor;
 use super::telemetry::{LogArgs, LogFormat};
 use super::trust::Files;
 use crate::identity::Guard;
@@ -79,6 +80,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
     tokio::spawn(files.follow(guard.clone(), hangups, metrics.clone()));
     let exported = Exported::start();
+    let supervisor = Supervisor::found()?;
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();
     let observe_address = observed.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -88,6 +90,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     }
     let health = health::command(&address.to_string(), guard.trust().tls.as_deref());
     greet(log, (&address.to_string(), &health), &store.describe(), observe_address, threads);
+    supervisor.serves();
     let mut outdated = None;
     let stop = async {
         tokio::select! {
@@ -95,6 +98,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
             why = ledger.outdated() => outdated = Some(why),
         }
         accepting.end();
+        supervisor.drains();
     };
     let serving = async {
         let served =

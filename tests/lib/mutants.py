@@ -984,6 +984,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("F4", "what nobody could look for is forgotten", ACKNOWLEDGED, [
         ("src/store/postgres/acknowledged.rs", "for written in self.writes.drain(..) {", "for written in self.writes.drain(..).take(0) {"),
     ]),
+    Mutant("Y1", "systemd is not told that the server drains", "process::supervisor", [
+        ("src/server/serve.rs", "        supervisor.drains();\n", ""),
+    ]),
+    Mutant("Y2", "systemd hears too seldom that the server lives", "process::supervisor", [
+        ("src/server/supervisor.rs", "(within / 2)", "(within * 2)"),
+    ]),
     Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
         (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),
         (ENVOY, "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",

@@ -9,7 +9,7 @@ use crate::harness::postgres::free_port;
 use crate::harness::signals::signal;
 
 /// How often the supervisor wants to hear that the server lives.
-const WITHIN: Duration = Duration::from_millis(400);
+const WITHIN: Duration = Duration::from_secs(1);
 
 /// The supervisor's end, and the command of a server that is told of it.
 fn supervised(folder: &std::path::Path) -> (UnixDatagram, Command) {
@@ -42,10 +42,10 @@ fn lives(socket: &UnixDatagram, long: Duration) {
 async fn a_supervisor_is_told_that_the_server_serves_lives_and_drains() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, command) = supervised(folder.path());
-    let settings = ["--drain-wait", "2s"];
+    let settings = ["--drain-wait", "4s"];
     let mut server = Server::with(command, &sqlite(folder.path()), &settings, Stdio::null()).await;
     assert_eq!(told(&socket), "READY=1");
-    lives(&socket, 5 * WITHIN);
+    lives(&socket, 3 * WITHIN);
     signal("TERM", &[server.child.id()]);
     // A sign of life may have been on its way.
     let next = told(&socket);
