@@ -93,7 +93,7 @@ pub struct Settings {
     /// [default: 250ms]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LOCK_WAIT", value_name = "DURATION")]
     pub lock_wait: Option<Given<DurationArg>>,
-    /// Named prepared statements; false behind PgBouncer in transaction mode [default: true]
+    /// Whether prepared statements have names; behind PgBouncer its session mode is needed either way [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PREPARED_STATEMENTS", value_name = "BOOL")]
     pub prepared_statements: Option<Given<bool>>,
     /// How long to wait for the store at the start, at most 10m [default: 10s]

@@ -61,7 +61,7 @@ pub struct PostgresOptions {
     pub lifetime: Option<Duration>,
     /// How long a statement for claims waits for a lock that somebody else holds.
     pub lock_wait: Duration,
-    /// Named prepared statements. Off behind `PgBouncer` in transaction mode.
+    /// Whether prepared statements have names.
     pub prepared_statements: bool,
 }
 
