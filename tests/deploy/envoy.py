@@ -20,13 +20,59 @@ STORE_GIVEN_UP = 3
 ELSEWHERE = {"DRAINING", "OUTCOME_UNKNOWN", "STORE_UNAVAILABLE"}
 
 
+# What Compose has otherwise, and nothing else: Envoy is in a container of its own, before one server.
+OF_COMPOSE = "compose/envoy.yaml"
+OTHERWISE = [
+    ("""\
+# Envoy in front of three replicas of the ledger. To use it, change the addresses at the end of this file.
+# What is here, and what fits it: deploy/README.md. `tests/run mesh` runs this very file.
+#
+#   envoy --config-path deploy/envoy/envoy.yaml
+""", """\
+# deploy/envoy/envoy.yaml, with the addresses of compose.yaml: `tests/prove deploy --render` makes it.
+"""),
+    ("""\
+        # Without TLS, so loopback alone: for others add a `transport_socket` to the filter chain first.
+        socket_address: { address: 127.0.0.1, port_value: 50050 }
+""", """\
+        # Without TLS, so compose.yaml publishes it on loopback alone.
+        socket_address: { address: 0.0.0.0, port_value: 50050 }
+"""),
+    ("""\
+              - endpoint: { address: { socket_address: { address: ledger-1.example, port_value: 50051 } } }
+              - endpoint: { address: { socket_address: { address: ledger-2.example, port_value: 50051 } } }
+              - endpoint: { address: { socket_address: { address: ledger-3.example, port_value: 50051 } } }
+""", """\
+              - endpoint: { address: { socket_address: { address: server, port_value: 50051 } } }
+"""),
+]
+
+
+def of_compose(deploy):
+    """What deploy/compose/envoy.yaml must be."""
+    text = (deploy / FILE).read_text()
+    for old, new in OTHERWISE:
+        assert text.count(old) == 1, f"deploy/{FILE} does not have this once: {old}"
+        text = text.replace(old, new)
+    return text
+
+
 def validate(deploy, _program):
-    problems = Problems(f"deploy/{FILE}")
+    problems = Problems("deploy")
     envoy = pathlib.Path(sys.executable).with_name("envoy")
-    command = [envoy, "--mode", "validate", "--disable-hot-restart", "--log-level", "error", "--config-path", deploy / FILE]
-    with tempfile.TemporaryDirectory(prefix="ledger-envoy-") as folder:
-        asked = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    problems.expect(asked.returncode == 0, f"envoy: {asked.stdout}{asked.stderr}")
+    for file in (FILE, OF_COMPOSE):
+        command = [envoy, "--mode", "validate", "--disable-hot-restart", "--log-level", "error", "--config-path", deploy / file]
+        with tempfile.TemporaryDirectory(prefix="ledger-envoy-") as folder:
+            asked = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        problems.expect(asked.returncode == 0, f"{file}: envoy: {asked.stdout}{asked.stderr}")
+    return problems
+
+
+def derived(deploy, _program):
+    """Compose's file is the shipped one, with other addresses."""
+    problems = Problems(f"deploy/{OF_COMPOSE}")
+    problems.expect((deploy / OF_COMPOSE).read_text() == of_compose(deploy),
+                    f"is not what deploy/{FILE} makes of it; make it: tests/prove deploy --render")
     return problems
 
 

@@ -69,6 +69,11 @@ def mounted(workload):
     return {mount["mountPath"]: names.get(mount["name"]) for mount in container.get("volumeMounts", [])}
 
 
+def configuration(manifests):
+    """The servers' file."""
+    return tomllib.loads(manifests.files()[CONFIGURATION])
+
+
 def of_recipe(deploy):
     return Manifests.of_folder(deploy / "kubernetes")
 
@@ -116,7 +121,7 @@ def judged(where, manifests, program, deploy):
     problems.equal("Job: the command", container_of(job)["args"][:1], ["migrate"])
     problems.equal("Job: Helm's hooks", job["metadata"]["annotations"], HOOKS)
     problems.equal("Deployment: the command", container_of(deployment)["args"], ["serve"])
-    server(problems, deployment, program, tomllib.loads(manifests.files()[CONFIGURATION]))
+    server(problems, deployment, program, configuration(manifests))
     configured(problems, manifests, program)
     callers(problems, deployment)
     around(problems, manifests, deployment, program)
@@ -130,8 +135,10 @@ def configured(problems, manifests, program):
             (pathlib.Path(folder) / name).write_text(text)
         said = program.lint(pathlib.Path(folder) / RIGHTS)
         problems.expect(not said, f"{RIGHTS}: {said}")
-        asked = subprocess.run([program.binary, "serve", "--check-config", "--config", pathlib.Path(folder) / CONFIGURATION],
-                               capture_output=True, text=True, env={})
+        # Rights are wanted where the file itself says how callers are known.
+        rights = ["--rights-file", pathlib.Path(folder) / RIGHTS] if {"trusted_proxies", "issuers"} & configuration(manifests).keys() else []
+        asked = subprocess.run([program.binary, "serve", "--check-config", "--config", pathlib.Path(folder) / CONFIGURATION,
+                                *rights], capture_output=True, text=True, env={})
         problems.expect(asked.returncode == 0, f"{CONFIGURATION}: {asked.stdout}{asked.stderr}")
 
 

@@ -1,7 +1,6 @@
 """The command lines of the recipes, run as they stand: their arguments, their variables, their files."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import urllib.request
 
 import compose
 import kubernetes
+import secret_files
 import unit
 import yamls
 from container import Image
@@ -127,15 +127,7 @@ def secrets(problems, top, program, database_url):
     """Compose's files, those that README.md makes among them: their paths in the containers, and here. The database is the
     one here."""
     deploy = top / "deploy"
-    text = (deploy / "README.md").read_text()
-    block = re.search(r"<!-- tests/deploy runs this: begin -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)[1]
-    docker = top / "bin/docker"
-    docker.parent.mkdir()
-    # The image has the program alone.
-    docker.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "run --rm idempotency-ledger:{program.version}" ] && shift 3 && exec {program.binary} "$@"\n')
-    docker.chmod(0o755)
-    path = f"{docker.parent}:{os.environ['PATH']}"
-    subprocess.run(["sh", "-eu", "-c", block], cwd=top, check=True, env={**os.environ, "PATH": path})
+    secret_files.make(deploy, program)
     folder = deploy / "secrets"
     password, tokens = folder / "postgres_password", folder / "tokens.toml"
     problems.equal("deploy/README.md: the length of the password", len(password.read_text()), 48)

@@ -73,7 +73,11 @@ def check(deploy, program):
                    sorted(f"{CREDENTIALS}{UNIT}/{name}" for name in credentials))
     problems.expect(not any(":" in value.rpartition("@")[0].partition("://")[2] for value in examples(deploy).values()),
                     f"environment.example: a password belongs into a file of {DROP_IN}")
-    problems.equal("Type", found["Type"], "exec")
+    problems.equal("Type", found["Type"], "notify")
+    problems.equal("NotifyAccess", found["NotifyAccess"], "main")
+    problems.at_least("WatchdogSec in seconds", seconds(found["WatchdogSec"]), 10, "a machine may stand still for a moment")
+    problems.at_least("TimeoutStartSec in seconds", seconds(found["TimeoutStartSec"].replace("min", "m")),
+                      program.settings({})["startup_wait"] + 10, "startup_wait and 10 s")
     problems.equal("KillSignal", found["KillSignal"], "SIGTERM")
     problems.equal("Restart", found["Restart"], "on-failure")
     problems.equal("ProtectSystem", found["ProtectSystem"], "strict")

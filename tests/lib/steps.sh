@@ -147,7 +147,7 @@ on_both_stores() {
 }
 
 step_deploy() {
-    need systemd-analyze postgres
+    need systemd-analyze postgres promtool
     need_venv
     build_as_tested
     on_postgres tests/deploy/check.py

@@ -32,6 +32,16 @@ served
 echo "installed as README.md says, and it serves"
 idempotency-ledger policy set payments --lease 2m --reason proof >/dev/null
 
+# It tells systemd that it serves, and that it lives.
+[[ $(property Type) == notify && $(property SubState) == running ]] || fail "systemd was not told that it serves"
+heard=$(property WatchdogTimestampMonotonic)
+for tries in {1..40}; do
+    [[ $(property WatchdogTimestampMonotonic) == "$heard" ]] || break
+    sleep 1
+done
+[[ $(property WatchdogTimestampMonotonic) != "$heard" ]] || fail "systemd does not hear that it lives"
+echo "systemd hears that it serves, and that it lives"
+
 # What systemd took from it.
 status=/proc/$(main)/status
 grep -Eq '^Uid:\s+[1-9]' "$status" || fail "it runs as root"

