@@ -130,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True)
     parser.add_argument("--database-url", required=True)
-    parser.add_argument("--size", type=int, default=36, help="messages in each database, with the guard and without")
+    parser.add_argument("--size", type=int, default=24, help="messages in each database, with the guard and without")
     parser.add_argument("--seed", type=int, default=random.randrange(2 ** 31))
     parser.add_argument("--harms-alone", action="store_true", help="without the cases that come first")
     parser.add_argument("--only", nargs="+", help="these databases")

@@ -26,7 +26,7 @@ fn python() -> PathBuf {
 #[test]
 #[ignore = "it needs Python, MariaDB and the machine for itself: `tests/run guard`"]
 fn an_effect_beside_its_guard_happens_once() {
-    let run = Run::new("guard", 36);
+    let run = Run::new("guard", 24);
     let cluster = Cluster::start("");
     let mut suite = Command::new(python())
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guard/suite.py"))
