@@ -197,6 +197,8 @@ async fn what_an_asynchronous_standby_loses_is_announced() {
         let stopped = pair.stop_the_log().await;
         let for_so_long = 100 + pair.live.random.below(1_100);
         tokio::time::sleep(Duration::from_millis(for_so_long)).await;
+        // Each server has something to lose.
+        pair.live.grants_again(WITHIN).await;
         let dies = now();
         outages.push(pair.fails_over().await);
         let gone = acknowledged(&pair.live, stopped, dies);
