@@ -18,7 +18,8 @@ from running import ROOT, Running, free_port, options
 from stubs import pb, rpc
 
 STEP = re.compile(r"^ *<!-- run: ([\w-]+) -->\n *```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-AS_POSTGRES = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+# By a program: a fork of this process with another user would run what gRPC does at forks, and sometimes die of it.
+AS_POSTGRES = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.geteuid() == 0 else []
 
 
 class Page:
@@ -35,31 +36,31 @@ class Page:
             shutil.chown(self.folder, "postgres", "postgres")
         self.environment = {**os.environ, "PATH": f"{self.binary.parent}:{os.environ['PATH']}"}
 
-    def shell(self, text, **more):
-        ran = subprocess.run(["bash", "-euo", "pipefail", "-c", text + "\n:"], cwd=self.folder, env=self.environment, capture_output=True,
-                             stdin=subprocess.DEVNULL, text=True, timeout=120, **more)
+    def shell(self, text, by=()):
+        ran = subprocess.run([*by, "bash", "-euo", "pipefail", "-c", text], cwd=self.folder, env=self.environment, capture_output=True,
+                             stdin=subprocess.DEVNULL, text=True, timeout=120)
         assert ran.returncode == 0, f"{text}: exit code {ran.returncode}\n{ran.stdout}{ran.stderr}"
         return ran.stdout.strip()
 
-    def step(self, name, **more):
+    def step(self, name, by=()):
         self.ran.append(name)
-        return self.shell(self.steps[name], **more)
+        return self.shell(self.steps[name], by)
 
     def cluster(self, data, port):
         """A cluster that keeps its log in ARCHIVE, as the page says."""
         self.clusters.append(data)
         archive = self.folder / "archive"
-        self.shell(f"initdb --pgdata {data} --username postgres --auth trust --encoding UTF8 --no-locale --no-sync", **AS_POSTGRES)
+        self.shell(f"initdb --pgdata {data} --username postgres --auth trust --encoding UTF8 --no-locale --no-sync", AS_POSTGRES)
         page = (ROOT / "docs/postgres.md").read_text()
         settings = re.search(r"```text\n(archive_mode.*?)```", page, re.DOTALL)[1].replace("/archive/", f"{archive}/")
         self.shell(f"mkdir -p {archive}; cat >> {data}/postgresql.conf <<'CONF'\n{settings}port = {port}\nlisten_addresses = '127.0.0.1'\n"
-                   f"unix_socket_directories = '{self.folder}'\nCONF\npg_ctl --pgdata {data} --log {data}/log --wait start > /dev/null", **AS_POSTGRES)
+                   f"unix_socket_directories = '{self.folder}'\nCONF\npg_ctl --pgdata {data} --log {data}/log --wait start > /dev/null", AS_POSTGRES)
         return archive
 
     def end(self):
         for data in self.clusters:
             if (data / "postmaster.pid").exists():
-                subprocess.run(["pg_ctl", "--pgdata", data, "--mode", "immediate", "stop"], capture_output=True, cwd=self.folder, **AS_POSTGRES)
+                subprocess.run([*AS_POSTGRES, "pg_ctl", "--pgdata", data, "--mode", "immediate", "stop"], capture_output=True, cwd=self.folder)
 
 
 def serve(page, database_url):
@@ -102,7 +103,7 @@ def restored(page, port):
     page.step("roles")
     server, stub = serve(page, url)
     assert deliver(stub, "before the backup")[0] == "acquired"
-    page.step("backup", **AS_POSTGRES)
+    page.step("backup", AS_POSTGRES)
     assert deliver(stub, "after the backup")[0] == "acquired"
     environment["UNTIL"] = page.shell('psql "$ADMIN_URL" -XAtc "SELECT clock_timestamp()"')
     time.sleep(0.05)
@@ -111,9 +112,9 @@ def restored(page, port):
     stop(server)
     # The last part of the log goes to the archive; the machine is lost.
     page.shell('psql "$ADMIN_URL" -XAtc "SELECT pg_switch_wal()"')
-    page.shell(f"pg_ctl --pgdata {page.folder}/data --mode fast --wait stop", **AS_POSTGRES)
+    page.shell(f"pg_ctl --pgdata {page.folder}/data --mode fast --wait stop", AS_POSTGRES)
     page.clusters.append(page.folder / "restored")
-    page.step("restore", **AS_POSTGRES)
+    page.step("restore", AS_POSTGRES)
     server, stub = serve(page, url)
     page.step("hold")
     assert deliver(stub, "after the instant")[0] == "CONSUMER_DISABLED"
