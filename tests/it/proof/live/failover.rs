@@ -18,8 +18,6 @@ const WITHIN: Duration = Duration::from_secs(60);
 const OUTAGE_MAX: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "fsync = off\nwal_keep_size = 512MB";
 const ALONE: &str = "synchronous_standby_names = ''";
-/// A walsender that is stopped may have been so far behind before.
-const BEHIND: Duration = Duration::from_millis(500);
 const LOSSES: &str = "idempotency_ledger_store_losses_total";
 const LOGGED: &str = "the database has lost commits that it had acknowledged";
 const ALERTS: &str = "idempotency_ledger_alerts_total";
@@ -219,9 +217,14 @@ async fn what_an_asynchronous_standby_loses_is_announced() {
 impl Pair {
     /// From the instant that it returns on nothing that is committed gets to the standby.
     async fn stop_the_log(&self) -> i64 {
-        let from = now() - micros(BEHIND);
-        self.live.world.losses.lock().unwrap().push(Loss { from, until: i64::MAX - 1 });
         let mut watch = self.live.cluster.connect("postgres").await;
+        // Whatever was answered until this instant gets there, however far the standby is behind.
+        let from = now();
+        let lsn = sqlx::query_scalar("SELECT pg_current_wal_lsn()::text");
+        let lsn: String = lsn.fetch_one(&mut watch).await.unwrap();
+        let there = format!("SELECT count(*) = 1 FROM pg_stat_replication WHERE flush_lsn >= '{lsn}'");
+        self.becomes(&mut watch, &there).await;
+        self.live.world.losses.lock().unwrap().push(Loss { from, until: i64::MAX - 1 });
         let sender = sqlx::query_scalar::<_, i32>("SELECT pid FROM pg_stat_replication");
         let sender = sender.fetch_one(&mut watch).await.unwrap();
         signal("STOP", &[sender.unsigned_abs()]);
@@ -279,7 +282,7 @@ async fn a_restore_under_load_is_explained_by_what_it_lost() {
         replica.kill();
     }
     let until = now();
-    live.world.losses.lock().unwrap().push(Loss { from: from - micros(BEHIND), until });
+    live.world.losses.lock().unwrap().push(Loss { from, until });
     live.world.shifts.lock().unwrap().push(Shift { invoked: until, returned: until, ahead: -micros(LATE) });
     restored.gets_a_clock();
     restored.set_clock(-micros(LATE));
