@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::duration_arg::DurationArg;
-use crate::rpc::proto::{self, FingerprintMode, OnExpiry, policy_fields};
+use crate::rpc::proto::{self, FingerprintMode, OccurredAtMode, OnExpiry, policy_fields};
 
 /// What is stated; the rest stays as it is.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -63,6 +63,10 @@ pub struct PolicyArgs {
     /// How many Claims each server takes a second; 0: no limit
     #[arg(long, value_name = "N", help_heading = "Fields")]
     pub claims_per_second: Option<i32>,
+    /// Whether a Claim must say when its message was made
+    #[arg(long, ignore_case = true, help_heading = "Fields")]
+    #[serde(deserialize_with = "word")]
+    pub occurred_at: Option<OccurredAtMode>,
     /// In a file of `policy apply`: delete the policy that operators set for the consumer
     #[arg(skip)]
     pub delete: bool,
@@ -118,6 +122,7 @@ impl PolicyArgs {
             fingerprint,
             disabled,
             claims_per_second,
+            occurred_at,
             delete: _,
         } = self;
         proto::Policy {
@@ -142,6 +147,7 @@ impl PolicyArgs {
             fingerprint: fingerprint.unwrap_or_default().into(),
             disabled: *disabled,
             claims_per_second: *claims_per_second,
+            occurred_at: occurred_at.unwrap_or_default().into(),
         }
     }
 }
@@ -184,6 +190,16 @@ impl ValueEnum for FingerprintMode {
     }
 }
 
+impl ValueEnum for OccurredAtMode {
+    fn value_variants<'a>() -> &'a [OccurredAtMode] {
+        &[OccurredAtMode::Optional, OccurredAtMode::Require]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        self.as_str_name().strip_prefix("OCCURRED_AT_MODE_").map(PossibleValue::new)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +213,7 @@ mod tests {
     fn every_word_can_be_typed() {
         all_but_unspecified::<OnExpiry>();
         all_but_unspecified::<FingerprintMode>();
+        all_but_unspecified::<OccurredAtMode>();
     }
 
     #[test]

@@ -5,18 +5,14 @@ use bytes::Bytes;
 use super::command::Claim;
 use super::context::{Context, Decision};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
-use super::policy::{Doubt, FingerprintMode, OnExpiry};
+use super::policy::{Doubt, FingerprintMode, OccurredAtMode, OnExpiry};
 use super::reason::{Reason, Rejection, Violation};
 use super::reply::{Reply, Verdict};
 use super::{Key, Policy, Span, StoreTime};
 
 pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &Context<'_>) -> Decision {
-    if context.policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
-        return Decision::read(Err(Rejection::invalid(vec![Violation {
-            field: "fingerprint".into(),
-            description: "is empty, but the consumer's policy requires one: send a digest of the payload"
-                .into(),
-        }])));
+    if let Some(rejection) = lacks(claim, context.policy) {
+        return Decision::read(Err(rejection));
     }
     let Some(entry) = entry else {
         return absent(key, claim, context);
@@ -37,6 +33,26 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
         State::Received | State::FailedRetryable => claimable(entry, claim, context),
         State::InProgress => in_progress(entry, claim, context),
     }
+}
+
+/// What the policy demands of every claim, and this one does not say. While nobody can know the policy, nobody can
+/// know that either.
+pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
+    let wrong = |field: &str, text: &str| Violation { field: field.into(), description: text.into() };
+    let mut violations = Vec::new();
+    if policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
+        let text = "is empty, but the consumer's policy requires one: send a digest of the payload";
+        violations.push(wrong("fingerprint", text));
+    }
+    if policy.occurred_at == OccurredAtMode::Require && claim.occurred_at.is_none() {
+        let text = "is unset, but the consumer's policy requires it: send the instant at which the producer made \
+                    the message, such as the `time` of a CloudEvent";
+        violations.push(wrong("occurred_at", text));
+    }
+    if violations.is_empty() {
+        return None;
+    }
+    Some(doubtful(policy).map_or_else(|| Rejection::invalid(violations), refusal))
 }
 
 fn verdict(verdict: Verdict) -> Decision {
@@ -212,6 +228,11 @@ fn held_back(policy: &Policy) -> Option<Reason> {
 
 /// Nothing may be granted now. Of a key without an entry there is no state to tell.
 fn not_granted(entry: &Entry, reason: Reason) -> Decision {
+    let state = (entry.version > 0).then_some(entry.state);
+    Decision::read(Err(Rejection { state, ..refusal(reason) }))
+}
+
+fn refusal(reason: Reason) -> Rejection {
     let why = if reason == Reason::ConsumerDisabled {
         "the consumer's policy is `disabled`: no new grants until an operator enables it"
     } else if reason == Reason::PolicyUnreadable {
@@ -224,8 +245,7 @@ fn not_granted(entry: &Entry, reason: Reason) -> Decision {
         "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
          caught up, or have an operator raise token_offset"
     };
-    let state = (entry.version > 0).then_some(entry.state);
-    Decision::read(Err(Rejection { state, ..Rejection::new(reason, why) }))
+    Rejection::new(reason, why)
 }
 
 /// What an `acquired` stands for.
@@ -303,8 +323,7 @@ pub(crate) fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) 
             occurred_at > now - policy.retention + MARGIN && occurred_at > policy.window_floor
         }
     };
-    let present = policy.fingerprint != FingerprintMode::Require || !claim.fingerprint.is_empty();
-    inside && present && held_back(policy).is_none()
+    inside && lacks(claim, policy).is_none() && held_back(policy).is_none()
 }
 
 #[cfg(test)]

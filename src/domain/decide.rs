@@ -2,7 +2,7 @@
 
 use super::command::{Claim, Command};
 use super::context::{Context, Decision};
-use super::{Entry, Key, Policy, StoreTime, claim, settle};
+use super::{Entry, Key, Policy, Rejection, StoreTime, claim, settle};
 
 /// Decides one command: docs/contract.md, sections 4 and 5.
 #[must_use]
@@ -21,6 +21,15 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
     decision
 }
 
+/// What a command lacks, whatever the entry of its key is.
+#[must_use]
+pub(crate) fn lacks(command: &Command, policy: &Policy) -> Option<Rejection> {
+    match command {
+        Command::Claim(claim) => claim::lacks(claim, policy),
+        Command::Settle(..) => None,
+    }
+}
+
 /// Decides for an absent key with the clock at zero: the insert adds the real clock. Says also until which
 /// instant the decision on a claim is valid: then its message leaves the window.
 #[must_use]
@@ -33,8 +42,8 @@ pub(crate) fn decide_absent(
     let context = Context { policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
     match command {
         Command::Claim(claim) if claim.occurred_at.is_some() => {
-            // At instant zero no message has an age.
-            let ageless = Command::Claim(Claim { occurred_at: None, ..claim.clone() });
+            // At instant zero no message has an age: it is as young as can be.
+            let ageless = Command::Claim(Claim { occurred_at: Some(StoreTime::MAX), ..claim.clone() });
             (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))
         }
         Command::Claim(_) | Command::Settle(..) => (decide(key, None, command, &context), StoreTime::MAX),

@@ -32,14 +32,14 @@ pub(crate) use claim::guessable;
 pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
-pub(crate) use decide::decide_absent;
+pub(crate) use decide::{decide_absent, lacks};
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use fold::{Fold, Folded};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
 pub use operate::{Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, operate};
 pub use patch::PolicyPatch;
-pub use policy::{Backoff, Doubt, FingerprintMode, OnExpiry, Policy, PolicyError};
+pub use policy::{Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError};
 pub use read::{
     AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, Listing, PolicyVersion,
     PurgeStatus, PurgeWorker, Reading, Summary,

@@ -1,7 +1,7 @@
 //! A change of some fields of a policy. The one table of the fields that can be set.
 
 use super::Span;
-use super::policy::{FingerprintMode, OnExpiry, Policy};
+use super::policy::{FingerprintMode, OccurredAtMode, OnExpiry, Policy};
 
 macro_rules! patch {
     ($($(#[$doc:meta])* $field:ident: $type:ty => $place:ident $(. $inner:ident)?;)*) => {
@@ -70,6 +70,7 @@ patch! {
     fingerprint: FingerprintMode => fingerprint;
     disabled: bool => disabled;
     claims_per_second: i32 => claims_per_second;
+    occurred_at: OccurredAtMode => occurred_at;
 }
 
 impl PolicyPatch {

@@ -26,6 +26,16 @@ pub enum FingerprintMode {
     Require,
 }
 
+/// Whether a claim must say when its message was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OccurredAtMode {
+    /// A message without an age is inside the window.
+    Optional,
+    /// A claim without it is refused.
+    Require,
+}
+
 /// When the next attempt is due after a failure: `min(max, initial × multiplier^(attempt − 1))`,
 /// less up to the share `jitter` of it.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -92,6 +102,8 @@ pub struct Policy {
     pub disabled: bool,
     /// How many claims each server takes a second; 0: no limit.
     pub claims_per_second: i32,
+    /// Whether a claim must say when its message was made.
+    pub occurred_at: OccurredAtMode,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
@@ -104,7 +116,9 @@ pub struct Policy {
 pub(super) const LEASE_MIN: Span = Span::from_secs(1);
 /// The bounds of `retention`.
 const RETENTION_MIN: Span = Span::from_secs(3_600);
-const RETENTION_MAX: Span = Span::from_days(400);
+const RETENTION_MAX: Span = Span::from_days(3_650);
+/// The longest hold.
+const HOLD_MAX: Span = Span::from_days(400);
 
 impl Default for Policy {
     fn default() -> Policy {
@@ -131,6 +145,7 @@ impl Default for Policy {
             fingerprint: FingerprintMode::Verify,
             disabled: false,
             claims_per_second: 0,
+            occurred_at: OccurredAtMode::Optional,
             window_floor: StoreTime(0),
             doubt: Doubt::None,
         }
@@ -190,7 +205,7 @@ impl Policy {
         };
         within("max_lease", self.max_lease, LEASE_MIN, Span::from_days(30));
         within("lease", self.lease, LEASE_MIN, self.max_lease.max(LEASE_MIN));
-        within("max_hold", self.max_hold, self.max_lease, RETENTION_MAX);
+        within("max_hold", self.max_hold, self.max_lease, HOLD_MAX);
         within("reclaim_grace", self.reclaim_grace, Span::ZERO, Span::from_secs(3_600));
         within("backoff.max", self.backoff.max, Span::ZERO, Span::from_days(30));
         within("backoff.initial", self.backoff.initial, Span::ZERO, self.backoff.max);

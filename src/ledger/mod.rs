@@ -79,6 +79,8 @@ pub struct LedgerOptions {
     pub batch_max: usize,
     /// Whether only consumers with a policy of their own are served.
     pub registered_only: bool,
+    /// Whether operators must state the redelivery window of a policy that they set.
+    pub window_required: bool,
     /// Whether the log tells the error texts of consumers.
     pub log_error_texts: bool,
     /// Within this time a hold is in force everywhere: for how long at the most claims are granted by policies
@@ -133,7 +135,12 @@ impl Ledger {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
-            policies: Arc::new(PoliciesInForce::new(file, in_force, options.policies_trusted_for)),
+            policies: Arc::new(PoliciesInForce::new(
+                file,
+                in_force,
+                options.policies_trusted_for,
+                options.window_required,
+            )),
             queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max, options.batch_max)),
             clock: Arc::default(),
             guess: Arc::default(),

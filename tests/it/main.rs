@@ -25,6 +25,7 @@ mod claim_table;
 mod claims;
 mod cli;
 mod cursors;
+mod demands;
 mod docs;
 mod edge;
 mod faults;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::{AuditEvent, Key, OnExpiry, Policy, PolicyVersion, Span, StoreTime};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
-use idempotency_ledger::store::{EffectiveRetention, WriteResult};
+use idempotency_ledger::store::{EffectiveRetention, LEVEL, WriteResult};
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
@@ -24,7 +24,7 @@ on_both_stores!(
 );
 
 /// A policy as a newer version writes it, by way of another replica.
-async fn newer(at: &TestStore, consumer: &str, version: i32, json: &str) {
+pub(crate) async fn newer(at: &TestStore, consumer: &str, version: i32, json: &str) {
     let policy = PolicyVersion {
         consumer: consumer.into(),
         version,
@@ -258,7 +258,7 @@ async fn what_an_older_replica_can_not_read_is_not_written_while_it_is_at_work(k
     // Each server tells what it reads.
     let mut session = server.at.session().await;
     let mine = async {
-        while session.policy_book().replicas_below(2, server.at.now(), 10).await.unwrap().is_empty() {
+        while session.policy_book().replicas_below(LEVEL + 1, server.at.now(), 10).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -140,6 +140,7 @@ mod tests {
             fingerprint: proto::FingerprintMode::Require.into(),
             disabled: Some(true),
             claims_per_second: Some(50),
+            occurred_at: proto::OccurredAtMode::Require.into(),
         };
         let mut text = "consumers:\n  c:\n".to_owned();
         for (path, value) in proto::policy_fields(&policy) {

@@ -15,7 +15,7 @@ use crate::cli::problem::{Exit, Problem, violations};
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted, duration, exact};
 use crate::policy_args::PolicyArgs;
-use crate::rpc::proto::{self, OnExpiry};
+use crate::rpc::proto::{self, OccurredAtMode, OnExpiry};
 
 /// Of what.
 #[derive(Args)]
@@ -181,16 +181,22 @@ fn check(subject: &Subject) -> Vec<(&'static str, String)> {
         (None, _) => warn(
             "max_redelivery_window",
             "is not stated: nobody checks that retention is longer than a message can still be delivered \
-             again. State the longest of broker retention, replay and dead-letter horizons"
+             again, and a server with require_redelivery_window refuses the policy. State the longest of broker \
+             retention, replay and dead-letter horizons"
                 .into(),
         ),
         (Some(window), Some(retention)) if retention < window && !policy.accepted_risk.is_empty() => warn(
             "retention",
             format!(
                 "is {}, shorter than max_redelivery_window ({}), and accepted: a message can be processed \
-                 again after it was forgotten",
+                 again after it was forgotten{}",
                 text(retention),
-                text(window)
+                text(window),
+                if policy.occurred_at() == OccurredAtMode::Require {
+                    ""
+                } else {
+                    "; with `occurred_at: REQUIRE` it is refused instead (outside_window)"
+                }
             ),
         ),
         (Some(_), _) => {}

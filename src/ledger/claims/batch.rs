@@ -230,9 +230,15 @@ pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
 
 /// Refuses all of a chain.
 pub(super) fn refuse(chain: Chain, rejection: &Rejection) {
+    refuse_each(chain, |_| rejection.clone());
+}
+
+/// The same, each command with a rejection of its own.
+pub(super) fn refuse_each(chain: Chain, rejection: impl Fn(&Command) -> Rejection) {
     let mut rest = Some(chain);
     while let Some(chain) = rest {
-        rest = answered(chain, Some(Err(rejection.clone())));
+        let rejection = rejection(&chain.head.command);
+        rest = answered(chain, Some(Err(rejection)));
     }
 }
 

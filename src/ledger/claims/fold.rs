@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::batch::{Losers, Round, answered, refuse};
+use super::batch::{Losers, Round, answered, refuse_each};
 use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
 use super::statement::within;
 use crate::domain::{
-    Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime,
+    Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime, lacks,
 };
 use crate::ledger::refusals::lost;
 use crate::metrics::Statement;
@@ -82,7 +82,10 @@ impl Round<'_> {
                     (over, self.decide(&chain, entry, &loaded.reading, position))
                 }
                 Err(rejection) => {
-                    refuse(chain, &rejection);
+                    let policy = self.rules(&chain.key, &loaded.reading).claims;
+                    refuse_each(chain, |command| {
+                        lacks(command, &policy).unwrap_or_else(|| rejection.clone())
+                    });
                     continue;
                 }
             };

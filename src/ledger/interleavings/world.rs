@@ -64,6 +64,7 @@ impl World {
             queue_bytes_max: usize::MAX,
             batch_max,
             registered_only: false,
+            window_required: false,
             log_error_texts: false,
             policies_trusted_for: Duration::MAX,
             count_every: Duration::MAX,

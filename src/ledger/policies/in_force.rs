@@ -170,6 +170,8 @@ impl Snapshot {
 /// The policies that this replica goes by, and those of its file, which are below them.
 pub(crate) struct PoliciesInForce {
     pub(crate) file: Policies,
+    /// Whether operators must state the redelivery window of a policy.
+    pub(crate) window_required: bool,
     current: RwLock<Arc<Snapshot>>,
     /// How many readings have begun.
     begun: AtomicU64,
@@ -182,7 +184,12 @@ pub(crate) struct PoliciesInForce {
 }
 
 impl PoliciesInForce {
-    pub(crate) fn new(file: Policies, read: InForce, trusted_for: Duration) -> PoliciesInForce {
+    pub(crate) fn new(
+        file: Policies,
+        read: InForce,
+        trusted_for: Duration,
+        window_required: bool,
+    ) -> PoliciesInForce {
         let first = Snapshot {
             trusted_until: trusted_until(read.as_of, trusted_for),
             asked_at: read.read_at,
@@ -192,6 +199,7 @@ impl PoliciesInForce {
         };
         let live = PoliciesInForce {
             file,
+            window_required,
             current: RwLock::new(Arc::new(first)),
             begun: AtomicU64::new(0),
             trusted_for,

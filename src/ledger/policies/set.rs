@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::in_force::PoliciesInForce;
 use super::table::{Policies, by_consumer, in_force};
 use crate::domain::{
-    AuditEvent, Doubt, Policy, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime, StoredPolicy,
-    Violation,
+    AuditEvent, Doubt, Policy, PolicyError, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime,
+    StoredPolicy, Violation,
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
@@ -200,7 +200,7 @@ async fn prepare(
     order: &PolicyOrder,
     current: &Policies,
 ) -> Result<Result<Prepared, Rejection>, StoreError> {
-    let next = match next(current, order) {
+    let next = match next(live, current, order) {
         Ok(next) => next,
         Err(rejection) => return Ok(Err(rejection)),
     };
@@ -247,7 +247,11 @@ async fn prepare(
 }
 
 /// The policy after the order; none: deleted.
-fn next(current: &Policies, order: &PolicyOrder) -> Result<Option<Policy>, Rejection> {
+fn next(
+    live: &PoliciesInForce,
+    current: &Policies,
+    order: &PolicyOrder,
+) -> Result<Option<Policy>, Rejection> {
     let version = current.version(&order.consumer);
     if version != order.expected_version {
         return Err(Rejection::new(
@@ -276,21 +280,27 @@ fn next(current: &Policies, order: &PolicyOrder) -> Result<Option<Policy>, Rejec
         ));
     }
     let policy = patch.onto(&base);
-    match policy.validate() {
-        Ok(()) => Ok(Some(policy)),
-        Err(errors) => {
-            let short = errors.iter().all(|error| error.retention_too_short);
-            let violations = errors
-                .into_iter()
-                .map(|error| Violation {
-                    field: format!("policy.{}", error.field),
-                    description: error.problem,
-                })
-                .collect();
-            let rejection = Rejection::invalid(violations);
-            Err(if short { Rejection { reason: Reason::RetentionTooShort, ..rejection } } else { rejection })
-        }
+    let mut errors = policy.validate().err().unwrap_or_default();
+    if live.window_required && policy.max_redelivery_window == Span::ZERO {
+        errors.push(PolicyError {
+            field: "max_redelivery_window",
+            problem:
+                "is not stated, and this server demands it (require_redelivery_window): state the longest of \
+                      broker retention, replay and dead-letter horizons"
+                    .into(),
+            retention_too_short: false,
+        });
     }
+    if errors.is_empty() {
+        return Ok(Some(policy));
+    }
+    let short = errors.iter().all(|error| error.retention_too_short);
+    let violation = |error: PolicyError| Violation {
+        field: format!("policy.{}", error.field),
+        description: error.problem,
+    };
+    let rejection = Rejection::invalid(errors.into_iter().map(violation).collect());
+    Err(if short { Rejection { reason: Reason::RetentionTooShort, ..rejection } } else { rejection })
 }
 
 /// The policy of an audit event, without what is kept beside its fields.

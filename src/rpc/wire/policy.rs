@@ -5,7 +5,9 @@ use prost_types::FieldMask;
 
 use super::fields::{Fields, Limits};
 use super::words::{self, duration, timestamp};
-use crate::domain::{Backoff, FingerprintMode, OnExpiry, Policy, PolicyPatch, PolicyVersion, Violation};
+use crate::domain::{
+    Backoff, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyPatch, PolicyVersion, Violation,
+};
 use crate::rpc::proto::{self, policy_fields};
 
 const ACCEPTED_RISK_MAX: usize = 1_024;
@@ -37,6 +39,7 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
         fingerprint,
         disabled,
         claims_per_second,
+        occurred_at,
     } = given;
     let proto::BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let mut span = |name: &str, value: &Option<prost_types::Duration>| {
@@ -62,6 +65,7 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
         fingerprint: mode(*fingerprint).unwrap_or_default(),
         disabled: *disabled,
         claims_per_second: *claims_per_second,
+        occurred_at: window(*occurred_at).unwrap_or_default(),
     };
     fields.text("policy.accepted_risk", accepted_risk, ACCEPTED_RISK_MAX);
     if expiry(*on_expiry).is_err() {
@@ -69,6 +73,9 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
     }
     if mode(*fingerprint).is_err() {
         fields.wrong("policy.fingerprint", "is no FingerprintMode that this server knows");
+    }
+    if window(*occurred_at).is_err() {
+        fields.wrong("policy.occurred_at", "is no OccurredAtMode that this server knows");
     }
     patch
 }
@@ -90,6 +97,15 @@ fn mode(number: i32) -> Result<Option<FingerprintMode>, UnknownEnumValue> {
         proto::FingerprintMode::Verify => Some(FingerprintMode::Verify),
         proto::FingerprintMode::Ignore => Some(FingerprintMode::Ignore),
         proto::FingerprintMode::Require => Some(FingerprintMode::Require),
+    })
+}
+
+/// None: it is not set.
+fn window(number: i32) -> Result<Option<OccurredAtMode>, UnknownEnumValue> {
+    Ok(match proto::OccurredAtMode::try_from(number)? {
+        proto::OccurredAtMode::Unspecified => None,
+        proto::OccurredAtMode::Optional => Some(OccurredAtMode::Optional),
+        proto::OccurredAtMode::Require => Some(OccurredAtMode::Require),
     })
 }
 
@@ -143,6 +159,7 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         fingerprint,
         disabled,
         claims_per_second,
+        occurred_at,
         window_floor: _,
         doubt: _,
     } = policy;
@@ -174,6 +191,11 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         .into(),
         disabled: Some(*disabled),
         claims_per_second: Some(*claims_per_second),
+        occurred_at: match occurred_at {
+            OccurredAtMode::Optional => proto::OccurredAtMode::Optional,
+            OccurredAtMode::Require => proto::OccurredAtMode::Require,
+        }
+        .into(),
     }
 }
 

@@ -123,6 +123,11 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
         batch_max,
         log_error_texts: checker.switch("log_error_texts", given.log_error_texts.as_ref(), false),
         registered_only: checker.switch("require_registration", given.require_registration.as_ref(), false),
+        window_required: checker.switch(
+            "require_redelivery_window",
+            given.require_redelivery_window.as_ref(),
+            false,
+        ),
         policies_trusted_for: POLICIES_TRUSTED_FOR,
         count_every,
         purge: PurgeOptions {

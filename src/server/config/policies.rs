@@ -117,7 +117,7 @@ mod tests {
             "policy.lease: is 500ms, must be 1s to 15m",
             "policy.retention: is 7d, shorter than max_redelivery_window (14d)",
             "consumers.\"c\".delete: is for files of `policy apply`",
-            "consumers.\"c\".retention: is 3652500d, must be 1h to 400d",
+            "consumers.\"c\".retention: is 3652500d, must be 1h to 3650d",
         ] {
             assert!(problems.iter().any(|one| one.starts_with(says)), "{says}: {problems:?}");
         }

@@ -162,6 +162,9 @@ pub struct Settings {
     /// Grant only to consumers that have a policy of their own [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REGISTRATION", value_name = "BOOL")]
     pub require_registration: Option<Given<bool>>,
+    /// Refuse a SetPolicy whose policy does not state max_redelivery_window [default: false]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REDELIVERY_WINDOW", value_name = "BOOL")]
+    pub require_redelivery_window: Option<Given<bool>>,
     /// How often the purge looks for entries whose retention is over, 100ms to 1d [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_EVERY", value_name = "DURATION")]
     pub purge_every: Option<Given<DurationArg>>,
@@ -222,7 +225,7 @@ impl Settings {
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
             connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
             principal_calls_per_second, principal_bytes_max, connection_bytes_max,
-            server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, purge_every, purge_batch, count_every,
+            server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)

@@ -200,6 +200,7 @@ impl Served {
             queue_bytes_max: setup.queue_bytes_max,
             batch_max: 1_000,
             registered_only: setup.registered_only,
+            window_required: setup.window_required,
             log_error_texts: false,
             policies_trusted_for: setup.policies_trusted_for,
             count_every: Duration::from_secs(60),

@@ -53,7 +53,7 @@ fn a_wrong_policy_is_named_with_its_field_and_limit() {
         ("[policy]\nleese = \"3s\"", &["leese"]),
         ("[policy]\nlease = \"soon\"", &["soon"]),
         ("[policy]\nlease = \"500ms\"", &["policy.lease", "1s"]),
-        ("[policy]\nretention = \"500d\"", &["policy.retention", "400d"]),
+        ("[policy]\nretention = \"3651d\"", &["policy.retention", "3650d"]),
         ("[consumers.pay]\nmax_attempts = -1", &["consumers.\"pay\".max_attempts"]),
         ("[consumers.pay]\non_expiry = \"EXPLODE\"", &["EXPLODE"]),
         (

@@ -3,7 +3,7 @@
 //! Only the nouns (states, policies) are shared. Long because it is read beside the contract.
 
 use idempotency_ledger::domain::{
-    ClosedBy, FailureKind, FingerprintMode, OnExpiry, ParkCause, Policy, State,
+    ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, State,
 };
 
 /// What a client asks.
@@ -111,6 +111,9 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     let Op::Claim { who, lease, print, occurred_at } = op else { unreachable!() };
     let (policy, now) = (world.policy, world.now);
     if policy.fingerprint == FingerprintMode::Require && print.is_empty() {
+        return (error("INVALID_FIELD", None), None);
+    }
+    if policy.occurred_at == OccurredAtMode::Require && occurred_at.is_none() {
         return (error("INVALID_FIELD", None), None);
     }
     let Some(row) = row else {

@@ -1,6 +1,8 @@
 //! Random steps: policies, operations and instants, the edges before all.
 
-use idempotency_ledger::domain::{Backoff, FailureKind, FingerprintMode, OnExpiry, Policy, Span};
+use idempotency_ledger::domain::{
+    Backoff, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, Policy, Span,
+};
 
 use super::spec::{Op, Order, Row};
 use crate::harness::random::Random;
@@ -47,6 +49,7 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
             ],
         ),
         disabled: random.percent(5),
+        occurred_at: if random.percent(10) { OccurredAtMode::Require } else { OccurredAtMode::Optional },
         ..Policy::default()
     };
     policy.validate().unwrap();

@@ -9,7 +9,7 @@ use idempotency_ledger::domain::{
 };
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::store::{Completion, Fault, Purpose, StoreError, Write, WriteResult};
+use idempotency_ledger::store::{Completion, Fault, LEVEL, Purpose, StoreError, Write, WriteResult};
 use sqlx::{Connection as _, Executor as _, Row as _};
 use uuid::Uuid;
 
@@ -124,18 +124,27 @@ async fn postgres(database: &'static str) -> Behind {
     Behind::Postgres(database)
 }
 
-const LEVEL: &str = "UPDATE @meta SET level = level + 1";
+/// The first feature that this binary does not know.
+const NEWER: i32 = LEVEL + 1;
+
+fn raise() -> String {
+    format!("UPDATE @meta SET level = {NEWER}")
+}
+
+fn says() -> String {
+    format!("features up to number {NEWER}")
+}
 const SERVES_FROM: &str = "UPDATE @meta SET serves_from = 9999";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_meets_a_newer_feature_ends_on_postgres() {
-    outdated(postgres("level_raised").await, LEVEL, "features up to number 2").await;
+    outdated(postgres("level_raised").await, &raise(), &says()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_meets_a_newer_feature_ends_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    outdated(Behind::Sqlite(sqlite(folder.path())), LEVEL, "features up to number 2").await;
+    outdated(Behind::Sqlite(sqlite(folder.path())), &raise(), &says()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,7 +160,7 @@ async fn what_is_granted_by_policies_that_were_read_again_sees_the_level() {
         let at = TestStore::new(kind).await;
         let mut session = at.session().await;
         session.policy_book().policy_epoch().await.unwrap();
-        at.execute("UPDATE @ledger.meta SET level = level + 1").await;
+        at.execute(&raise().replace('@', "@ledger.")).await;
         let said = session.policy_book().policy_epoch().await.unwrap_err().to_string();
         assert!(said.contains("newer binary"), "{kind:?}: {said}");
         let Err(said) = at.store.open(Purpose::Claims).await else {
@@ -179,7 +188,7 @@ async fn no_statement_writes_an_entry_beyond_the_level() {
     let mut rows = [first("1", START), first("2", START), first("3", START)];
     rows.sort_by_key(|row| row.key.hash());
     put_new(&mut *session, START, &rows).await;
-    at.execute("UPDATE @ledger.meta SET level = level + 1").await;
+    at.execute(&raise().replace('@', "@ledger.")).await;
     let sum = "SELECT sum(hashtext(e::text)) FROM @entries e";
     let before = at.number(sum).await;
     let completions: Vec<Completion> = rows
