@@ -80,7 +80,7 @@ mod tests {
             (2, 1, 1, "schema is version 2, this binary needs 3"),
             (0, 1, 1, "migrate"),
             (9, 4, 1, "serves binaries of schema version 4 and newer"),
-            (3, 1, LEVEL + 1, "features up to number 2"),
+            (3, 1, LEVEL + 1, "features up to number"),
             (4, 1, i32::MAX, "the newer binary"),
         ] {
             let said = Standing { version, serves_from, level }.check(3);
