@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::duration_arg::DurationArg;
-use crate::rpc::proto::{self, FingerprintMode, OccurredAtMode, OnExpiry, policy_fields};
+use crate::rpc::proto::{self, FingerprintMode, OccurredAtMode, OnExpiry, ReplayMode, policy_fields};
 
 /// What is stated; the rest stays as it is.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -67,6 +67,10 @@ pub struct PolicyArgs {
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     #[serde(deserialize_with = "word")]
     pub occurred_at: Option<OccurredAtMode>,
+    /// What replay runs may be created
+    #[arg(long, ignore_case = true, help_heading = "Fields")]
+    #[serde(deserialize_with = "word")]
+    pub replay: Option<ReplayMode>,
     /// In a file of `policy apply`: delete the policy that operators set for the consumer
     #[arg(skip)]
     pub delete: bool,
@@ -123,6 +127,7 @@ impl PolicyArgs {
             disabled,
             claims_per_second,
             occurred_at,
+            replay,
             delete: _,
         } = self;
         proto::Policy {
@@ -148,6 +153,7 @@ impl PolicyArgs {
             disabled: *disabled,
             claims_per_second: *claims_per_second,
             occurred_at: occurred_at.unwrap_or_default().into(),
+            replay: replay.unwrap_or_default().into(),
         }
     }
 }
@@ -200,6 +206,16 @@ impl ValueEnum for OccurredAtMode {
     }
 }
 
+impl ValueEnum for ReplayMode {
+    fn value_variants<'a>() -> &'a [ReplayMode] {
+        &[ReplayMode::Forbid, ReplayMode::Suppress, ReplayMode::Rebuild]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        self.as_str_name().strip_prefix("REPLAY_MODE_").map(PossibleValue::new)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +230,7 @@ mod tests {
         all_but_unspecified::<OnExpiry>();
         all_but_unspecified::<FingerprintMode>();
         all_but_unspecified::<OccurredAtMode>();
+        all_but_unspecified::<ReplayMode>();
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) fn key() -> Key {
 }
 
 pub(crate) fn entry_key() -> proto::EntryKey {
-    proto::EntryKey { consumer: CONSUMER.into(), source: SOURCE.into(), id: ID.into() }
+    proto::EntryKey { consumer: CONSUMER.into(), source: SOURCE.into(), id: ID.into(), ..Default::default() }
 }
 
 pub(crate) fn claim_request() -> proto::ClaimRequest {

@@ -29,6 +29,9 @@ pub(super) struct List {
     /// Only what concerns one entry: its id
     #[arg(long, requires_all = ["consumer", "source"])]
     id: Option<String>,
+    /// Only what concerns one entry: its replay run
+    #[arg(long, requires_all = ["consumer", "source", "id"])]
+    replay_run: Option<String>,
     /// How many at the most; 0: all
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
@@ -41,7 +44,12 @@ impl Command {
         let consumer = list.consumer.unwrap_or_default();
         let mut request = match (list.source, list.id) {
             (Some(source), Some(id)) => proto::ListAuditEventsRequest {
-                key: Some(proto::EntryKey { consumer: consumer.clone(), source, id }),
+                key: Some(proto::EntryKey {
+                    consumer: consumer.clone(),
+                    source,
+                    id,
+                    replay_run: list.replay_run.unwrap_or_default(),
+                }),
                 ..proto::ListAuditEventsRequest::default()
             },
             (Some(_) | None, _) => proto::ListAuditEventsRequest::default(),

@@ -77,6 +77,10 @@ pub(super) fn closed_by(number: i32) -> String {
     }
 }
 
+pub(super) fn replay_mode(number: i32) -> String {
+    bare(proto::ReplayMode::try_from(number).ok().map(|one| one.as_str_name()), "REPLAY_MODE_", number)
+}
+
 pub(super) fn source(number: i32) -> String {
     bare(proto::PolicySource::try_from(number).ok().map(|one| one.as_str_name()), "POLICY_SOURCE_", number)
 }

@@ -46,7 +46,12 @@ mod tests {
     #[test]
     fn a_message_becomes_canonical_json() {
         let entry = Entry {
-            key: Some(EntryKey { consumer: "c".into(), source: "s".into(), id: "i".into() }),
+            key: Some(EntryKey {
+                consumer: "c".into(),
+                source: "s".into(),
+                id: "i".into(),
+                ..EntryKey::default()
+            }),
             state: EntryState::Parked.into(),
             version: 1 << 53,
             created_at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 0 }),

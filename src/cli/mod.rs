@@ -18,6 +18,7 @@ mod policy;
 mod problem;
 mod progress;
 mod reach;
+mod replay;
 mod retention;
 mod retry;
 mod rights;
@@ -47,6 +48,9 @@ pub enum Command {
     /// Show and change the policies of consumers
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Policy(Box<Policy>),
+    /// Show, create and close the replay runs of consumers
+    #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+    Replay(Box<Replay>),
     /// Show what operators did
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Audit(Box<Audit>),
@@ -100,6 +104,8 @@ group!(
     Entries: entries::Command,
     /// The commands about policies.
     Policy: policy::Command,
+    /// The commands about replay runs.
+    Replay: replay::Command,
     /// The commands about the audit.
     Audit: audit::Command,
     /// The commands about the purge.
@@ -161,6 +167,7 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
     match command {
         Command::Entries(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Policy(asked) => asked.command.run(client(&asked.options)?).await,
+        Command::Replay(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Audit(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Retention(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,

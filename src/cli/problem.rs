@@ -185,10 +185,14 @@ fn without_details(status: &Status) -> Problem {
 
 fn exit(reason: ErrorReason) -> Exit {
     match reason {
-        ErrorReason::EntryNotFound | ErrorReason::PolicyNotFound => Exit::NotFound,
-        ErrorReason::VersionMismatch | ErrorReason::StateNotAllowed | ErrorReason::TooRecent => {
-            Exit::Conflict
+        ErrorReason::EntryNotFound | ErrorReason::PolicyNotFound | ErrorReason::ReplayRunUnknown => {
+            Exit::NotFound
         }
+        ErrorReason::VersionMismatch
+        | ErrorReason::StateNotAllowed
+        | ErrorReason::TooRecent
+        | ErrorReason::ReplayRunClosed
+        | ErrorReason::ReplayForbidden => Exit::Conflict,
         ErrorReason::Overloaded
         | ErrorReason::QuotaExceeded
         | ErrorReason::StoreUnavailable
@@ -228,6 +232,11 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
         ErrorReason::TooRecent => "try again in a minute",
         ErrorReason::EntryNotFound => {
             "check consumer, source and id; find it with `entries list --consumer C --id-prefix P`"
+        }
+        ErrorReason::ReplayRunUnknown => "see the consumer's runs with `replay list`",
+        ErrorReason::ReplayRunClosed => "create another run with `replay create`",
+        ErrorReason::ReplayForbidden => {
+            "allow replays with `policy set --replay SUPPRESS` or `--replay REBUILD`"
         }
         ErrorReason::PolicyNotFound => "see where the policy comes from with `policy get`",
         ErrorReason::RetentionTooShort => {

@@ -24,7 +24,8 @@ impl Trial {
     pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
         let mut ledger = client.connect_ledger().await?;
         let id = format!("order-{}", retry::id());
-        let key = EntryKey { consumer: self.consumer.clone(), source: "try".to_owned(), id };
+        let key =
+            EntryKey { consumer: self.consumer.clone(), source: "try".to_owned(), id, ..EntryKey::default() };
         let first = claim(&client, &mut ledger, &key).await?;
         let Some(Verdict::Acquired(acquired)) = &first.verdict else { return unexpected(&client, &first) };
         say(&client, &first, "Claim", "acquired", "the first delivery")?;

@@ -4,15 +4,17 @@ use bytes::Bytes;
 
 use super::command::Claim;
 use super::context::{Context, Decision};
+use super::entrance::{doubtful, held_back, lacks, refusal, without_entry};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
-use super::policy::{Doubt, FingerprintMode, OccurredAtMode, OnExpiry};
-use super::reason::{Reason, Rejection, Violation};
+use super::policy::{FingerprintMode, OnExpiry};
+use super::reason::{Reason, Rejection};
+use super::replay::Standing;
 use super::reply::{Reply, Verdict};
 use super::{Key, Policy, Span, StoreTime};
 
 pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &Context<'_>) -> Decision {
-    if let Some(rejection) = lacks(claim, context.policy) {
-        return Decision::read(Err(rejection));
+    if let Some(answer) = without_entry(key, claim, context.policy, context.now) {
+        return Decision::read(answer);
     }
     let Some(entry) = entry else {
         return absent(key, claim, context);
@@ -35,26 +37,6 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
     }
 }
 
-/// What the policy demands of every claim, and this one does not say. While nobody can know the policy, nobody can
-/// know that either.
-pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
-    let wrong = |field: &str, text: &str| Violation { field: field.into(), description: text.into() };
-    let mut violations = Vec::new();
-    if policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
-        let text = "is empty, but the consumer's policy requires one: send a digest of the payload";
-        violations.push(wrong("fingerprint", text));
-    }
-    if policy.occurred_at == OccurredAtMode::Require && claim.occurred_at.is_none() {
-        let text = "is unset, but the consumer's policy requires it: send the instant at which the producer made \
-                    the message, such as the `time` of a CloudEvent";
-        violations.push(wrong("occurred_at", text));
-    }
-    if violations.is_empty() {
-        return None;
-    }
-    Some(doubtful(policy).map_or_else(|| Rejection::invalid(violations), refusal))
-}
-
 fn verdict(verdict: Verdict) -> Decision {
     Decision::read(Ok(Reply::Verdict(verdict)))
 }
@@ -74,7 +56,8 @@ fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     if let Some(reason) = doubtful(policy) {
         return not_granted(&blank, reason);
     }
-    if let Some(occurred_at) = claim.occurred_at {
+    // What a run replays may be older than all that is remembered: the run has a deduplication of its own.
+    if let Some(occurred_at) = claim.occurred_at.filter(|_| policy.run == Standing::Live) {
         let window_start = (context.now - policy.retention).max(policy.window_floor);
         if occurred_at <= window_start {
             return verdict(Verdict::OutsideWindow { window: context.now - window_start, occurred_at });
@@ -131,7 +114,7 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
         expired.effect_unknown = true;
         return grant(&expired, claim, context);
     }
-    if let Some(reason) = held_back(context.policy) {
+    if let Some(reason) = held_back(context.policy, context.now) {
         return not_granted(entry, reason);
     }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
@@ -150,7 +133,7 @@ fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
 /// A new grant; or, where no attempt is left, the end of attempts.
 fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
-    if let Some(reason) = held_back(policy) {
+    if let Some(reason) = held_back(policy, context.now) {
         return not_granted(entry, reason);
     }
     if policy.exhausted(entry.attempts) {
@@ -212,40 +195,10 @@ fn closed(entry: &Entry) -> Decision {
     )))
 }
 
-/// Why nobody can know whether the policy holds grants back.
-fn doubtful(policy: &Policy) -> Option<Reason> {
-    match policy.doubt {
-        Doubt::None => None,
-        Doubt::Unreadable => Some(Reason::PolicyUnreadable),
-        Doubt::Stale => Some(Reason::StoreUnavailable),
-    }
-}
-
-/// Why the policy grants nothing now, and parks nothing in place of a grant.
-fn held_back(policy: &Policy) -> Option<Reason> {
-    doubtful(policy).or(policy.disabled.then_some(Reason::ConsumerDisabled))
-}
-
 /// Nothing may be granted now. Of a key without an entry there is no state to tell.
 fn not_granted(entry: &Entry, reason: Reason) -> Decision {
     let state = (entry.version > 0).then_some(entry.state);
     Decision::read(Err(Rejection { state, ..refusal(reason) }))
-}
-
-fn refusal(reason: Reason) -> Rejection {
-    let why = if reason == Reason::ConsumerDisabled {
-        "the consumer's policy is `disabled`: no new grants until an operator enables it"
-    } else if reason == Reason::PolicyUnreadable {
-        "the consumer's policy was set by a newer version and this server cannot read it, so it grants nothing: \
-         try again later; upgrade this server, or have an operator set a policy that it can read"
-    } else if reason == Reason::StoreUnavailable {
-        "the policies could not be read for too long, and may have changed since; nothing was changed: try again \
-         later"
-    } else {
-        "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
-         caught up, or have an operator raise token_offset"
-    };
-    Rejection::new(reason, why)
 }
 
 /// What an `acquired` stands for.
@@ -302,9 +255,12 @@ fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
     }
 }
 
-/// The last instant at which a claim that finds no entry is still inside the window.
+/// The last instant at which a claim that finds no entry is still inside the window, or its run open.
 #[must_use]
 pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
+    if policy.run != Standing::Live {
+        return policy.run.grants_until();
+    }
     let last = |occurred_at: StoreTime| occurred_at + policy.retention - Span(1);
     claim.occurred_at.map_or(StoreTime::MAX, last)
 }
@@ -317,13 +273,15 @@ pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
 pub(crate) fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool {
     const MARGIN: Span = Span::from_secs(3_600);
     let inside = match (claim.occurred_at, now) {
+        // Near its end a run is looked at by the store's own clock.
+        _ if policy.run != Standing::Live => now.is_some_and(|now| now + MARGIN < policy.run.grants_until()),
         (None, _) => true,
         (Some(_), None) => false,
         (Some(occurred_at), Some(now)) => {
             occurred_at > now - policy.retention + MARGIN && occurred_at > policy.window_floor
         }
     };
-    inside && lacks(claim, policy).is_none() && held_back(policy).is_none()
+    inside && lacks(claim, policy).is_none() && held_back(policy, now.unwrap_or_default()).is_none()
 }
 
 #[cfg(test)]
@@ -331,7 +289,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::Claimant;
+    use crate::domain::{Claimant, Doubt};
 
     #[test]
     fn only_a_claim_that_is_surely_inside_the_window_is_guessed() {

@@ -2,14 +2,14 @@
 
 use super::command::{Claim, Command};
 use super::context::{Context, Decision};
-use super::{Entry, Key, Policy, Rejection, StoreTime, claim, settle};
+use super::{Answer, Entry, Key, Policy, Standing, StoreTime, claim, entrance, settle};
 
 /// Decides one command: docs/contract.md, sections 4 and 5.
 #[must_use]
 pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Context<'_>) -> Decision {
     let mut decision = match command {
         Command::Claim(claim) => claim::decide(key, entry, claim, context),
-        Command::Settle(token, settle) => settle::decide(entry, *token, settle, context),
+        Command::Settle(token, settle) => settle::decide(key, entry, *token, settle, context),
     };
     if let Some(next) = &mut decision.write {
         // A key that was forgotten and is granted again never has a version that it had before: what was
@@ -21,11 +21,11 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
     decision
 }
 
-/// What a command lacks, whatever the entry of its key is.
+/// What a command is answered whatever the entry of its key is; none: the entry decides.
 #[must_use]
-pub(crate) fn lacks(command: &Command, policy: &Policy) -> Option<Rejection> {
+pub(crate) fn without_entry(key: &Key, command: &Command, policy: &Policy, now: StoreTime) -> Option<Answer> {
     match command {
-        Command::Claim(claim) => claim::lacks(claim, policy),
+        Command::Claim(claim) => entrance::without_entry(key, claim, policy, now),
         Command::Settle(..) => None,
     }
 }
@@ -41,9 +41,10 @@ pub(crate) fn decide_absent(
 ) -> (Decision, StoreTime) {
     let context = Context { policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
     match command {
-        Command::Claim(claim) if claim.occurred_at.is_some() => {
+        Command::Claim(claim) if claim.occurred_at.is_some() || policy.run != Standing::Live => {
             // At instant zero no message has an age: it is as young as can be.
-            let ageless = Command::Claim(Claim { occurred_at: Some(StoreTime::MAX), ..claim.clone() });
+            let occurred_at = claim.occurred_at.map(|_| StoreTime::MAX);
+            let ageless = Command::Claim(Claim { occurred_at, ..claim.clone() });
             (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))
         }
         Command::Claim(_) | Command::Settle(..) => (decide(key, None, command, &context), StoreTime::MAX),

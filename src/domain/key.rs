@@ -1,4 +1,4 @@
-//! The key of an entry: `(consumer, source, id)`, compared as bytes.
+//! The key of an entry: `(consumer, source, id)`, compared as bytes; and the replay run in whose namespace it is.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
+use super::namespace::Namespace;
 use super::timed_id;
 
 /// The 128-bit hash under which the store files a key.
@@ -22,7 +23,7 @@ pub struct Key(Arc<Parts>);
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Parts {
     hash: KeyHash,
-    consumer: Box<str>,
+    namespace: Namespace,
     source: Box<str>,
     id: Box<str>,
 }
@@ -31,30 +32,43 @@ impl Key {
     /// Makes a key of parts that the edge has validated.
     #[must_use]
     pub fn new(consumer: &str, source: &str, id: &str) -> Key {
-        Key::of(consumer.to_owned(), source.to_owned(), id.to_owned())
+        Key::of(Namespace::live(consumer.to_owned()), source.to_owned(), id.to_owned())
     }
 
-    /// The same of parts that need not be copied.
+    /// The same in a namespace, of parts that need not be copied.
     #[must_use]
-    pub fn of(consumer: String, source: String, id: String) -> Key {
-        let digest = with_name(Sha256::new(), [&consumer, &source, &id]).finalize();
+    pub fn of(namespace: Namespace, source: String, id: String) -> Key {
+        let digest = with_name(Sha256::new(), [namespace.name(), &source, &id]).finalize();
         let mut hash = head(&digest);
         if let Some(made_at) = timed_id::made_at(&id) {
             hash.copy_within(..10, 6);
             hash[..6].copy_from_slice(&made_at);
         }
-        Key(Arc::new(Parts {
-            hash: Uuid::from_bytes(hash),
-            consumer: consumer.into(),
-            source: source.into(),
-            id: id.into(),
-        }))
+        Key(Arc::new(Parts { hash: Uuid::from_bytes(hash), namespace, source: source.into(), id: id.into() }))
     }
 
     /// The logical consumer.
     #[must_use]
     pub fn consumer(&self) -> &str {
-        &self.0.consumer
+        self.0.namespace.consumer()
+    }
+
+    /// The replay run; empty: live.
+    #[must_use]
+    pub fn replay_run(&self) -> &str {
+        self.0.namespace.replay_run()
+    }
+
+    /// Whether it is in the namespace of a replay run.
+    #[must_use]
+    pub fn is_of_run(&self) -> bool {
+        !self.replay_run().is_empty()
+    }
+
+    /// The consumer and the run together: what rows, lists and quotas go by.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.0.namespace
     }
 
     /// The producer.
@@ -72,7 +86,7 @@ impl Key {
     /// How many bytes its parts have together.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.0.consumer.len() + self.0.source.len() + self.0.id.len()
+        self.0.namespace.name().len() + self.0.source.len() + self.0.id.len()
     }
 
     /// The first 128 bits of the SHA-256 of the length-prefixed parts. Where the id is a `UUIDv7` or a ULID in
@@ -85,7 +99,7 @@ impl Key {
     }
 
     /// The `UUIDv5` that a consumer hands to its payment or mail provider: the same on every
-    /// attempt.
+    /// attempt, and in every replay run.
     #[must_use]
     pub fn idempotency_key(&self) -> Uuid {
         let digest = Sha1::new().chain_update(IDEMPOTENCY_NAMESPACE);
@@ -144,6 +158,24 @@ mod tests {
         ] {
             assert_eq!(Key::new("payments", "shop", id).hash().simple().to_string(), hash, "{id}");
         }
+    }
+
+    #[test]
+    fn a_run_and_the_live_entry_are_two_keys_of_one_message() {
+        let of = |consumer: &str, run: &str| {
+            Key::of(Namespace::new(consumer, run), "shop".into(), "order-1".into())
+        };
+        let (live, run) = (of("payments", ""), of("payments", "2026-q1"));
+        assert_eq!(live, Key::new("payments", "shop", "order-1"));
+        assert_eq!((run.consumer(), run.replay_run()), ("payments", "2026-q1"));
+        assert_ne!((live.clone(), live.hash()), (run.clone(), run.hash()));
+        assert_eq!(live.idempotency_key(), run.idempotency_key());
+        // No names of a user are those of a run.
+        for other in [of("payments2026-q1", ""), of("payments", "2026-q"), of("payments2026-q", "1")] {
+            assert_ne!((&other, other.hash()), (&run, run.hash()));
+        }
+        // It is a stored format.
+        assert_eq!(run.hash().simple().to_string(), "fb73a8665f3852fb080be735fcaca8b2");
     }
 
     #[test]

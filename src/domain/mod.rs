@@ -8,15 +8,18 @@ mod claim;
 mod command;
 mod context;
 mod decide;
+mod entrance;
 mod entry;
 mod fold;
 mod import;
 mod key;
+mod namespace;
 mod operate;
 mod patch;
 mod policy;
 mod read;
 mod reason;
+mod replay;
 mod reply;
 mod retention;
 mod settle;
@@ -32,23 +35,27 @@ pub(crate) use claim::guessable;
 pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
-pub(crate) use decide::{decide_absent, lacks};
+pub(crate) use decide::{decide_absent, without_entry};
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use fold::{Fold, Folded};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
+pub use namespace::Namespace;
 pub use operate::{Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, operate};
 pub use patch::PolicyPatch;
-pub use policy::{Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError};
+pub use policy::{
+    Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,
+};
 pub use read::{
     AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, Listing, PolicyVersion,
     PurgeStatus, PurgeWorker, Reading, Summary,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
+pub use replay::{ReplayRun, RunMode, Standing};
 pub use reply::{Answer, Reply, Verdict};
 pub(crate) use retention::SETTLED;
 pub(crate) use retention::retain_until_by_terms;
-pub use retention::{PURGE_MARGIN, is_over, left_alone, raised_floor};
+pub use retention::{PURGE_MARGIN, is_over, is_over_with_its_run, left_alone, raised_floor, run_taken_from};
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
 pub use submission::{Submission, TraceId};
 pub use terms::Terms;

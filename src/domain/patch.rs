@@ -1,7 +1,7 @@
 //! A change of some fields of a policy. The one table of the fields that can be set.
 
 use super::Span;
-use super::policy::{FingerprintMode, OccurredAtMode, OnExpiry, Policy};
+use super::policy::{FingerprintMode, OccurredAtMode, OnExpiry, Policy, ReplayMode};
 
 macro_rules! patch {
     ($($(#[$doc:meta])* $field:ident: $type:ty => $place:ident $(. $inner:ident)?;)*) => {
@@ -71,6 +71,7 @@ patch! {
     disabled: bool => disabled;
     claims_per_second: i32 => claims_per_second;
     occurred_at: OccurredAtMode => occurred_at;
+    replay: ReplayMode => replay;
 }
 
 impl PolicyPatch {

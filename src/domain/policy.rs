@@ -1,5 +1,6 @@
 //! The rules of one consumer.
 
+use super::replay::{RunMode, Standing};
 use super::{Span, StoreTime};
 
 /// What happens to a claim whose lease and grace are over.
@@ -34,6 +35,18 @@ pub enum OccurredAtMode {
     Optional,
     /// A claim without it is refused.
     Require,
+}
+
+/// What replay runs a consumer may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReplayMode {
+    /// None.
+    Forbid,
+    /// Those whose messages are acknowledged unprocessed.
+    Suppress,
+    /// Those whose messages are processed again.
+    Rebuild,
 }
 
 /// When the next attempt is due after a failure: `min(max, initial × multiplier^(attempt − 1))`,
@@ -104,12 +117,20 @@ pub struct Policy {
     pub claims_per_second: i32,
     /// Whether a claim must say when its message was made.
     pub occurred_at: OccurredAtMode,
+    /// What replay runs the consumer may have.
+    pub replay: ReplayMode,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
     /// Whether these rules may not be the ones in force: then nothing is granted or parked by them.
     #[serde(skip)]
     pub doubt: Doubt,
+    /// How the run stands of the key that is decided on.
+    #[serde(skip)]
+    pub run: Standing,
+    /// When the last of the consumer's replay runs is at its end.
+    #[serde(skip)]
+    pub replays_until: StoreTime,
 }
 
 /// The shortest lease.
@@ -146,8 +167,11 @@ impl Default for Policy {
             disabled: false,
             claims_per_second: 0,
             occurred_at: OccurredAtMode::Optional,
+            replay: ReplayMode::Forbid,
             window_floor: StoreTime(0),
             doubt: Doubt::None,
+            run: Standing::Live,
+            replays_until: StoreTime(0),
         }
     }
 }
@@ -187,6 +211,16 @@ impl Policy {
     #[must_use]
     pub fn exhausted(&self, used: i32) -> bool {
         self.max_attempts > 0 && used >= self.max_attempts
+    }
+
+    /// What a replay run is for that is created now; none: no run may be.
+    #[must_use]
+    pub fn run_mode(&self) -> Option<RunMode> {
+        match self.replay {
+            ReplayMode::Forbid => None,
+            ReplayMode::Suppress => Some(RunMode::Suppress),
+            ReplayMode::Rebuild => Some(RunMode::Rebuild),
+        }
     }
 
     /// Everything that is wrong with the policy, as a whole.

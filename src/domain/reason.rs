@@ -37,6 +37,9 @@ reasons! {
     RetentionTooShort = "RETENTION_TOO_SHORT",
     StateNotAllowed = "STATE_NOT_ALLOWED",
     TooRecent = "TOO_RECENT",
+    ReplayRunUnknown = "REPLAY_RUN_UNKNOWN",
+    ReplayRunClosed = "REPLAY_RUN_CLOSED",
+    ReplayForbidden = "REPLAY_FORBIDDEN",
     LeaseLost = "LEASE_LOST",
     VersionMismatch = "VERSION_MISMATCH",
     EntryNotFound = "ENTRY_NOT_FOUND",
@@ -59,6 +62,12 @@ reasons! {
 }
 
 impl Reason {
+    /// Whether a replay run is why.
+    #[must_use]
+    pub const fn is_of_a_run(self) -> bool {
+        matches!(self, Reason::ReplayRunUnknown | Reason::ReplayRunClosed | Reason::ReplayForbidden)
+    }
+
     /// Whether the ledger could not do what it should: nothing is wrong with the call, nor with what was done before.
     #[must_use]
     pub const fn is_failure(self) -> bool {

@@ -98,6 +98,8 @@ pub enum Verdict {
     FingerprintMismatch { expected: Bytes, presented: Bytes },
     /// The message is older than what the ledger remembers.
     OutsideWindow { window: Span, occurred_at: StoreTime },
+    /// The message's effect must not happen again: it is not processed.
+    Suppressed { replay_run: String },
 }
 
 impl Reply {
@@ -117,7 +119,7 @@ impl Verdict {
     pub fn advice(&self) -> Advice {
         match self {
             Verdict::Acquired { .. } => Advice::Process,
-            Verdict::Completed { .. } => Advice::Ack,
+            Verdict::Completed { .. } | Verdict::Suppressed { .. } => Advice::Ack,
             Verdict::InProgress { .. } | Verdict::Backoff { .. } => Advice::RetryLater,
             Verdict::Failed { .. }
             | Verdict::Parked { .. }

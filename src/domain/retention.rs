@@ -85,6 +85,20 @@ pub fn is_over(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64)
     due <= now && forgettable(entry, token_clock)
 }
 
+/// From when on the purge takes the entries of a replay run that was at its end at this instant, whatever their state is.
+#[must_use]
+pub fn run_taken_from(end: StoreTime, retention: Span) -> StoreTime {
+    end + retention + PURGE_MARGIN
+}
+
+/// Whether an entry of a run may be forgotten whatever its state is, since the run has been at its end for so long:
+/// [`run_taken_from`]. Whoever holds the entry keeps it until the lease is over.
+#[must_use]
+pub fn is_over_with_its_run(entry: &Entry, taken_from: StoreTime, now: StoreTime, token_clock: i64) -> bool {
+    let at_work = entry.state == State::InProgress && !entry.expired(now);
+    taken_from <= now && !at_work && forgettable(entry, token_clock)
+}
+
 /// The window floor after a change of a consumer's effective retention: what was already purged
 /// must not come back as new.
 #[must_use]

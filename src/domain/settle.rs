@@ -9,10 +9,16 @@ use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::Doubt;
 use super::reason::{Reason, Rejection};
 use super::reply::Reply;
-use super::{Policy, Span};
+use super::{Key, Policy, Span};
 
-pub(super) fn decide(entry: Option<&Entry>, token: i64, settle: &Settle, context: &Context<'_>) -> Decision {
-    let entry = match present(entry, token, context) {
+pub(super) fn decide(
+    key: &Key,
+    entry: Option<&Entry>,
+    token: i64,
+    settle: &Settle,
+    context: &Context<'_>,
+) -> Decision {
+    let entry = match present(key, entry, token, context) {
         Ok(entry) => entry,
         Err(rejection) => {
             // An operator's Resolve, and an import, complete an entry without a second claim's word.
@@ -40,19 +46,27 @@ pub(super) fn decide(entry: Option<&Entry>, token: i64, settle: &Settle, context
 }
 
 /// The entry, if the token is its latest.
-fn present<'a>(entry: Option<&'a Entry>, token: i64, context: &Context<'_>) -> Result<&'a Entry, Rejection> {
+fn present<'a>(
+    key: &Key,
+    entry: Option<&'a Entry>,
+    token: i64,
+    context: &Context<'_>,
+) -> Result<&'a Entry, Rejection> {
+    // While a run is open a token may be one of the run's: its settlement has forgotten to say so.
+    let of_a_run = !key.is_of_run() && context.now < context.policy.replays_until;
     let clock = context.now.micros().saturating_add(context.token_offset);
     let Some(entry) = entry else {
         let rejection = Rejection::new(
             Reason::EntryNotFound,
-            "there is no entry for this key: it was never claimed, or it was purged or deleted since",
+            "there is no entry for this key: it was never claimed, or it was purged or deleted since, or the key was \
+             sent without its replay_run",
         );
         // So young a token cannot belong to a purged entry: an insert was lost, or a person
         // deleted the entry.
         let policy = context.policy;
         let shortest = policy.retention.min(policy.failed_retention).min(policy.abandoned_retention);
         let young = token <= clock && token > clock.saturating_sub(shortest.micros());
-        return Err(rejection.alerting(young.then_some(
+        return Err(rejection.alerting((young && !of_a_run).then_some(
             "a token younger than any retention has no entry: the database lost commits, or somebody deleted it",
         )));
     };
@@ -68,9 +82,10 @@ fn present<'a>(entry: Option<&'a Entry>, token: i64, context: &Context<'_>) -> R
         let rejection = Rejection::in_state(
             Reason::TokenFromFuture,
             entry.state,
-            "this token was never issued for this key: the client mixed up keys, or the database lost commits",
+            "this token was never issued for this key: the client mixed up keys, or the key was sent without its \
+             replay_run, or the database lost commits",
         );
-        return Err(rejection.alerting((token <= clock).then_some(
+        return Err(rejection.alerting((token <= clock && !of_a_run).then_some(
             "a token that may have been issued is higher than the entry's: the database lost commits",
         )));
     }

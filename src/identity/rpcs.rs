@@ -31,6 +31,7 @@ const ROWS: &[(&str, Right)] = &[
     ("ListPolicyVersions", Right::Read),
     ("ListAuditEvents", Right::Read),
     ("GetRetentionStatus", Right::Read),
+    ("ListReplayRuns", Right::Read),
     ("RedriveEntry", Right::Admin),
     ("ParkEntry", Right::Admin),
     ("ResolveEntry", Right::Admin),
@@ -40,6 +41,8 @@ const ROWS: &[(&str, Right)] = &[
     ("SetPolicy", Right::Admin),
     ("DeletePolicy", Right::Admin),
     ("RaiseTokenOffset", Right::Admin),
+    ("CreateReplayRun", Right::Admin),
+    ("CloseReplayRun", Right::Admin),
 ];
 
 impl Rpc {

@@ -37,6 +37,8 @@ enum Kind {
     OutsideWindow,
     Late,
     LostHolder,
+    Suppressed,
+    ReplayRefused,
 }
 
 impl Kind {
@@ -50,6 +52,8 @@ impl Kind {
             Kind::OutsideWindow => "outside_window",
             Kind::Late => "late",
             Kind::LostHolder => "lost_holder",
+            Kind::Suppressed => "suppressed",
+            Kind::ReplayRefused => "replay_refused",
         }
     }
 
@@ -73,6 +77,10 @@ impl Kind {
                 "a holder settled a claim that is no longer its own: was it paused, is the lease too short, or did an \
                  operator change the entry?"
             }
+            Kind::Suppressed => {
+                "a replayed message is not processed: effects must not happen again in its run"
+            }
+            Kind::ReplayRefused => "a replay is refused: is its run created, and still open?",
         }
     }
 
@@ -85,6 +93,7 @@ impl Kind {
                 Verdict::Parked { .. } => Some(Kind::Parked),
                 Verdict::FingerprintMismatch { .. } => Some(Kind::FingerprintMismatch),
                 Verdict::OutsideWindow { .. } => Some(Kind::OutsideWindow),
+                Verdict::Suppressed { .. } => Some(Kind::Suppressed),
                 Verdict::Acquired { .. }
                 | Verdict::Completed { .. }
                 | Verdict::InProgress { .. }
@@ -99,6 +108,7 @@ impl Kind {
                 | Reply::Failed { .. }
                 | Reply::Released { .. },
             ) => None,
+            Err(rejection) if rejection.reason.is_of_a_run() => Some(Kind::ReplayRefused),
             Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(Kind::LostHolder),
         }
     }
@@ -134,15 +144,16 @@ impl AnswerLog {
         drop(written);
         let Some(held_back) = turn.map(HeldBack::logged) else { return };
         let (event, text, attempt) = (kind.name(), kind.text(), attempt(answer));
+        let replay_run = Some(key.replay_run()).filter(|run| !run.is_empty());
         let (consumer, key) = (key.consumer(), key.hash());
         let event_type = Some(event_type.as_str()).filter(|name| !name.is_empty());
         let trace_id = trace_id.map(tracing::field::display);
         let is_told = self.error_texts && kind == Kind::Parked;
         let error = is_told.then(|| error(subject, answer)).flatten();
         if kind == Kind::Duplicate {
-            tracing::info!(event, consumer, event_type, %key, attempt, trace_id, held_back, "{text}");
+            tracing::info!(event, consumer, replay_run, event_type, %key, attempt, trace_id, held_back, "{text}");
         } else {
-            tracing::warn!(event, consumer, event_type, %key, attempt, trace_id, error, held_back, "{text}");
+            tracing::warn!(event, consumer, replay_run, event_type, %key, attempt, trace_id, error, held_back, "{text}");
         }
     }
 }

@@ -64,6 +64,7 @@ pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::policies::in_force::{InForce, adopt};
+pub use self::policies::replays::{RunChange, RunOrder, RunResult};
 pub use self::policies::set::{PolicyOrder, PolicyResult};
 pub use self::policies::table::Policies;
 pub use self::upkeep::purge::PurgeOptions;
@@ -338,7 +339,7 @@ impl Ledger {
                 "this server serves only consumers that have a policy, and this one has none: register it",
             ));
         }
-        self.inner.quotas.admit(key.consumer(), &self.inner.policies.of(key.consumer()))
+        self.inner.quotas.admit(key.namespace().name(), &self.inner.policies.of(key.consumer()))
     }
 
     /// What this server counts of itself; what waits, as of now.

@@ -60,6 +60,13 @@ pub(super) const RECLAIMS: Family = counter(
     &["consumer"],
     "Claims that were granted in place of one that had expired: a holder was lost, or its lease was too short.",
 );
+pub(super) const REPLAYS: Family = counter(
+    "idempotency_ledger_replay_claims_total",
+    &["consumer", "replay", "verdict"],
+    "Claims in replay runs that were answered; replay is always true. verdict: acquired, completed, suppressed (a message \
+     whose effect must not happen again was acknowledged unprocessed), refused (its run is unknown, closed or over, or the \
+     policy forbids replays), other. Claims that are not of a run are counted by idempotency_ledger_claims_total.",
+);
 pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
@@ -292,6 +299,7 @@ pub(super) const ALL: &[Family] = &[
     ATTEMPTS,
     RELEASES,
     RECLAIMS,
+    REPLAYS,
     REFUSALS,
     ALERTS,
     QUEUE,

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus::{Error, Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, RECLAIMS, RELEASES, SETTLEMENTS};
+use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS};
 use super::room::{Needs, Room};
 
 /// What those without a name of their own are called together: consumers, and event types of a consumer.
@@ -29,6 +29,10 @@ pub(super) const VERDICTS: [&str; 11] = [
     "unavailable",
     "unanswered",
 ];
+/// What a claim in a replay run was answered.
+pub(super) const REPLAY_VERDICTS: [&str; 5] = ["acquired", "completed", "suppressed", "refused", "other"];
+/// The label by which what is counted of runs is told from what is live: never a run's name.
+const REPLAY: &str = "true";
 pub(super) const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
 pub(super) const OUTCOMES: [&str; 7] =
     ["ok", "replayed", "late", "rejected", "superseded", "unavailable", "unanswered"];
@@ -46,6 +50,7 @@ pub(super) struct Families {
     attempts: HistogramVec,
     releases: HistogramVec,
     reclaims: IntCounterVec,
+    replays: IntCounterVec,
 }
 
 /// See the module.
@@ -58,6 +63,7 @@ pub(super) struct Consumer {
     attempts: Histogram,
     releases: Histogram,
     reclaims: IntCounter,
+    replays: Vec<IntCounter>,
     /// Of messages whose event type is not told.
     untold: Arc<EventType>,
     event_types: RwLock<HashMap<Box<str>, Arc<EventType>>>,
@@ -101,6 +107,7 @@ impl Families {
             attempts: ATTEMPTS.histograms(registry)?,
             releases: RELEASES.histograms(registry)?,
             reclaims: RECLAIMS.counters(registry)?,
+            replays: REPLAYS.counters(registry)?,
         })
     }
 
@@ -132,6 +139,7 @@ impl Consumer {
                 |outcome| families.settlements.get_metric_with_label_values(&[name, operation, outcome]);
             OUTCOMES.into_iter().map(count).collect()
         };
+        let replay = |verdict: &&str| families.replays.get_metric_with_label_values(&[name, REPLAY, verdict]);
         let held = |operation: &&str| families.held.get_metric_with_label_values(&[name, operation]);
         Ok(Consumer {
             name: name.into(),
@@ -141,6 +149,7 @@ impl Consumer {
             attempts: families.attempts.get_metric_with_label_values(&[name])?,
             releases: families.releases.get_metric_with_label_values(&[name])?,
             reclaims: families.reclaims.get_metric_with_label_values(&[name])?,
+            replays: REPLAY_VERDICTS.iter().map(replay).collect::<Result<_, _>>()?,
             untold: families.event_type(name, "")?,
             event_types: RwLock::default(),
             seen: Seen::default(),
@@ -150,7 +159,8 @@ impl Consumer {
     /// What a consumer needs: its own series, and those of the event types untold and other.
     pub(super) fn needs(name: &str) -> Needs {
         let of_histograms = ENDS * HELD.series() + ATTEMPTS.series() + RELEASES.series();
-        let own = Needs::of(OPERATIONS.len() * OUTCOMES.len() + of_histograms + 1, &[name]);
+        let own =
+            Needs::of(OPERATIONS.len() * OUTCOMES.len() + REPLAY_VERDICTS.len() + of_histograms + 1, &[name]);
         own.and(EventType::needs(name, "")).and(EventType::needs(name, OTHER))
     }
 
@@ -166,6 +176,9 @@ impl Consumer {
         drop(families.attempts.remove_label_values(&[name]));
         drop(families.releases.remove_label_values(&[name]));
         drop(families.reclaims.remove_label_values(&[name]));
+        for verdict in REPLAY_VERDICTS {
+            drop(families.replays.remove_label_values(&[name, REPLAY, verdict]));
+        }
         families.forget_event_type(name, "");
         let mut needs = Consumer::needs(name);
         for event_type in self.event_types.write().unwrap_or_else(PoisonError::into_inner).keys() {
@@ -279,6 +292,13 @@ impl Consumer {
     /// A message was granted in place of a claim that had expired.
     pub(super) fn reclaimed(&self) {
         self.reclaims.inc();
+    }
+
+    /// A claim in a replay run was answered so.
+    pub(super) fn replayed(&self, verdict: usize) {
+        if let Some(count) = self.replays.get(verdict) {
+            count.inc();
+        }
     }
 
     /// A message was completed by this attempt.

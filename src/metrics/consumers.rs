@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use prometheus::{Error, Registry};
 
-use super::consumer::{Consumer, EventType, Families, OTHER, OUTCOMES, VERDICTS};
+use super::consumer::{Consumer, EventType, Families, OTHER, OUTCOMES, REPLAY_VERDICTS, VERDICTS};
 use super::room::Room;
 use crate::domain::{Answer, Command, FailureKind, Key, Reason, Reply, Settle, Verdict};
 
@@ -55,6 +55,8 @@ impl Known {
 #[derive(Clone, Copy)]
 enum Kind {
     Claim,
+    /// A claim in a replay run.
+    Replay,
     Settle {
         operation: usize,
         token: i64,
@@ -97,6 +99,7 @@ impl Asked {
     pub(crate) fn word(&self, answer: &Answer) -> (&'static str, &'static str) {
         match self.kind {
             Kind::Claim => ("verdict", VERDICTS[verdict(answer)]),
+            Kind::Replay => ("verdict", REPLAY_VERDICTS[replay_verdict(answer)]),
             Kind::Settle { .. } => ("outcome", OUTCOMES[outcome(answer)]),
         }
     }
@@ -140,6 +143,7 @@ impl Consumers {
     ) -> Asked {
         let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
         let kind = match command {
+            Command::Claim(_) if key.is_of_run() => Kind::Replay,
             Command::Claim(_) => Kind::Claim,
             Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
             Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
@@ -280,6 +284,10 @@ impl Asked {
     /// Counts an answer, and what a settlement tells besides, the first time.
     fn told(&self, consumer: &Consumer, event_type: &EventType, answered: &Answered<'_>) {
         let answer = answered.answer;
+        if matches!(self.kind, Kind::Replay) {
+            consumer.see(self.minute);
+            return consumer.replayed(replay_verdict(answer));
+        }
         self.count(consumer, event_type, verdict(answer), outcome(answer));
         if let Ok(Reply::Verdict(Verdict::Acquired { reclaimed: true, .. })) = answer {
             consumer.reclaimed();
@@ -312,6 +320,7 @@ impl Asked {
                 event_type.see(self.minute);
                 event_type.claimed(verdict);
             }
+            Kind::Replay => consumer.replayed(REPLAY_VERDICTS.len() - 1),
             Kind::Settle { operation, .. } => consumer.settled(operation, outcome),
         }
     }
@@ -346,12 +355,25 @@ fn verdict(answer: &Answer) -> usize {
             Verdict::Parked { .. } => 5,
             Verdict::FingerprintMismatch { .. } => 6,
             Verdict::OutsideWindow { .. } => 7,
+            // Of live claims there is none.
+            Verdict::Suppressed { .. } => 8,
         },
         Err(rejection) if rejection.reason.is_failure() => 9,
         Ok(
             Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
         )
         | Err(_) => 8,
+    }
+}
+
+/// Its place in `REPLAY_VERDICTS`.
+fn replay_verdict(answer: &Answer) -> usize {
+    match answer {
+        Ok(Reply::Verdict(Verdict::Acquired { .. })) => 0,
+        Ok(Reply::Verdict(Verdict::Completed { .. })) => 1,
+        Ok(Reply::Verdict(Verdict::Suppressed { .. })) => 2,
+        Err(rejection) if rejection.reason.is_of_a_run() => 3,
+        Ok(_) | Err(_) => 4,
     }
 }
 

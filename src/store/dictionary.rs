@@ -89,7 +89,7 @@ impl Dictionary {
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut terms: Vec<Terms> = Vec::new();
         for entry in entries {
-            let (consumer, source, grant) = (entry.key.consumer(), entry.key.source(), entry.terms());
+            let (consumer, source, grant) = (entry.key.namespace().name(), entry.key.source(), entry.terms());
             if self.consumers.of(consumer).is_none() {
                 consumers.insert(consumer);
             }

@@ -24,11 +24,12 @@ const SQLITE_TABLE: &str = "migrations";
 const ALONE: &str = "-- no-transaction";
 
 /// Those of Postgres, in order.
-pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| postgres(migrations!("postgres": 1 "ledger")));
+pub static POSTGRES: LazyLock<Migrator> =
+    LazyLock::new(|| postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs")));
 
 /// Those of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> =
-    LazyLock::new(|| migrator(migrations!("sqlite": 1 "ledger"), SQLITE_TABLE));
+    LazyLock::new(|| migrator(migrations!("sqlite": 1 "ledger", 2 "replay_runs"), SQLITE_TABLE));
 
 /// Migrations of Postgres, as they are written down in the ledger's schema.
 #[must_use]

@@ -22,6 +22,7 @@ mod policies;
 mod postgres;
 mod query;
 mod records;
+mod replays;
 mod row;
 mod schema;
 mod sqlite;
@@ -45,6 +46,7 @@ pub use postgres::migrate::Pace as MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;
 pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, UrlSource, WrongSource};
+pub use replays::{REPLAY_LEVEL, ReplayBook};
 pub use schema::LEVEL;
 pub use sqlite::SqliteStore;
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
@@ -137,7 +139,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// One connection, owned by one task, in four parts. A task uses those that it needs.
+/// One connection, owned by one task, in five parts. A task uses those that it needs.
 pub trait Session: Send {
     /// Entries by their keys: what claims and settlements need.
     fn entries(&mut self) -> &mut dyn Entries;
@@ -150,6 +152,9 @@ pub trait Session: Send {
 
     /// The policies that are in force.
     fn policy_book(&mut self) -> &mut dyn PolicyBook;
+
+    /// Replay runs.
+    fn replay_book(&mut self) -> &mut dyn ReplayBook;
 }
 
 /// The number of a state: that of `EntryState`.

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{Found, StoreError};
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus, Reading, Span,
-    Summary,
+    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, Namespace, PurgeStatus,
+    Reading, Span, Summary,
 };
 
 /// What operators read and change.
@@ -75,8 +75,9 @@ pub struct LeftAlone {
 }
 
 impl LeftAlone {
-    pub(super) fn of(&self, consumer: &str) -> Span {
-        self.own.get(consumer).copied().unwrap_or(self.others)
+    pub(super) fn of(&self, namespace: &str) -> Span {
+        let namespace = Namespace::stored(namespace);
+        self.own.get(namespace.consumer()).copied().unwrap_or(self.others)
     }
 }
 

@@ -14,7 +14,7 @@ use super::ids;
 use super::numbers::{self, COMPLETED, PARKED};
 use super::traceparent;
 use super::{Found, StoreError};
-use crate::domain::{Claimant, ClosedBy, Entry, Key, State, StoreTime, retain_until_by_terms};
+use crate::domain::{Claimant, ClosedBy, Entry, Key, Namespace, State, StoreTime, retain_until_by_terms};
 
 /// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
 const NEVER: i64 = i64::MAX;
@@ -123,7 +123,7 @@ impl Row {
         let mut buffer = [0; ids::LENGTH];
         let id = ids::read(self.id.as_deref(), self.id_uuid, &mut buffer);
         let id = id.map_err(|problem| bad("id", problem))?;
-        let is = |key: &&Key| key.consumer() == consumer && key.source() == source && key.id() == id;
+        let is = |key: &&Key| key.namespace().name() == consumer && key.source() == source && key.id() == id;
         let likely = likely.filter(is);
         let terms = dictionary.terms.value(self.terms).ok_or_else(|| unknown("terms", self.terms))?;
         let principal = self.principal.map(|number| {
@@ -140,7 +140,7 @@ impl Row {
         let updated_at = self.updated_at.map_or(granted_at, StoreTime);
         let changed = |at: Option<i64>| at.map_or(updated_at, StoreTime);
         let mut entry = Entry {
-            key: likely.map_or_else(|| Key::new(consumer, source, id), Key::clone),
+            key: likely.map_or_else(|| named(consumer, source, id), Key::clone),
             version: self.version,
             token: self.token,
             state,
@@ -191,7 +191,7 @@ impl Row {
         Ok(Row {
             key: entry.key.hash(),
             version: entry.version,
-            consumer: dictionary.consumers.known(entry.key.consumer())?,
+            consumer: dictionary.consumers.known(entry.key.namespace().name())?,
             source: dictionary.sources.known(entry.key.source())?,
             id,
             id_uuid,
@@ -233,6 +233,11 @@ impl Row {
     pub(super) fn attention(&self) -> Option<i16> {
         (self.state != COMPLETED).then_some(self.state)
     }
+}
+
+/// The key in the namespace that has this name.
+fn named(namespace: &str, source: &str, id: &str) -> Key {
+    Key::of(Namespace::stored(namespace), source.to_owned(), id.to_owned())
 }
 
 /// Nothing, where the instant follows from another.

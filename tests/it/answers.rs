@@ -90,7 +90,12 @@ async fn an_error_of_any_request_fits_what_clients_take(kind: Kind) {
         // Every field of a claim, as wrong and as long as can be.
         let long = "\u{1}".repeat(500_000);
         let request = proto::ClaimRequest {
-            key: Some(proto::EntryKey { consumer: long.clone(), source: long.clone(), id: long.clone() }),
+            key: Some(proto::EntryKey {
+                consumer: long.clone(),
+                source: long.clone(),
+                id: long.clone(),
+                ..Default::default()
+            }),
             claim_id: long.clone(),
             owner: long,
             lease: Some(prost_types::Duration { seconds: -1, nanos: 7 }),

@@ -330,6 +330,6 @@ fn of_verdict(verdict: &Verdict, wrote: bool) -> Want {
         Verdict::Failed { .. } => Want::Failed,
         Verdict::Parked { cause, .. } => Want::Parked(*cause),
         Verdict::FingerprintMismatch { .. } => Want::Mismatch,
-        Verdict::OutsideWindow { .. } => panic!("{verdict:?}"),
+        Verdict::OutsideWindow { .. } | Verdict::Suppressed { .. } => panic!("{verdict:?}"),
     }
 }

@@ -47,6 +47,7 @@ mod queries;
 mod quiet;
 mod quota;
 mod redelivery;
+mod replays;
 mod retention;
 mod schema;
 mod secrets;

@@ -377,9 +377,13 @@ async fn malformed_queries_are_refused_by_field(kind: Kind) {
         let refused = server.admin.list_entries(request).await.unwrap_err();
         assert_eq!(fields(&refused), wrong, "{what}");
     }
-    let request =
-        proto::SummarizeEntriesRequest { consumer: "c".into(), page_size: 101, page_token: "b".into() };
+    let request = proto::SummarizeEntriesRequest {
+        consumer: "c".into(),
+        page_size: 101,
+        page_token: "b".into(),
+        replay_run: "a b".into(),
+    };
     let refused = server.admin.summarize_entries(request).await.unwrap_err();
-    assert_eq!(fields(&refused), ["page_size", "page_token"]);
+    assert_eq!(fields(&refused), ["replay_run", "page_size", "page_token"]);
     server.stop().await;
 }

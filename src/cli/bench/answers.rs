@@ -17,6 +17,7 @@ pub(super) fn verdict(verdict: &Verdict) -> &'static str {
         Verdict::Parked(_) => "parked",
         Verdict::FingerprintMismatch(_) => "fingerprint_mismatch",
         Verdict::OutsideWindow(_) => "outside_window",
+        Verdict::Suppressed(_) => "suppressed",
         Verdict::Rejected(_) => "rejected",
     }
 }

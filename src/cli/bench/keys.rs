@@ -79,6 +79,7 @@ impl Names {
             consumer: consumer.cloned().unwrap_or_default(),
             source: SOURCE.to_owned(),
             id: text(key.id),
+            ..proto::EntryKey::default()
         }
     }
 

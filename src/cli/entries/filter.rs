@@ -32,6 +32,9 @@ pub(super) struct Filter {
     /// Only entries that were created at most this long ago
     #[arg(long, value_name = "DURATION")]
     newer_than: Option<DurationArg>,
+    /// Entries of this replay run, not live ones
+    #[arg(long, value_name = "RUN")]
+    pub(super) replay_run: Option<String>,
 }
 
 impl Filter {
@@ -45,6 +48,7 @@ impl Filter {
             expired: self.expired,
             min_age: self.older_than.map(|age| duration(age.into())),
             max_age: self.newer_than.map(|age| duration(age.into())),
+            replay_run: self.replay_run.clone().unwrap_or_default(),
         }
     }
 }

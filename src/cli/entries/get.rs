@@ -23,15 +23,20 @@ pub(in crate::cli) struct Get {
     /// The hash of the entry's key, as logs and `audit list` show it: in place of the key
     #[arg(long, value_name = "HASH", conflicts_with = "key", value_parser = NonEmptyStringValueParser::new())]
     hash: Option<String>,
+    /// The replay run whose entry it is [default: the live one]
+    #[arg(long, value_name = "RUN", conflicts_with = "hash")]
+    replay_run: Option<String>,
 }
 
 impl Get {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
-        let request = match &self.hash {
-            Some(hash) => proto::GetEntryRequest { key_hash: hash.clone(), ..Default::default() },
-            None => proto::GetEntryRequest { key: Some(key_of(&self.key)), ..Default::default() },
-        };
+        let mut request = proto::GetEntryRequest::default();
+        if let Some(hash) = &self.hash {
+            request.key_hash.clone_from(hash);
+        } else {
+            request.key = Some(key_of(&self.key, self.replay_run.as_deref()));
+        }
         let found = get(client, &mut admin, request).await?;
         if client.screen.json() {
             client.screen.message("GetEntryResponse", &found)?;

@@ -58,16 +58,20 @@ pub(super) struct Key {
     /// The entry's key
     #[arg(num_args = 3, required = true, value_names = ["CONSUMER", "SOURCE", "ID"])]
     key: Vec<String>,
+    /// The replay run whose entry it is [default: the live one]
+    #[arg(long, value_name = "RUN")]
+    replay_run: Option<String>,
 }
 
 impl Key {
     fn message(&self) -> EntryKey {
-        key_of(&self.key)
+        key_of(&self.key, self.replay_run.as_deref())
     }
 }
 
-/// Three words as a key.
-fn key_of(words: &[String]) -> EntryKey {
+/// Three words as a key, live or in a replay run.
+fn key_of(words: &[String], replay_run: Option<&str>) -> EntryKey {
     let word = |at: usize| words.get(at).cloned().unwrap_or_default();
-    EntryKey { consumer: word(0), source: word(1), id: word(2) }
+    let replay_run = replay_run.unwrap_or_default().to_owned();
+    EntryKey { consumer: word(0), source: word(1), id: word(2), replay_run }
 }

@@ -75,7 +75,7 @@ impl Redrive {
     }
 
     async fn one(self, client: &Client) -> Result<Exit, Problem> {
-        let key = super::key_of(&self.key);
+        let key = super::key_of(&self.key, self.filter.replay_run.as_deref());
         let what = match (self.admit, self.force) {
             (true, _) => "have it processed, though nobody can know whether it was before",
             (false, true) => "have it processed again, by force: a second effect is possible",

@@ -36,10 +36,14 @@ pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
 fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
+    let run = match key.replay_run.as_str() {
+        "" => String::new(),
+        run => format!(" --replay-run {}", quoted(run)),
+    };
     if words.iter().any(|word| word.starts_with('-')) {
-        format!("{program} entries {what}{flags} --reason WHY -- {text}")
+        format!("{program} entries {what}{run}{flags} --reason WHY -- {text}")
     } else {
-        format!("{program} entries {what} {text}{flags} --reason WHY")
+        format!("{program} entries {what} {text}{run}{flags} --reason WHY")
     }
 }
 
@@ -109,7 +113,8 @@ mod tests {
 
     /// An entry that allows these changes, and all others only with force.
     fn entry(state: EntryState, allowed: &[EntryChange]) -> Entry {
-        let key = EntryKey { consumer: "c".into(), source: "s".into(), id: "1".into() };
+        let key =
+            EntryKey { consumer: "c".into(), source: "s".into(), id: "1".into(), ..EntryKey::default() };
         let allowed_changes = ALL
             .into_iter()
             .map(|change| AllowedChange { change: change.into(), needs_force: !allowed.contains(&change) });

@@ -22,6 +22,9 @@ pub(in crate::cli) struct Summary {
     /// Only of this consumer
     #[arg(long)]
     consumer: Option<String>,
+    /// Of the consumer, this replay run
+    #[arg(long, value_name = "RUN", requires = "consumer")]
+    replay_run: Option<String>,
     /// Show it again and again, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -34,8 +37,9 @@ impl Summary {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
         let consumer = self.consumer.unwrap_or_default();
+        let whose = (consumer.as_str(), self.replay_run.as_deref().unwrap_or_default());
         if !self.watch {
-            let summary = fetch(client, &mut admin, &consumer).await?;
+            let summary = fetch(client, &mut admin, whose).await?;
             show(client.screen, &summary)?;
             if !consumer.is_empty() && summary.consumers.iter().all(|one| one.states.is_empty()) {
                 note_unknown(client, &mut admin, &consumer).await;
@@ -43,7 +47,7 @@ impl Summary {
             return Ok(Exit::Done);
         }
         tokio::select! {
-            done = watch(client, &mut admin, &consumer, self.every.into()) => done,
+            done = watch(client, &mut admin, whose, self.every.into()) => done,
             _ = tokio::signal::ctrl_c() => Ok(Exit::Done),
         }
     }
@@ -52,13 +56,13 @@ impl Summary {
 async fn watch(
     client: &Client,
     admin: &mut Admin,
-    consumer: &str,
+    whose: (&str, &str),
     every: std::time::Duration,
 ) -> Result<Exit, Problem> {
     let screen = client.screen;
     let mut drawn = 0;
     loop {
-        match fetch(client, admin, consumer).await {
+        match fetch(client, admin, whose).await {
             Ok(summary) if screen.terminal() && !screen.json() => {
                 let lines = lines(screen, &summary);
                 redraw(screen, &lines, drawn)?;
@@ -95,13 +99,17 @@ fn redraw(screen: Screen, lines: &[String], drawn: usize) -> Result<(), Problem>
 async fn fetch(
     client: &Client,
     admin: &mut Admin,
-    consumer: &str,
+    (consumer, replay_run): (&str, &str),
 ) -> Result<proto::SummarizeEntriesResponse, Problem> {
     let mut all = proto::SummarizeEntriesResponse::default();
     let mut page_token = String::new();
     loop {
-        let request =
-            proto::SummarizeEntriesRequest { consumer: consumer.to_owned(), page_size: PAGE, page_token };
+        let request = proto::SummarizeEntriesRequest {
+            consumer: consumer.to_owned(),
+            page_size: PAGE,
+            page_token,
+            replay_run: replay_run.to_owned(),
+        };
         let page = admin.summarize_entries(client.request(request)).await;
         let page = page.map_err(|status| Problem::of(&status))?.into_inner();
         all.consumers.extend(page.consumers);
@@ -130,8 +138,12 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
     }
     for consumer in &summary.consumers {
         let disabled = if consumer.disabled { "  disabled: no new grants" } else { "" };
+        let run = match consumer.replay_run.as_str() {
+            "" => String::new(),
+            run => format!("  replay run {}", clean(run)),
+        };
         lines.push(format!(
-            "{}{}",
+            "{}{run}{}",
             screen.toned(&clean(&consumer.consumer), Tone::Strong),
             screen.toned(disabled, Tone::Bad)
         ));
@@ -173,6 +185,7 @@ mod tests {
         let summary = proto::SummarizeEntriesResponse {
             consumers: vec![ConsumerSummary {
                 consumer: "pay\x1bments".into(),
+                replay_run: String::new(),
                 states: vec![
                     StateSummary { estimated: true, ..of(EntryState::Completed, 7) },
                     StateSummary {

@@ -75,7 +75,7 @@ impl Chunks {
 
     fn put(&mut self, (line, entry): Line) {
         let key = entry.key.clone().unwrap_or_default();
-        let EntryKey { consumer, source, id } = key;
+        let EntryKey { consumer, source, id, replay_run: _ } = key;
         // What does not fit waits too: a message that was cut begins with what had waited.
         let fits = self.now.entries.len() < ROWS_MAX && self.bytes + size(&entry) <= BYTES_MAX;
         if fits && self.keys.insert((consumer, source, id)) {

@@ -88,7 +88,12 @@ impl Row {
         let consumer = or(self.consumer, &defaults.consumer, "consumer");
         let source = or(self.source, &defaults.source, "source");
         Ok(ImportedEntry {
-            key: Some(EntryKey { consumer: consumer?, source: source?, id: or(self.id, "", "id")? }),
+            key: Some(EntryKey {
+                consumer: consumer?,
+                source: source?,
+                id: or(self.id, "", "id")?,
+                ..EntryKey::default()
+            }),
             completed_at: self.completed_at.as_ref().map(instant).transpose()?.flatten(),
             result: result.into(),
             fingerprint: fingerprint.into(),
@@ -199,7 +204,8 @@ mod tests {
         let row = |text: &str| serde_json::from_str::<Row>(text).unwrap().entry(&defaults);
         let entry = row(r#"{"source": "s", "id": "1", "result_base64": "aGk=", "fingerprint_hex": "0aff"}"#);
         let entry = entry.unwrap();
-        let expected = EntryKey { consumer: "c".into(), source: "s".into(), id: "1".into() };
+        let expected =
+            EntryKey { consumer: "c".into(), source: "s".into(), id: "1".into(), ..EntryKey::default() };
         assert_eq!(entry.key, Some(expected));
         assert_eq!((&entry.result[..], &entry.fingerprint[..]), (&b"hi"[..], &[0x0a, 0xff][..]));
         for (text, says) in [

@@ -141,6 +141,7 @@ mod tests {
             disabled: Some(true),
             claims_per_second: Some(50),
             occurred_at: proto::OccurredAtMode::Require.into(),
+            replay: proto::ReplayMode::Rebuild.into(),
         };
         let mut text = "consumers:\n  c:\n".to_owned();
         for (path, value) in proto::policy_fields(&policy) {

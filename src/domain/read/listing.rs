@@ -1,13 +1,15 @@
 //! What operators ask for: lists and counts.
 
 use super::Reading;
-use crate::domain::{Entry, KeyHash, State, StoreTime};
+use crate::domain::{Entry, KeyHash, Namespace, State, StoreTime};
 
 /// Which entries of one consumer: those that fit all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFilter {
     /// The consumer.
     pub consumer: String,
+    /// The replay run; empty: live.
+    pub replay_run: String,
     /// Only of this source.
     pub source: Option<String>,
     /// Only ids that begin with this.
@@ -30,6 +32,7 @@ impl EntryFilter {
     pub fn of(consumer: &str) -> EntryFilter {
         EntryFilter {
             consumer: consumer.to_owned(),
+            replay_run: String::new(),
             source: None,
             id_prefix: String::new(),
             states: Vec::new(),
@@ -38,6 +41,14 @@ impl EntryFilter {
             created_from: StoreTime(0),
             created_until: StoreTime::MAX,
         }
+    }
+}
+
+impl EntryFilter {
+    /// The namespace that is listed.
+    #[must_use]
+    pub fn namespace(&self) -> Namespace {
+        Namespace::new(&self.consumer, &self.replay_run)
     }
 }
 

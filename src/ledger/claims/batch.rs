@@ -76,7 +76,11 @@ impl<'a> Round<'a> {
                 self.hold_out(chain);
                 continue;
             }
-            let policy = self.policies.of(chain.key.consumer());
+            // What is live pays nothing for runs.
+            let rest =
+                if chain.key.is_of_run() { self.answered_by_its_run(chain).await } else { Some(chain) };
+            let Some(chain) = rest else { continue };
+            let policy = self.policies.of_key(&chain.key);
             match &chain.head.command {
                 Command::Claim(claim) if !chain.must_load && guess && guessable(claim, &policy, now) => {
                     until = until.min(self.first_grant(chain, &policy, position, &mut fresh));
@@ -230,15 +234,15 @@ pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
 
 /// Refuses all of a chain.
 pub(super) fn refuse(chain: Chain, rejection: &Rejection) {
-    refuse_each(chain, |_| rejection.clone());
+    answer_each(chain, |_| Err(rejection.clone()));
 }
 
-/// The same, each command with a rejection of its own.
-pub(super) fn refuse_each(chain: Chain, rejection: impl Fn(&Command) -> Rejection) {
+/// Answers all of a chain, each command by itself.
+pub(super) fn answer_each(chain: Chain, answer: impl Fn(&Command) -> Answer) {
     let mut rest = Some(chain);
     while let Some(chain) = rest {
-        let rejection = rejection(&chain.head.command);
-        rest = answered(chain, Some(Err(rejection)));
+        let answer = answer(&chain.head.command);
+        rest = answered(chain, Some(answer));
     }
 }
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::batch::{Losers, Round, answered, refuse_each};
+use super::batch::{Losers, Round, answer_each, answered};
 use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
 use super::statement::within;
 use crate::domain::{
-    Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime, lacks,
+    Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime, without_entry,
 };
 use crate::ledger::refusals::lost;
 use crate::metrics::Statement;
@@ -82,9 +82,10 @@ impl Round<'_> {
                     (over, self.decide(&chain, entry, &loaded.reading, position))
                 }
                 Err(rejection) => {
-                    let policy = self.rules(&chain.key, &loaded.reading).claims;
-                    refuse_each(chain, |command| {
-                        lacks(command, &policy).unwrap_or_else(|| rejection.clone())
+                    let (policy, key) = (self.rules(&chain.key, &loaded.reading).claims, chain.key.clone());
+                    answer_each(chain, |command| {
+                        let before = without_entry(&key, command, &policy, loaded.reading.now);
+                        before.unwrap_or_else(|| Err(rejection.clone()))
                     });
                     continue;
                 }
@@ -93,14 +94,16 @@ impl Round<'_> {
             let Some((chain, answer, later)) = answer_reads(chain, folded) else { continue };
             match (write, answer) {
                 (Some((entry, granting)), Some(answer)) => {
-                    let until = if granting { self.policies.trusted_until } else { StoreTime::MAX };
+                    let run = self.policies.of_key(&chain.key).run;
+                    let granting_until = self.policies.trusted_until.min(run.grants_until());
+                    let until = if granting { granting_until } else { StoreTime::MAX };
                     let answer = Some(answer.answer);
                     replaces.push(Pending { chain, answer, later, until, over }, entry);
                 }
                 // A new row takes the clock of its insert, not the one of this look: were
                 // it late, its token could be lower than that of a row that came and went.
                 (None, None) if first_grant => {
-                    let policy = self.policies.of(chain.key.consumer());
+                    let policy = self.policies.of_key(&chain.key);
                     until = until.min(self.first_grant(chain, &policy, position, &mut grants));
                 }
                 (_, _) => self.leftover.again.push(chain),
@@ -132,7 +135,7 @@ impl Round<'_> {
 
     /// Settlements are decided by the rules that were read last, however old they are.
     fn rules(&self, key: &Key, reading: &Reading) -> Rules {
-        let settles = self.policies.of(key.consumer());
+        let settles = self.policies.of_key(key);
         let mut claims = Arc::clone(&settles);
         if !self.policies.trusted(reading.now) && settles.doubt == Doubt::None {
             claims = Arc::new(Policy { doubt: Doubt::Stale, ..Policy::clone(&settles) });

@@ -8,6 +8,7 @@ pub(super) mod crew;
 mod failures;
 mod fold;
 pub(super) mod guess;
+mod in_run;
 mod later;
 pub(super) mod locked;
 mod part;

@@ -22,6 +22,11 @@ impl RecentClock {
         self.noted().map(|(reading, _)| reading.now)
     }
 
+    /// About what the clock stands at by now.
+    pub(crate) fn by_now(&self) -> Option<StoreTime> {
+        self.noted().map(|(reading, age)| reading.now + Span::from_std(age))
+    }
+
     /// About what the clock would make a token of by now.
     pub(crate) fn token_clock(&self) -> Option<i64> {
         let since = |age: Duration| Span::from_std(age).micros();

@@ -18,19 +18,19 @@ struct Consumer(Key);
 
 impl Borrow<str> for Consumer {
     fn borrow(&self) -> &str {
-        self.0.consumer()
+        self.0.namespace().name()
     }
 }
 
 impl Hash for Consumer {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.consumer().hash(state);
+        self.0.namespace().name().hash(state);
     }
 }
 
 impl PartialEq for Consumer {
     fn eq(&self, other: &Consumer) -> bool {
-        self.0.consumer() == other.0.consumer()
+        self.0.namespace().name() == other.0.namespace().name()
     }
 }
 
@@ -71,7 +71,7 @@ impl Turns {
 
     fn line_of(&mut self, key: &Key) -> &mut VecDeque<Chain> {
         match &self.current {
-            Some(current) if current.0.consumer() == key.consumer() => &mut self.line.chains,
+            Some(current) if current.0.namespace() == key.namespace() => &mut self.line.chains,
             None => {
                 (self.current, self.left) = (Some(Consumer(key.clone())), TURN);
                 &mut self.line.chains

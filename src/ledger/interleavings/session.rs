@@ -14,13 +14,14 @@ use crate::domain::{
 };
 use crate::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, InsertOutcome, Inserted, Loaded,
-    Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep, WriteResult,
+    Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, Store, StoreError, Upkeep,
+    WriteResult,
 };
 
 /// The store that the ledger sees.
 pub(super) struct DiskStore(pub(super) Arc<Disk>);
 
-struct DiskSession {
+pub(super) struct DiskSession {
     disk: Arc<Disk>,
     broken: bool,
 }
@@ -153,6 +154,10 @@ impl Session for DiskSession {
     }
 
     fn policy_book(&mut self) -> &mut dyn PolicyBook {
+        self
+    }
+
+    fn replay_book(&mut self) -> &mut dyn ReplayBook {
         self
     }
 }

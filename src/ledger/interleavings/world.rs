@@ -272,7 +272,8 @@ fn happened(inner: &Inner, call: &Call, reply: &Reply, since: usize) -> bool {
             Verdict::Failed { .. }
             | Verdict::Parked { .. }
             | Verdict::FingerprintMismatch { .. }
-            | Verdict::OutsideWindow { .. } => false,
+            | Verdict::OutsideWindow { .. }
+            | Verdict::Suppressed { .. } => false,
         },
         (Command::Settle(token, settle), reply) => {
             let closed = |by: &[ClosedBy]| {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Operators;
 use super::read::CountScope;
-use crate::domain::{Rejection, State, StoreTime, Summary};
+use crate::domain::{Namespace, Rejection, State, StoreTime, Summary};
 use crate::ledger::runtime::{Instant, sleep};
 use crate::metrics::{Counted, Metrics};
 
@@ -61,7 +61,10 @@ async fn count(operators: &Operators) -> Result<(BTreeMap<String, Counted>, Stor
         let page = CountScope::ConsumerPage(after.clone(), PAGE);
         let (names, summary) = operators.count(page).await?;
         at = summary.reading.now;
-        add(&mut counted, &names, &summary);
+        // What runs hold waits for nobody: it is no entry of the live ones, whose ages are watched.
+        let live: Vec<String> =
+            names.iter().filter(|name| Namespace::stored(name).replay_run().is_empty()).cloned().collect();
+        add(&mut counted, &live, &summary);
         match names.last() {
             Some(last) if names.len() == PAGE => after.clone_from(last),
             Some(_) | None => break,

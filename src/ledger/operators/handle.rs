@@ -15,11 +15,13 @@ use super::read::{self, Ages, CountScope, Page, Sought};
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, Span, Summary,
+    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
+    Span, Summary,
 };
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::policies::purge_view::PurgeView;
+use crate::ledger::policies::replays::{self, RunOrder, RunResult};
 use crate::ledger::policies::set::{self, PolicyOrder, PolicyResult};
 use crate::ledger::policies::table::Policies;
 use crate::ledger::refusals::draining;
@@ -220,6 +222,36 @@ impl Operators {
             })
         });
         set.await
+    }
+
+    /// Creates or closes a replay run.
+    ///
+    /// # Errors
+    /// `REPLAY_FORBIDDEN`, `REPLAY_RUN_UNKNOWN`, `REPLAY_RUN_CLOSED`, `STATE_NOT_ALLOWED`, and those of the store.
+    pub async fn change_run(&self, order: RunOrder) -> Result<RunResult, Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), order);
+        let change = self.inner.changes.change(asked, |session, (policies, order), before| {
+            Box::pin(async move {
+                let done = replays::carry_out(session, policies, order).await?;
+                // What an earlier try of this very call has done is no repeat of a caller's.
+                Ok(done
+                    .map(|done| RunResult { replayed: done.replayed && before == Before::NotSent, ..done }))
+            })
+        });
+        change.await
+    }
+
+    /// A page of the replay runs of a consumer after one of them, and what their entries have come to.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn runs(&self, page: (String, String, usize)) -> Result<(Vec<ReplayRun>, Summary), Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), page);
+        let runs = self
+            .inner
+            .reads
+            .read(asked, |session, (policies, page)| Box::pin(replays::list(session, policies, page)));
+        runs.await
     }
 
     /// Raises the number that is added to the store's clock for tokens; how both stand then.

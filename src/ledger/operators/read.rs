@@ -2,7 +2,8 @@
 
 use super::tries::Tried;
 use crate::domain::{
-    Entry, EntryFilter, Key, KeyHash, Listed, Listing, Reading, Reason, Rejection, Span, StoreTime, Summary,
+    Entry, EntryFilter, Key, KeyHash, Listed, Listing, Namespace, Reading, Reason, Rejection, Span,
+    StoreTime, Summary,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::store::Session;
@@ -30,9 +31,9 @@ pub type Page = (Listing, Listed);
 /// Whose entries shall be counted.
 #[derive(Clone, Debug)]
 pub enum CountScope {
-    /// Those of this consumer.
-    One(String),
-    /// Those of this many consumers, by name, after this one.
+    /// Those of this consumer, live or in one of its runs.
+    One(Namespace),
+    /// Those of this many namespaces, by their names in the store, after this one.
     ConsumerPage(String, usize),
 }
 
@@ -52,11 +53,11 @@ pub(super) async fn count(
     whose: &CountScope,
 ) -> Tried<(Vec<String>, Summary)> {
     let names = match whose {
-        CountScope::One(consumer) => vec![consumer.clone()],
+        CountScope::One(namespace) => vec![namespace.name().to_owned()],
         CountScope::ConsumerPage(after, limit) => session.operators().consumers(after, *limit).await?,
     };
-    let asked: Vec<(String, Option<i32>)> =
-        names.iter().map(|name| (name.clone(), policies.of(name).near_exhaustion_from())).collect();
+    let near = |name: &str| policies.of(Namespace::stored(name).consumer()).near_exhaustion_from();
+    let asked: Vec<(String, Option<i32>)> = names.iter().map(|name| (name.clone(), near(name))).collect();
     let summary = session.operators().summary(&asked).await?;
     Ok(Ok((names, summary)))
 }

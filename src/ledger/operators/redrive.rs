@@ -110,7 +110,7 @@ pub async fn redrive_all(
 ) -> Result<mpsc::Receiver<RedriveEvent>, Rejection> {
     let permit = operators.long_permit(&order.actor)?;
     // Known or not: it only tells how much there is to do.
-    let whose = CountScope::One(order.filter.consumer.clone());
+    let whose = CountScope::One(order.filter.namespace());
     let standing = operators.count(whose).await.map_or(i64::MAX, |(_, summary)| {
         let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
         summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum()

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::run_lookups::RunLookups;
 use super::table::{DEFAULT, Policies, by_consumer, in_force};
-use crate::domain::{Policy, Span, StoreTime};
+use crate::domain::{Key, Policy, Span, StoreTime};
 use crate::ledger::runtime::{Instant, Mutex};
 use crate::store::{EffectiveRetention, Fault, ROWS_MAX, Session, StoreError};
 
@@ -75,7 +76,9 @@ impl InForce {
         let read_at = Instant::now();
         let set = session.policy_book().policies().await?;
         let (_, retentions) = session.policy_book().effective_retentions().await?;
-        let policies = file.with(&set, before.map(|before| &*before.policies)).with_floors(&retentions);
+        let runs = session.replay_book().replay_runs().await?;
+        let policies = file.with(&set, before.map(|before| &*before.policies));
+        let policies = policies.with_floors(&retentions).with_runs(&runs);
         let read = InForce { policies: Arc::new(policies), as_of, epoch: Some(epoch), read_at };
         Ok((read, retentions))
     }
@@ -160,10 +163,25 @@ impl Snapshot {
         self.read.policies.of(consumer)
     }
 
+    /// The policy of a key's consumer, with how the key's run stands.
+    pub(crate) fn of_key(&self, key: &Key) -> Arc<Policy> {
+        self.read.policies.of_key(key)
+    }
+
+    /// At which epoch they were read; none: they were not read from a store.
+    pub(super) fn epoch(&self) -> Option<i64> {
+        self.read.epoch
+    }
+
+    /// Whether they hold every change that was answered longer ago than a change may take to be in force everywhere.
+    pub(crate) fn fresh(&self) -> bool {
+        self.asked_at.elapsed() < self.trusted_for
+    }
+
     /// Whether something may be granted by them when the store's clock stands at `now`. Else nobody knows
     /// whether a consumer has been put on hold since.
     pub(crate) fn trusted(&self, now: StoreTime) -> bool {
-        now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for
+        now <= self.trusted_until && self.fresh()
     }
 }
 
@@ -179,6 +197,8 @@ pub(crate) struct PoliciesInForce {
     trusted_for: Duration,
     /// When a batch last failed to read them.
     failed_at: Mutex<Option<Instant>>,
+    /// Which runs that nobody had registered were looked up again.
+    pub(crate) lookups: RunLookups,
     /// When the log last told of policies that cannot be read, and of how many.
     alerted: Mutex<Option<(Instant, usize)>>,
 }
@@ -204,6 +224,7 @@ impl PoliciesInForce {
             begun: AtomicU64::new(0),
             trusted_for,
             failed_at: Mutex::new(None),
+            lookups: RunLookups::default(),
             alerted: Mutex::new(None),
         };
         live.alert(&live.current());

@@ -2,5 +2,7 @@
 
 pub(super) mod in_force;
 pub(super) mod purge_view;
+pub(super) mod replays;
+pub(super) mod run_lookups;
 pub(super) mod set;
 pub(super) mod table;

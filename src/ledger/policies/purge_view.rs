@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::table::Policies;
-use crate::domain::{Policy, Span, left_alone};
+use crate::domain::{Namespace, Policy, ReplayRun, Span, StoreTime, left_alone, run_taken_from};
 use crate::store::{LeftAlone, Session, StoreError};
 
 pub(crate) struct PurgeView {
@@ -13,6 +13,8 @@ pub(crate) struct PurgeView {
     policies: Policies,
     /// The retentions that the store has written down: also those of other replicas' configurations.
     written: HashMap<String, Span>,
+    /// The replay runs, by the names of their namespaces.
+    runs: HashMap<String, ReplayRun>,
 }
 
 impl PurgeView {
@@ -22,8 +24,11 @@ impl PurgeView {
         let epoch = session.policy_book().policy_epoch().await?;
         let policies = file.with(&session.policy_book().policies().await?, None);
         let (_, retentions) = session.policy_book().effective_retentions().await?;
+        let runs = session.replay_book().replay_runs().await?.into_iter();
+        let runs =
+            runs.map(|run| (Namespace::new(&run.consumer, &run.name).name().to_owned(), run)).collect();
         let written = retentions.into_iter().filter_map(|one| Some((one.consumer, one.retention?)));
-        Ok(PurgeView { epoch, policies, written: written.collect() })
+        Ok(PurgeView { epoch, policies, written: written.collect(), runs })
     }
 
     /// The policy of a consumer. During a rollout another replica may answer for longer than this one's
@@ -33,6 +38,13 @@ impl PurgeView {
         let written = self.written.get(consumer).or_else(|| self.written.get(""));
         let retention = written.map_or(policy.retention, |written| policy.retention.max(*written));
         Policy { retention, ..Policy::clone(&policy) }
+    }
+
+    /// From when on the entries of a run are taken, whatever their state is; none: it is no run, or one that this server
+    /// does not know.
+    pub(crate) fn run_taken_from(&self, namespace: &Namespace) -> Option<StoreTime> {
+        let run = self.runs.get(namespace.name())?;
+        Some(run_taken_from(run.end(), self.of(namespace.consumer()).retention))
     }
 
     /// For how long the entries of each consumer are left alone.

@@ -16,7 +16,7 @@ use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{EffectiveRetention, Session, StoreError};
 
 /// A replica that was not heard of for so long is not at work any more.
-const AT_WORK: Span = Span::from_secs(300);
+pub(super) const AT_WORK: Span = Span::from_secs(300);
 /// How many replicas a refusal names.
 const NAMED_MAX: usize = 3;
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::domain::{Doubt, Policy, PolicyVersion, Span, StoreTime, raised_floor};
+use crate::domain::{
+    Doubt, Key, Namespace, Policy, PolicyVersion, ReplayRun, Span, Standing, StoreTime, raised_floor,
+};
 use crate::store::EffectiveRetention;
 
 /// The name under which the default policy's retention is stored.
@@ -18,6 +20,8 @@ pub struct Policies {
     set: HashMap<String, Set>,
     /// Consumers without a policy of their own that have a window floor of their own.
     floors: HashMap<String, Arc<Policy>>,
+    /// How replay runs stand, by the names of their namespaces.
+    runs: HashMap<Box<str>, Standing>,
 }
 
 /// What operators have set last for a consumer.
@@ -68,7 +72,13 @@ impl Policies {
     #[must_use]
     pub fn new(default: Policy, own: BTreeMap<String, Policy>) -> Policies {
         let own = own.into_iter().map(|(consumer, policy)| (consumer, Arc::new(policy))).collect();
-        Policies { default: Arc::new(default), own, set: HashMap::new(), floors: HashMap::new() }
+        Policies {
+            default: Arc::new(default),
+            own,
+            set: HashMap::new(),
+            floors: HashMap::new(),
+            runs: HashMap::new(),
+        }
     }
 
     /// The policy of a consumer.
@@ -76,6 +86,27 @@ impl Policies {
     pub fn of(&self, consumer: &str) -> Arc<Policy> {
         let own = self.own.get(consumer).or_else(|| self.floors.get(consumer));
         Arc::clone(own.unwrap_or(&self.default))
+    }
+
+    /// The policy of a key's consumer, with how the key's run stands.
+    #[must_use]
+    pub fn of_key(&self, key: &Key) -> Arc<Policy> {
+        let policy = self.of(key.consumer());
+        if !key.is_of_run() {
+            return policy;
+        }
+        Arc::new(Policy { run: self.standing(key.namespace()), ..Policy::clone(&policy) })
+    }
+
+    /// How a run stands.
+    pub(super) fn standing(&self, namespace: &Namespace) -> Standing {
+        self.runs.get(namespace.name()).copied().unwrap_or(Standing::Unknown)
+    }
+
+    /// How many runs there are that may have entries: of this consumer, and of all.
+    pub(super) fn count_runs(&self, consumer: &str) -> (usize, usize) {
+        let own = self.runs.keys().filter(|name| Namespace::stored(name).consumer() == consumer);
+        (own.count(), self.runs.len())
     }
 
     /// The policy of consumers that have none of their own.
@@ -171,6 +202,25 @@ impl Policies {
         };
         self.floors = lost.map(|(name, _)| ((*name).to_owned(), raised(name))).collect();
         raise(DEFAULT, &mut self.default);
+        self
+    }
+}
+
+impl Policies {
+    /// With these replay runs. A consumer's policy tells until when one is open.
+    pub(super) fn with_runs(mut self, runs: &[ReplayRun]) -> Policies {
+        let mut until: HashMap<&str, StoreTime> = HashMap::new();
+        for run in runs {
+            let name = Namespace::new(&run.consumer, &run.name).name().into();
+            self.runs.insert(name, run.standing());
+            let latest = until.entry(&run.consumer).or_default();
+            *latest = (*latest).max(run.end());
+        }
+        for (consumer, replays_until) in until {
+            let policy = Arc::new(Policy { replays_until, ..Policy::clone(&self.of(consumer)) });
+            let all = if self.registered(consumer) { &mut self.own } else { &mut self.floors };
+            all.insert(consumer.to_owned(), policy);
+        }
         self
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{PurgeReport, words};
 use super::purge_turn::{Batch, Next, Stage, Turn};
-use crate::domain::{Doubt, Span, StoreTime, is_over, left_alone};
+use crate::domain::{Doubt, Namespace, Span, StoreTime, is_over, is_over_with_its_run, left_alone};
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::runtime::{Instant, sleep, timeout};
@@ -185,7 +185,8 @@ impl Purger {
     ) -> Result<Pace, StoreError> {
         let started = Instant::now();
         let every = Span::from_std(self.options.every);
-        let policy = view.of(&taken.consumer);
+        let namespace = Namespace::stored(&taken.consumer);
+        let policy = view.of(namespace.consumer());
         if policy.doubt != Doubt::None {
             // Nobody knows for how long its entries are kept.
             self.end(session, &taken, taken.taken.now + IN_DOUBT).await?;
@@ -214,11 +215,33 @@ impl Purger {
             Next::EndInTheMiddle => self.end(session, &taken, now).await?,
             Next::End => {
                 let created = session.upkeep().first_created_after(&taken, taken.place.passed).await?;
+                self.sweep(session, view, &taken, &namespace, now).await?;
                 self.end(session, &taken, turn.due(created, left_alone, every)).await?;
             }
         }
         self.report(session, now).await?;
         Ok(if waits > LATE { Pace::Late } else { Pace::KeepsUp })
+    }
+
+    /// Writes down that a run which is past has no entry any more.
+    async fn sweep(
+        &mut self,
+        session: &mut dyn Session,
+        view: &PurgeView,
+        taken: &PurgeTurn,
+        run: &Namespace,
+        now: StoreTime,
+    ) -> Result<(), StoreError> {
+        let past = view.run_taken_from(run).is_some_and(|from| from <= now);
+        if past && session.upkeep().first_created_after(taken, StoreTime(0)).await?.is_none() {
+            session.replay_book().sweep_replay_run(run.consumer(), run.replay_run(), now).await?;
+            tracing::info!(
+                consumer = run.consumer(),
+                replay_run = run.replay_run(),
+                "a replay run has no entries any more"
+            );
+        }
+        Ok(())
     }
 
     async fn end(
@@ -245,7 +268,10 @@ impl Purger {
             .filter(|entry| {
                 // The entry says whose it is: the turn may be one of another database, before a failover.
                 let policy = view.of(entry.key.consumer());
-                is_over(entry, &policy, reading.now, reading.token_clock())
+                let (now, token_clock) = (reading.now, reading.token_clock());
+                let with_run = view.run_taken_from(entry.key.namespace());
+                is_over(entry, &policy, now, token_clock)
+                    || with_run.is_some_and(|from| is_over_with_its_run(entry, from, now, token_clock))
             })
             .map(|entry| (entry.key.hash(), entry.version))
             .collect();

@@ -262,6 +262,9 @@ impl Intake {
 fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(Key, Import), Rejection> {
     let mut fields = Fields::of(limits, Part::Item { list: "entries", index });
     let key = fields.key(entry.key.as_ref());
+    if key.as_ref().is_some_and(Key::is_of_run) {
+        fields.wrong("key.replay_run", "is set: an import stores what was processed live");
+    }
     let completed_at = fields.instant("completed_at", entry.completed_at.as_ref());
     fields.bytes("result", &entry.result, limits.result);
     fields.bytes("fingerprint", &entry.fingerprint, limits.fingerprint);

@@ -62,6 +62,7 @@ pub(super) fn filter(
     } else if states.is_empty() && !causes.is_empty() {
         states = vec![proto::EntryState::Parked as i16];
     }
+    fields.replay_run("filter.replay_run", &asked.replay_run);
     let min = age(fields, "filter.min_age", asked.min_age.as_ref());
     let max = age(fields, "filter.max_age", asked.max_age.as_ref());
     if let (Some(min), Some(max)) = (min, max)
@@ -75,6 +76,7 @@ pub(super) fn filter(
         states,
         causes,
         expired: asked.expired,
+        replay_run: asked.replay_run,
         ..EntryFilter::of(&asked.consumer)
     };
     (filter, Ages { min, max })

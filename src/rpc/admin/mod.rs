@@ -4,6 +4,7 @@ mod bulk;
 mod changes;
 mod entries;
 pub(super) mod policies;
+mod replays;
 mod retention;
 mod summary;
 mod token_offset;
@@ -63,7 +64,7 @@ impl AdminService for AdminRpc {
         let scope = summary::scope(request.get_ref(), &self.limits)?;
         let caller = auth::caller(request.extensions())?;
         match &scope {
-            CountScope::One(consumer) => caller.allowed(consumer)?,
+            CountScope::One(namespace) => caller.allowed(namespace.consumer())?,
             CountScope::ConsumerPage(..) => caller.allowed_everywhere()?,
         }
         let summary = summary::summarize(&self.operators, scope).await;
@@ -125,6 +126,39 @@ impl AdminService for AdminRpc {
         }
         let clock = self.operators.raise_token_offset(order).await?;
         Ok(Response::new(token_offset::response(clock)))
+    }
+
+    async fn create_replay_run(
+        &self,
+        request: Request<proto::CreateReplayRunRequest>,
+    ) -> Result<Response<proto::CreateReplayRunResponse>, Status> {
+        let caller = auth::caller(request.extensions())?;
+        let order = replays::create(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(order.run.consumer())?;
+        let (run, replayed) = replays::carried_out(self.operators.change_run(order).await?);
+        Ok(Response::new(proto::CreateReplayRunResponse { run, replayed }))
+    }
+
+    async fn close_replay_run(
+        &self,
+        request: Request<proto::CloseReplayRunRequest>,
+    ) -> Result<Response<proto::CloseReplayRunResponse>, Status> {
+        let caller = auth::caller(request.extensions())?;
+        let order = replays::close(request.get_ref(), caller.principal(), &self.limits)?;
+        caller.allowed(order.run.consumer())?;
+        let (run, replayed) = replays::carried_out(self.operators.change_run(order).await?);
+        Ok(Response::new(proto::CloseReplayRunResponse { run, replayed }))
+    }
+
+    async fn list_replay_runs(
+        &self,
+        request: Request<proto::ListReplayRunsRequest>,
+    ) -> Result<Response<proto::ListReplayRunsResponse>, Status> {
+        let page = replays::page(request.get_ref(), &self.limits)?;
+        auth::caller(request.extensions())?.allowed(&page.0)?;
+        let size = page.2;
+        let (runs, summary) = self.operators.runs(page).await?;
+        Ok(Response::new(replays::listed(runs, &summary, size)))
     }
 
     async fn redrive_entry(

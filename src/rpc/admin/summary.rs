@@ -1,6 +1,6 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
-use crate::domain::{Rejection, State, Summary};
+use crate::domain::{Namespace, Rejection, State, Summary};
 use crate::ledger::{CountScope, Operators};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
@@ -16,7 +16,14 @@ pub(super) fn scope(
 ) -> Result<CountScope, Rejection> {
     let mut fields = Fields::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
-    fields.text("page_token", &request.page_token, limits.consumer);
+    // The place is a name in the store: of a consumer, or of a consumer and a run.
+    let place = Namespace::stored(&request.page_token);
+    fields.text("page_token", place.consumer(), limits.consumer);
+    fields.replay_run("page_token", place.replay_run());
+    fields.replay_run("replay_run", &request.replay_run);
+    if request.consumer.is_empty() && !request.replay_run.is_empty() {
+        fields.wrong("replay_run", "is set without a consumer: a run is one consumer's");
+    }
     let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
     if !request.consumer.is_empty() && !request.page_token.is_empty() {
         fields.wrong("page_token", "is not a next_page_token of this call: one consumer has but one page");
@@ -25,7 +32,7 @@ pub(super) fn scope(
     let whose = if request.consumer.is_empty() {
         CountScope::ConsumerPage(request.page_token.clone(), size)
     } else {
-        CountScope::One(request.consumer.clone())
+        CountScope::One(Namespace::new(&request.consumer, &request.replay_run))
     };
     fields.finish(|| whose)
 }
@@ -42,8 +49,8 @@ pub(super) async fn summarize(
     let consumers = names
         .into_iter()
         .map(|name| {
-            let disabled = policies.of(&name).disabled;
-            consumer(&summary, name, disabled)
+            let disabled = policies.of(Namespace::stored(&name).consumer()).disabled;
+            consumer(&summary, &name, disabled)
         })
         .collect();
     Ok(proto::SummarizeEntriesResponse {
@@ -53,11 +60,27 @@ pub(super) async fn summarize(
     })
 }
 
-fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerSummary {
+fn consumer(summary: &Summary, name: &str, disabled: bool) -> proto::ConsumerSummary {
+    let namespace = Namespace::stored(name);
+    let now = summary.reading.now;
+    let counts = summary.counts.iter().filter(|count| count.consumer == name);
+    let expired = summary.expired.iter().find(|expired| expired.consumer == name);
+    proto::ConsumerSummary {
+        states: states(summary, name),
+        expired: expired.map_or(0, |expired| expired.count),
+        longest_expired: expired.map(|expired| words::age(now, expired.since)),
+        near_exhaustion: counts.map(|count| count.near_exhaustion).sum(),
+        disabled,
+        consumer: namespace.consumer().to_owned(),
+        replay_run: namespace.replay_run().to_owned(),
+    }
+}
+
+/// How many entries of a namespace are in which state.
+pub(super) fn states(summary: &Summary, name: &str) -> Vec<proto::StateSummary> {
     let now = summary.reading.now;
     let counts = summary.counts.iter().filter(|count| count.consumer == name);
     let mut states: Vec<proto::StateSummary> = counts
-        .clone()
         .map(|count| proto::StateSummary {
             state: words::state(count.state).into(),
             cause: words::cause(count.state).into(),
@@ -78,13 +101,5 @@ fn consumer(summary: &Summary, name: String, disabled: bool) -> proto::ConsumerS
         });
     }
     states.sort_by_key(|one| (one.state, one.cause));
-    let expired = summary.expired.iter().find(|expired| expired.consumer == name);
-    proto::ConsumerSummary {
-        states,
-        expired: expired.map_or(0, |expired| expired.count),
-        longest_expired: expired.map(|expired| words::age(now, expired.since)),
-        near_exhaustion: counts.map(|count| count.near_exhaustion).sum(),
-        disabled,
-        consumer: name,
-    }
+    states
 }

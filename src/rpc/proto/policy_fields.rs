@@ -2,13 +2,13 @@
 
 use prost_types::Duration;
 
-use super::{BackoffPolicy, FingerprintMode, OccurredAtMode, OnExpiry, Policy};
+use super::{BackoffPolicy, FingerprintMode, OccurredAtMode, OnExpiry, Policy, ReplayMode};
 use crate::duration_arg::DurationArg;
 
 /// Each field of a policy in the order of the manual: its path, and its value as a policy file takes it. What is
 /// not set has an empty value.
 #[must_use]
-pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 20] {
+pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 21] {
     let Policy {
         lease,
         max_lease,
@@ -27,11 +27,13 @@ pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 20] {
         disabled,
         claims_per_second,
         occurred_at,
+        replay,
     } = policy;
     let BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let expiry = OnExpiry::try_from(*on_expiry).map(|word| word.as_str_name());
     let mode = FingerprintMode::try_from(*fingerprint).map(|word| word.as_str_name());
     let window = OccurredAtMode::try_from(*occurred_at).map(|word| word.as_str_name());
+    let replays = ReplayMode::try_from(*replay).map(|word| word.as_str_name());
     [
         ("lease", time(lease.as_ref())),
         ("max_lease", time(max_lease.as_ref())),
@@ -53,6 +55,7 @@ pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 20] {
         ("disabled", number(disabled.as_ref())),
         ("claims_per_second", number(claims_per_second.as_ref())),
         ("occurred_at", word(*occurred_at, window.ok(), "OCCURRED_AT_MODE_")),
+        ("replay", word(*replay, replays.ok(), "REPLAY_MODE_")),
     ]
 }
 

@@ -204,6 +204,9 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
                 occurred_at: Some(timestamp(occurred_at)),
             })
         }
+        Verdict::Suppressed { replay_run } => {
+            claim_response::Verdict::Suppressed(proto::Suppressed { replay_run })
+        }
     });
     response
 }

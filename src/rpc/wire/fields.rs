@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
 use super::fit::cut;
-use crate::domain::{Key, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
+use crate::domain::{Key, Namespace, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
 use crate::rpc::proto;
 
 /// The limits of fields and batches; sizes in bytes.
@@ -44,6 +44,8 @@ impl Default for Limits {
 
 /// The longest `event_type`, in bytes: it is a label.
 const EVENT_TYPE_MAX: usize = 128;
+/// The longest name of a replay run, in bytes.
+pub(crate) const REPLAY_RUN_MAX: usize = 64;
 /// The longest delay that a caller may ask for.
 const DELAY_MAX_SECS: i64 = 30 * 86_400;
 /// The bounds of `google.protobuf.Duration` and `Timestamp`, in seconds.
@@ -102,6 +104,10 @@ impl<'a> Fields<'a> {
         Fields { limits, part, violations: Vec::new(), left_out: 0 }
     }
 
+    pub(crate) fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+
     pub(crate) fn wrong(&mut self, field: &str, description: impl Into<String>) {
         self.wrong_as(field, || description.into());
     }
@@ -130,7 +136,7 @@ impl<'a> Fields<'a> {
 
     /// The same, of a key that need not be copied.
     pub(super) fn own_key(&mut self, key: Option<proto::EntryKey>) -> Option<Key> {
-        let Some(proto::EntryKey { consumer, source, id }) = key else {
+        let Some(proto::EntryKey { consumer, source, id, replay_run }) = key else {
             self.wrong("key", "is missing: set consumer, source and id");
             return None;
         };
@@ -138,7 +144,24 @@ impl<'a> Fields<'a> {
         self.name("key.consumer", &consumer, self.limits.consumer);
         self.name("key.source", &source, self.limits.source);
         self.name("key.id", &id, self.limits.id);
-        (self.violations.len() == before).then(|| Key::of(consumer, source, id))
+        self.replay_run("key.replay_run", &replay_run);
+        let namespace = || {
+            if replay_run.is_empty() {
+                Namespace::live(consumer)
+            } else {
+                Namespace::new(&consumer, &replay_run)
+            }
+        };
+        (self.violations.len() == before).then(|| Key::of(namespace(), source, id))
+    }
+
+    /// The name of a replay run; empty: there is none.
+    pub(crate) fn replay_run(&mut self, field: &str, value: &str) {
+        self.bytes(field, value.as_bytes(), REPLAY_RUN_MAX);
+        let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        if !value.bytes().all(named) {
+            self.wrong(field, "has other characters than A-Z, a-z, 0-9, `.`, `_` and `-`");
+        }
     }
 
     /// A text that names something: not empty, bounded, without control characters.

@@ -133,7 +133,10 @@ fn text(verdict: &mut Verdict) -> Option<&mut String> {
         Verdict::Failed(failed) => Some(&mut failed.error),
         Verdict::Parked(parked) => Some(&mut parked.error),
         Verdict::Rejected(rejected) => Some(&mut rejected.message),
-        Verdict::Completed(_) | Verdict::FingerprintMismatch(_) | Verdict::OutsideWindow(_) => None,
+        Verdict::Completed(_)
+        | Verdict::FingerprintMismatch(_)
+        | Verdict::OutsideWindow(_)
+        | Verdict::Suppressed(_) => None,
     }
 }
 

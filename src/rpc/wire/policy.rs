@@ -6,7 +6,8 @@ use prost_types::FieldMask;
 use super::fields::{Fields, Limits};
 use super::words::{self, duration, timestamp};
 use crate::domain::{
-    Backoff, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyPatch, PolicyVersion, Violation,
+    Backoff, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyPatch, PolicyVersion, ReplayMode,
+    Violation,
 };
 use crate::rpc::proto::{self, policy_fields};
 
@@ -40,6 +41,7 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
         disabled,
         claims_per_second,
         occurred_at,
+        replay,
     } = given;
     let proto::BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let mut span = |name: &str, value: &Option<prost_types::Duration>| {
@@ -66,6 +68,7 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
         disabled: *disabled,
         claims_per_second: *claims_per_second,
         occurred_at: window(*occurred_at).unwrap_or_default(),
+        replay: replays(*replay).unwrap_or_default(),
     };
     fields.text("policy.accepted_risk", accepted_risk, ACCEPTED_RISK_MAX);
     if expiry(*on_expiry).is_err() {
@@ -76,6 +79,9 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
     }
     if window(*occurred_at).is_err() {
         fields.wrong("policy.occurred_at", "is no OccurredAtMode that this server knows");
+    }
+    if replays(*replay).is_err() {
+        fields.wrong("policy.replay", "is no ReplayMode that this server knows");
     }
     patch
 }
@@ -106,6 +112,16 @@ fn window(number: i32) -> Result<Option<OccurredAtMode>, UnknownEnumValue> {
         proto::OccurredAtMode::Unspecified => None,
         proto::OccurredAtMode::Optional => Some(OccurredAtMode::Optional),
         proto::OccurredAtMode::Require => Some(OccurredAtMode::Require),
+    })
+}
+
+/// None: it is not set.
+fn replays(number: i32) -> Result<Option<ReplayMode>, UnknownEnumValue> {
+    Ok(match proto::ReplayMode::try_from(number)? {
+        proto::ReplayMode::Unspecified => None,
+        proto::ReplayMode::Forbid => Some(ReplayMode::Forbid),
+        proto::ReplayMode::Suppress => Some(ReplayMode::Suppress),
+        proto::ReplayMode::Rebuild => Some(ReplayMode::Rebuild),
     })
 }
 
@@ -160,8 +176,11 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         disabled,
         claims_per_second,
         occurred_at,
+        replay,
         window_floor: _,
         doubt: _,
+        run: _,
+        replays_until: _,
     } = policy;
     let Backoff { initial, multiplier, max, jitter } = backoff;
     proto::Policy {
@@ -194,6 +213,12 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         occurred_at: match occurred_at {
             OccurredAtMode::Optional => proto::OccurredAtMode::Optional,
             OccurredAtMode::Require => proto::OccurredAtMode::Require,
+        }
+        .into(),
+        replay: match replay {
+            ReplayMode::Forbid => proto::ReplayMode::Forbid,
+            ReplayMode::Suppress => proto::ReplayMode::Suppress,
+            ReplayMode::Rebuild => proto::ReplayMode::Rebuild,
         }
         .into(),
     }

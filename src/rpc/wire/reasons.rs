@@ -113,6 +113,9 @@ reasons! {
     RetentionTooShort,  FailedPrecondition,            No,      None,             Stop,     Later;
     StateNotAllowed,    FailedPrecondition,            No,      None,             Stop,     ByState;
     TooRecent,          FailedPrecondition,            No,      Some(ms(60_000)), Wait,     Later;
+    ReplayRunUnknown,   FailedPrecondition,            No,      Some(ms(30_000)), Wait,     Later;
+    ReplayRunClosed,    FailedPrecondition,            No,      Some(ms(30_000)), Wait,     Later;
+    ReplayForbidden,    FailedPrecondition,            No,      Some(ms(30_000)), Wait,     Later;
     LeaseLost,          Aborted,                       No,      None,             Stop,     ByState;
     VersionMismatch,    Aborted,                       No,      None,             Stop,     ByState;
     EntryNotFound,      NotFound,                      No,      None,             Stop,     Later;
@@ -182,6 +185,6 @@ mod tests {
             }
             rows += 1;
         }
-        assert_eq!(rows, 31, "reasons are published without a gap in their numbers");
+        assert_eq!(rows, 34, "reasons are published without a gap in their numbers");
     }
 }

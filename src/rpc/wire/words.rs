@@ -75,6 +75,7 @@ pub(crate) fn age(now: StoreTime, since: StoreTime) -> prost_types::Duration {
 pub(crate) fn key(key: &Key) -> proto::EntryKey {
     proto::EntryKey {
         consumer: key.consumer().to_owned(),
+        replay_run: key.replay_run().to_owned(),
         source: key.source().to_owned(),
         id: key.id().to_owned(),
     }

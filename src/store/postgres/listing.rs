@@ -287,7 +287,7 @@ impl PgSession {
         let mark = self.mark.get();
         let (at, key) = listing.place();
         let query = planned_anew(statement)
-            .bind(filter.consumer.clone())
+            .bind(filter.namespace().name().to_owned())
             .bind(at.micros())
             .bind(key)
             .bind(filter.created_from.micros())

@@ -18,6 +18,7 @@ mod purge;
 mod quiet;
 mod renewed;
 mod replaced;
+mod replays;
 mod rights;
 mod servers;
 mod session;

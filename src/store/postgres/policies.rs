@@ -28,7 +28,8 @@ SELECT name, retention, window_floor FROM ledger.consumers
 WHERE retention IS NOT NULL OR window_floor > 0";
 
 /// All consumers first, by their names, and then the number: whoever changes rules takes the locks in this order. A
-/// turn of the purge that goes by another retention ends. Consumers without one of their own go by the default.
+/// turn of the purge that goes by another retention ends. Consumers without one of their own go by the default, and the
+/// replay runs of a consumer, whose names begin with the consumer's, by the consumer's.
 pub(super) const PUT_IN_FORCE: &str = "\
 -- ledger.put_in_force
 WITH changed AS (
@@ -45,7 +46,8 @@ WITH changed AS (
 ), others AS (
     UPDATE ledger.consumers n SET purge_due = 0, purge_held = 0
     FROM changed c
-    WHERE c.name = '' AND n.retention IS NULL AND n.name <> ALL ($1)
+    WHERE n.name <> ALL ($1)
+      AND ((c.name = '' AND n.retention IS NULL) OR starts_with(n.name, c.name || chr(31)))
 ), counted AS MATERIALIZED (
     SELECT count(*) AS changed FROM changed
 ), raised AS (
@@ -144,18 +146,17 @@ impl PolicyBook for PgSession {
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
         self.learn_consumers(all.iter().map(|one| one.consumer.as_str())).await?;
-        let before = seen.unwrap_or(all);
-        let query = self
-            .query(PUT_IN_FORCE)
-            .bind(column(all, |one| one.consumer.clone()))
-            .bind(column(all, |one| one.retention.map(Span::micros)))
-            .bind(column(all, |one| one.window_floor.micros()))
-            .bind(column(before, |one| one.retention.map(Span::micros)))
-            .bind(column(before, |one| one.window_floor.micros()))
-            .bind(seen.is_none());
-        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
-        let changed: i64 = row.try_get("changed").map_err(of_sqlx)?;
-        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+        self.plain("BEGIN").await?;
+        let changed = match self.in_force_within_transaction(all, seen).await {
+            Ok(changed) => self.shorten_runs().await.map(|()| changed),
+            Err(error) => Err(error),
+        };
+        let (changed, outcome) = match changed {
+            Ok(changed) => (changed, Ok(WriteResult::Done)),
+            Err(error) => (0, Err(error)),
+        };
+        self.end(outcome).await?;
+        Ok(changed)
     }
 
     async fn replicas_below(
@@ -195,9 +196,29 @@ impl PgSession {
         if query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
             return Ok(WriteResult::Lost);
         }
-        self.put_in_force(std::slice::from_ref(in_force), None).await?;
+        self.in_force_within_transaction(std::slice::from_ref(in_force), None).await?;
         self.raise_policy_epoch().await?;
+        self.shorten_runs().await?;
         Ok(WriteResult::Done)
+    }
+
+    async fn in_force_within_transaction(
+        &mut self,
+        all: &[EffectiveRetention],
+        seen: Option<&[EffectiveRetention]>,
+    ) -> Result<usize, StoreError> {
+        let before = seen.unwrap_or(all);
+        let query = self
+            .query(PUT_IN_FORCE)
+            .bind(column(all, |one| one.consumer.clone()))
+            .bind(column(all, |one| one.retention.map(Span::micros)))
+            .bind(column(all, |one| one.window_floor.micros()))
+            .bind(column(before, |one| one.retention.map(Span::micros)))
+            .bind(column(before, |one| one.window_floor.micros()))
+            .bind(seen.is_none());
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let changed: i64 = row.try_get("changed").map_err(of_sqlx)?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
     pub(super) async fn raise_policy_epoch(&mut self) -> Result<(), StoreError> {

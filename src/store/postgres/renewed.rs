@@ -16,12 +16,13 @@ use super::opener::Opener;
 use super::session::PgSession;
 use crate::domain::{
     AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, Span, StoreTime, Summary,
+    PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
 };
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Found, Inserted, LeftAlone, Loaded, OffsetRaise,
-    Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, StoreError, Upkeep, Write, WriteResult,
+    Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, StoreError, Upkeep, Write,
+    WriteResult,
 };
 
 /// How long opening the new one may take, whatever the store does meanwhile.
@@ -127,6 +128,10 @@ impl Session for Renewed {
     fn policy_book(&mut self) -> &mut dyn PolicyBook {
         self
     }
+
+    fn replay_book(&mut self) -> &mut dyn ReplayBook {
+        self
+    }
 }
 
 /// Hands each call to the session of now, which stays the same until it is answered.
@@ -185,6 +190,14 @@ handed_on! {
         fn effective_retentions() -> (Reading, Vec<EffectiveRetention>);
         fn put_in_force(all: &[EffectiveRetention], seen: Option<&[EffectiveRetention]>) -> usize;
         fn replicas_below(format: i32, heard_since: StoreTime, limit: usize) -> Vec<Replica>;
+    }
+    ReplayBook {
+        fn replay_runs() -> Vec<ReplayRun>;
+        fn replay_run(consumer: &str, name: &str) -> Option<ReplayRun>;
+        fn replay_runs_of(consumer: &str, after: &str, limit: usize) -> Vec<ReplayRun>;
+        fn add_replay_run(run: &ReplayRun, policy_epoch: i64, event: &AuditEvent) -> WriteResult;
+        fn close_replay_run(consumer: &str, name: &str, event: &AuditEvent) -> WriteResult;
+        fn sweep_replay_run(consumer: &str, name: &str, at: StoreTime) -> ();
     }
 }
 

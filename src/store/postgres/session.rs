@@ -14,7 +14,7 @@ use super::left_behind::{Backend, LeftBehind};
 use super::quiet::Quiet;
 use crate::domain::{Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
-use crate::store::{Entries, Mark, Operators, PolicyBook, Purpose, Session, StoreError, Upkeep};
+use crate::store::{Entries, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep};
 
 /// How long a server may take to hear that a session ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -93,6 +93,10 @@ impl Session for PgSession {
     }
 
     fn policy_book(&mut self) -> &mut dyn PolicyBook {
+        self
+    }
+
+    fn replay_book(&mut self) -> &mut dyn ReplayBook {
         self
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::left_behind;
 use super::statements as sql;
-use super::{audit, entry_statements, listing, names, operators, policies, purge, upkeep};
+use super::{audit, entry_statements, listing, names, operators, policies, purge, replays, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -75,5 +75,13 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         policies::POLICY_ADD,
         policies::POLICIES,
         policies::POLICY_VERSIONS,
+        replays::REPLAY_RUNS,
+        replays::REPLAY_RUN,
+        replays::REPLAY_RUNS_OF,
+        replays::REPLAY_BEGIN,
+        replays::REPLAY_ADD,
+        replays::REPLAY_CLOSE,
+        replays::REPLAY_SWEEP,
+        replays::REPLAYS_SHORTEN,
     ]
 });

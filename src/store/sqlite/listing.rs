@@ -152,7 +152,8 @@ async fn scan(
     state: Option<i16>,
     reading: Reading,
 ) -> Result<Vec<(StoreTime, KeyHash, bool)>, StoreError> {
-    let EntryFilter { consumer, source, id_prefix, states, causes, expired, created_from, created_until } =
+    let consumer = listing.filter.namespace().name().to_owned();
+    let EntryFilter { source, id_prefix, states, causes, expired, created_from, created_until, .. } =
         listing.filter.clone();
     let statement = match (state.is_some(), listing.newest_first) {
         (false, false) => LIST_OLDEST,

@@ -16,6 +16,7 @@ mod names;
 mod operators;
 mod policies;
 mod purge;
+mod replays;
 pub(super) mod statement_list;
 mod statements;
 mod upkeep;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Clock, Entries, Operators, PolicyBook, Purpose, Session, Store, StoreError, Upkeep};
+use super::{Clock, Entries, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep};
 use file::{SqliteFile, Work};
 
 /// The ledger in one `SQLite` file.
@@ -86,6 +87,10 @@ impl Session for SqliteSession {
     }
 
     fn policy_book(&mut self) -> &mut dyn PolicyBook {
+        self
+    }
+
+    fn replay_book(&mut self) -> &mut dyn ReplayBook {
         self
     }
 }

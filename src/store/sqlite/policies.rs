@@ -37,6 +37,11 @@ pub(super) const DUE_BY_DEFAULT: &str = "\
 -- ledger.due_by_default
 UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE retention IS NULL";
 
+/// The replay runs of a consumer, whose names begin with the consumer's, go by its retention.
+pub(super) const DUE_BY_CONSUMER: &str = "\
+-- ledger.due_by_consumer
+UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE substr(name, 1, length(?1) + 1) = ?1 || char(31)";
+
 pub(super) const POLICY_ADD: &str = "\
 -- ledger.policy_add
 INSERT INTO policies (consumer, version, policy, deleted, created_at, actor, reason)
@@ -65,6 +70,14 @@ pub(super) const REPLICAS_BELOW: &str = "\
 SELECT replica AS id, speaks, version FROM replicas
 WHERE heard_at >= ?1 AND speaks < ?2
 ORDER BY speaks, replica LIMIT ?3";
+
+/// A run is over before the first of its entries can be purged, and stays so.
+pub(super) const REPLAYS_SHORTEN: &str = "\
+-- ledger.replays_shorten
+UPDATE replay_runs SET ends_at = min(ends_at, created_at + coalesce(
+    (SELECT n.retention FROM consumers n WHERE n.name = consumer),
+    (SELECT d.retention FROM consumers d WHERE d.name = ''), ends_at - created_at))
+WHERE swept_at IS NULL";
 
 #[async_trait]
 impl PolicyBook for SqliteSession {
@@ -122,6 +135,7 @@ impl PolicyBook for SqliteSession {
                     let seen = seen.as_ref().and_then(|seen| seen.get(place));
                     changed += usize::from(put_in_force(connection, dictionary, one, seen).await?);
                 }
+                shorten_runs(connection).await?;
                 Ok(changed)
             })
         });
@@ -169,6 +183,10 @@ pub(super) async fn put_in_force(
     if changed {
         raise_policy_epoch(connection).await?;
     }
+    if changed {
+        let runs = sqlx::query(DUE_BY_CONSUMER).bind(one.consumer.clone()).execute(&mut *connection).await;
+        runs.map_err(|error| of_sqlx(&error))?;
+    }
     if changed && one.consumer.is_empty() {
         let due = sqlx::query(DUE_BY_DEFAULT).execute(connection).await;
         due.map_err(|error| of_sqlx(&error))?;
@@ -201,6 +219,7 @@ pub(super) async fn add_policy(
     }
     put_in_force(connection, dictionary, &in_force, None).await?;
     raise_policy_epoch(connection).await?;
+    shorten_runs(connection).await?;
     add_event(connection, event).await?;
     Ok(WriteResult::Done)
 }
@@ -216,6 +235,12 @@ pub(super) async fn effective_retentions(
         window_floor: StoreTime(row.get("window_floor")),
     };
     Ok(rows.iter().map(one).collect())
+}
+
+/// See [`REPLAYS_SHORTEN`].
+async fn shorten_runs(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query(REPLAYS_SHORTEN).execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
 }
 
 pub(super) async fn policies(connection: &mut SqliteConnection) -> Result<Vec<PolicyVersion>, StoreError> {

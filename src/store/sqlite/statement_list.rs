@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::for_rows::ForRows;
 use super::statements as sql;
-use super::{audit, entries, listing, names, operators, policies, purge, upkeep};
+use super::{audit, entries, listing, names, operators, policies, purge, replays, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -57,6 +57,7 @@ const ALONE: &[&str] = &[
     policies::EFFECTIVE_RETENTIONS,
     policies::PUT_IN_FORCE,
     policies::DUE_BY_DEFAULT,
+    policies::DUE_BY_CONSUMER,
     operators::OFFSET_RAISE,
     audit::AUDIT_ADD,
     audit::AUDITED,
@@ -68,4 +69,12 @@ const ALONE: &[&str] = &[
     policies::POLICY_ADD,
     policies::POLICIES,
     policies::POLICY_VERSIONS,
+    replays::REPLAY_RUNS,
+    replays::REPLAY_RUN,
+    replays::REPLAY_RUNS_OF,
+    replays::REPLAY_BEGIN,
+    replays::REPLAY_ADD,
+    replays::REPLAY_CLOSE,
+    replays::REPLAY_SWEEP,
+    policies::REPLAYS_SHORTEN,
 ];

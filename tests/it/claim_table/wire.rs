@@ -36,6 +36,7 @@ async fn the_wire_answers_every_row(kind: Kind) {
                     consumer: consumer(case),
                     source: "table".into(),
                     id: format!("case-{number}"),
+                    ..Default::default()
                 }),
                 claim_id: claim_id.to_string(),
                 owner: owner.into(),
@@ -116,6 +117,6 @@ fn of_response(response: proto::ClaimResponse, rearmed: bool) -> Want {
             assert_eq!((&mismatch.expected[..], &mismatch.presented[..]), (&b"A"[..], &b"B"[..]));
             Want::Mismatch
         }
-        other @ (V::OutsideWindow(_) | V::Rejected(_)) => panic!("{other:?}"),
+        other @ (V::OutsideWindow(_) | V::Suppressed(_) | V::Rejected(_)) => panic!("{other:?}"),
     }
 }

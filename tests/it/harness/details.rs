@@ -37,7 +37,12 @@ pub(crate) fn fields(status: &Status) -> Vec<String> {
 }
 
 pub(crate) fn key(consumer: &str, id: &str) -> Option<proto::EntryKey> {
-    Some(proto::EntryKey { consumer: consumer.into(), source: "tests".into(), id: id.into() })
+    Some(proto::EntryKey {
+        consumer: consumer.into(),
+        source: "tests".into(),
+        id: id.into(),
+        ..Default::default()
+    })
 }
 
 pub(crate) fn claim(consumer: &str, id: &str) -> proto::ClaimRequest {

@@ -12,8 +12,8 @@ use idempotency_ledger::domain::{
 };
 use idempotency_ledger::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, Inserted, LeftAlone, Loaded,
-    OffsetRaise, Operators, PolicyBook, PurgeTurn, Purpose, Replica, Session, Store, StoreError, Upkeep,
-    Write, WriteResult,
+    OffsetRaise, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, Store, StoreError,
+    Upkeep, Write, WriteResult,
 };
 
 pub(crate) use self::plan::{Inject, Plan};
@@ -128,6 +128,10 @@ impl Session for FaultySession {
 
     fn policy_book(&mut self) -> &mut dyn PolicyBook {
         self
+    }
+
+    fn replay_book(&mut self) -> &mut dyn ReplayBook {
+        self.inner.replay_book()
     }
 }
 

@@ -162,6 +162,23 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
             expected_token_offset: None,
             validate_only,
         }))),
+        "CreateReplayRun" => why(send!(admin.create_replay_run(proto::CreateReplayRunRequest {
+            consumer: consumer.to_owned(),
+            replay_run: "r".into(),
+            request_id: id,
+            reason,
+            ends_in: None,
+        }))),
+        "CloseReplayRun" => why(send!(admin.close_replay_run(proto::CloseReplayRunRequest {
+            consumer: consumer.to_owned(),
+            replay_run: "r".into(),
+            request_id: id,
+            reason,
+        }))),
+        "ListReplayRuns" => why(send!(admin.list_replay_runs(proto::ListReplayRunsRequest {
+            consumer: consumer.to_owned(),
+            ..Default::default()
+        }))),
         other => panic!("{other} is asked by no test"),
     }
 }

@@ -1,7 +1,8 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    Changed, Context, Entry, Fold, Key, Policy, Reading, Reason, StoreTime, allowed_changes, is_over, operate,
+    Changed, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Standing, StoreTime,
+    allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
 };
 
 use super::run::Run;
@@ -36,8 +37,9 @@ fn the_core_and_the_spec_agree() {
     let mut key_number = 0;
     while steps < run.size {
         let mut random = Random::new(run.seed.wrapping_add(key_number << 20));
-        let policy = steps::policy(&mut random);
         let now = 1_780_000_000_000_000;
+        let policy = steps::policy(&mut random);
+        let policy = in_run(&mut random, policy, now);
         let mut walk = Walk {
             random,
             policy,
@@ -77,6 +79,23 @@ fn kind(said: &Said) -> String {
     }
 }
 
+/// A third of the keys are of a replay run.
+fn in_run(random: &mut Random, policy: Policy, now: i64) -> Policy {
+    let end = StoreTime(now + random.below(40) as i64 * 3_600_000_000);
+    let run = match random.below(12) {
+        0 => Standing::Unknown,
+        1 => Standing::Known { mode: RunMode::Suppress, end },
+        2..4 => Standing::Known { mode: RunMode::Rebuild, end },
+        _ => Standing::Live,
+    };
+    Policy { run, replay: steps::replay(random), ..policy }
+}
+
+fn key(policy: &Policy) -> Key {
+    let run = if policy.run == Standing::Live { "" } else { spec::RUN };
+    Key::of(Namespace::new("c", run), "s".into(), "1".into())
+}
+
 impl Walk {
     fn row(&self) -> Option<Row> {
         self.entry.as_ref().map(told::row)
@@ -86,7 +105,9 @@ impl Walk {
         let random = &mut self.random;
         if random.percent(3) {
             let version = self.policy.version + 1;
-            self.policy = Policy { version, ..steps::policy(random) };
+            // The key stays what it is, live or of a run; a run that is over stays so.
+            let (run, replay) = (self.policy.run, steps::replay(random));
+            self.policy = Policy { version, run, replay, ..steps::policy(random) };
         }
         if random.percent(1) {
             self.offset += random.below(5_000_000) as i64;
@@ -107,7 +128,7 @@ impl Walk {
 
     /// Each is answered as if it had come alone, after the ones before it; what they come to is one write.
     fn decided(&mut self, together: u64, behind: bool, position: i64) -> Result<Said, String> {
-        let (key, read) = (Key::new("c", "s", "1"), self.entry.clone());
+        let (key, read) = (key(&self.policy), self.entry.clone());
         let context = Context {
             policy: &self.policy,
             now: StoreTime(self.now),
@@ -182,7 +203,7 @@ impl Walk {
     fn order(&mut self) -> Result<Said, String> {
         let order = steps::order(&mut self.random);
         let behind = self.random.percent(2);
-        let key = Key::new("c", "s", "1");
+        let key = key(&self.policy);
         let expected_version = self.entry.as_ref().map_or(0, |entry| entry.version);
         let change = told::change(&order, expected_version);
         let context = Context {
@@ -234,7 +255,15 @@ impl Walk {
         let world =
             World { policy: &self.policy, now: self.now, offset: self.offset, behind: false, choice: 0 };
         let expected = spec::forgettable(&row, &world);
-        let purged = is_over(entry, &self.policy, StoreTime(self.now), self.now + self.offset);
+        let (now, token_clock) = (StoreTime(self.now), self.now + self.offset);
+        let with_run = match self.policy.run {
+            Standing::Known { end, .. } => {
+                let from = run_taken_from(end, self.policy.retention);
+                is_over_with_its_run(entry, from, now, token_clock)
+            }
+            Standing::Live | Standing::Unknown => false,
+        };
+        let purged = with_run || is_over(entry, &self.policy, now, token_clock);
         if purged != expected {
             return Err(format!("purged: {purged}, by the spec {expected}: {row:?}"));
         }

@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use idempotency_ledger::domain::{Key, Policy, Span, State};
+use idempotency_ledger::domain::{
+    Key, Namespace, Policy, ReplayMode, RunMode, Span, Standing, State, StoreTime,
+};
 use idempotency_ledger::rpc::proto::{self, admin_service_client::AdminServiceClient};
 
 use super::run::Run;
@@ -38,7 +40,8 @@ type Admin = AdminServiceClient<tonic::transport::Channel>;
 /// One sequence: two keys of one consumer.
 struct Lane {
     random: Random,
-    policy: Policy,
+    /// By which each key is judged: the consumer's, and how the key's run stands.
+    policies: Vec<Policy>,
     keys: Vec<proto::EntryKey>,
     rows: Vec<Option<Row>>,
     /// How often each row was changed since it was new, by the spec.
@@ -50,7 +53,9 @@ struct Lane {
 async fn the_server_and_the_spec_agree(kind: Kind) {
     let mut run = Run::new("lockstep", 500);
     let mut random = Random::new(run.seed);
-    let policies: Vec<Policy> = (0..CONSUMERS).map(|_| steps::policy(&mut random)).collect();
+    let replay = ReplayMode::Rebuild;
+    let policies: Vec<Policy> =
+        (0..CONSUMERS).map(|_| Policy { replay, ..steps::policy(&mut random) }).collect();
     let mut setup = Setup { purge_every: Duration::from_millis(10), ..Setup::default() };
     for (number, policy) in policies.iter().enumerate() {
         setup = setup.with(&format!("c{number}"), policy.clone());
@@ -58,12 +63,19 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
     let server = TestServer::start_with(kind, setup).await;
     let (mut sequences, mut operations, mut purged, mut folded) = (0, 0, 0, 0);
     while sequences < run.size {
+        // The first key of each sequence is live, the others are of a run that is created now: two of them may be of
+        // one message.
+        let name = format!("{}{sequences}", spec::RUN);
+        let mut ends = Vec::new();
+        for (consumer, policy) in policies.iter().enumerate() {
+            ends.push(create(&server, consumer, &name, policy.retention).await);
+        }
         let mut lanes: Vec<Lane> =
-            (0..LANES).map(|lane| Lane::new(run.seed, sequences + lane, &policies)).collect();
+            (0..LANES).map(|lane| Lane::new(run.seed, sequences + lane, &policies, &name, &ends)).collect();
         for round in 0..OPERATIONS {
             let driver = &lanes[random.below(LANES) as usize];
             let now = server.at.now().micros();
-            let jump = steps::advance(&mut random, driver.rows[0].as_ref(), &driver.policy, now);
+            let jump = steps::advance(&mut random, driver.rows[0].as_ref(), &driver.policies[0], now);
             if jump > 0 {
                 server.advance(Span(jump)).await;
             }
@@ -113,7 +125,7 @@ async fn compare(
     let mut found = server.entries(&keys).await.into_iter();
     let (mut gone, mut folded) = (0, 0);
     for lane in lanes {
-        for (row, changes) in lane.rows.iter_mut().zip(&lane.changes) {
+        for ((row, changes), policy) in lane.rows.iter_mut().zip(&lane.changes).zip(&lane.policies) {
             let entry = found.next().unwrap();
             let stored = entry.as_ref().map(told::row);
             if stored == *row {
@@ -121,7 +133,7 @@ async fn compare(
                 folded += usize::from(written < *changes);
                 continue;
             }
-            let world = World { policy: &lane.policy, now, offset: 0, behind: false, choice: 0 };
+            let world = World { policy, now, offset: 0, behind: false, choice: 0 };
             let may_go = row.as_ref().is_some_and(|row| spec::forgettable(row, &world));
             if stored.is_some() || !purged || !may_go {
                 let problem = format!("at {now} the store holds {stored:?}, the spec {row:?}");
@@ -136,20 +148,42 @@ async fn compare(
 }
 
 fn name(key: &proto::EntryKey) -> Key {
-    Key::new(&key.consumer, &key.source, &key.id)
+    Key::of(Namespace::new(&key.consumer, &key.replay_run), key.source.clone(), key.id.clone())
+}
+
+/// Creates a run, and says when it is over: it is open for as long as the consumer's retention.
+async fn create(server: &TestServer, consumer: usize, run: &str, retention: Span) -> StoreTime {
+    let request = proto::CreateReplayRunRequest {
+        consumer: format!("c{consumer}"),
+        replay_run: run.into(),
+        request_id: format!("{consumer} {run}"),
+        reason: "lockstep".into(),
+        ends_in: None,
+    };
+    server.admin.clone().create_replay_run(request).await.unwrap();
+    server.at.now() + retention
 }
 
 impl Lane {
-    fn new(seed: u64, number: u64, policies: &[Policy]) -> Lane {
+    fn new(seed: u64, number: u64, policies: &[Policy], run: &str, ends: &[StoreTime]) -> Lane {
         let mut random = Random::new(seed.wrapping_add((number + 1) << 24));
         let consumer = random.below(policies.len() as u64) as usize;
         let key = |index: usize| proto::EntryKey {
             consumer: format!("c{consumer}"),
             source: "lockstep".into(),
-            id: format!("{number}-{index}"),
+            id: number.to_string(),
+            replay_run: if index == 0 { String::new() } else { run.to_owned() },
         };
         Lane {
-            policy: policies[consumer].clone(),
+            policies: (0..KEYS)
+                .map(|index| {
+                    let known = Standing::Known { mode: RunMode::Rebuild, end: ends[consumer] };
+                    Policy {
+                        run: if index == 0 { Standing::Live } else { known },
+                        ..policies[consumer].clone()
+                    }
+                })
+                .collect(),
             keys: (0..KEYS).map(key).collect(),
             rows: vec![None; KEYS],
             changes: vec![0; KEYS],
@@ -197,7 +231,7 @@ impl Lane {
         let (Ok(found), Some(row)) = (found, &self.rows[at]) else { return Ok(()) };
         let entry = found.into_inner().entry.unwrap();
         let says = told::says(&entry);
-        let world = World { policy: &self.policy, now, offset: 0, behind: false, choice: 0 };
+        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, choice: 0 };
         let mut expected = (spec::doubtful(row), spec::allowed(row, &world));
         // The core wants a minute between, and of the version too; the contract asks for less.
         if entry.version.max(row.token) + YOUNG >= now {
@@ -217,7 +251,7 @@ impl Lane {
         let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
         self.says(&mut admin, at, now).await?;
         let (version, done) = wire::order(&mut admin, &key, &order, &request_id).await;
-        let world = World { policy: &self.policy, now, offset: 0, behind: false, choice: 0 };
+        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, choice: 0 };
         let expected = spec::order(self.rows[at].as_ref(), &order, &world);
         let token = self.rows[at].as_ref().map_or(0, |row| row.token);
         self.log.push(format!("at {now} key {at} {order:?}\n  said: {done:?}\n  spec: {expected:?}"));
@@ -242,7 +276,7 @@ impl Lane {
             Said::Acquired { token, .. } => token,
             _ => 0,
         };
-        let world = World { policy: &self.policy, now, offset: 0, behind: false, choice };
+        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, choice };
         let (expected, after) = if twice {
             (Said::Error { reason: "INVALID_FIELD".into(), state: None }, self.rows[at].clone())
         } else {

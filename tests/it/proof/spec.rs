@@ -3,7 +3,8 @@
 //! Only the nouns (states, policies) are shared. Long because it is read beside the contract.
 
 use idempotency_ledger::domain::{
-    ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, State,
+    ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, ReplayMode, RunMode,
+    Standing, State,
 };
 
 /// What a client asks.
@@ -29,6 +30,7 @@ pub(crate) enum Said {
     Parked { cause: ParkCause, error: String, at: i64 },
     Mismatch { expected: Vec<u8>, presented: Vec<u8> },
     Outside { window: i64, occurred_at: i64 },
+    Suppressed { run: String },
     CompleteOk { replayed: bool, late: bool },
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
     ReleaseOk { replayed: bool },
@@ -76,8 +78,12 @@ pub(crate) struct World<'a> {
     pub(crate) choice: i64,
 }
 
+/// The replay run of every key that is of one.
+pub(crate) const RUN: &str = "r";
 const SECOND: i64 = 1_000_000;
 const MARGIN: i64 = 3_600 * SECOND;
+/// What was handed out so lately is not forgotten: a later token of the key is certainly higher.
+const MINUTE: i64 = 60 * SECOND;
 /// A position in a batch is at most this.
 const POSITION_MAX: i64 = 1_000;
 
@@ -116,10 +122,18 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     if policy.occurred_at == OccurredAtMode::Require && occurred_at.is_none() {
         return (error("INVALID_FIELD", None), None);
     }
+    match policy.run {
+        Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => {}
+        Standing::Unknown => return (error("REPLAY_RUN_UNKNOWN", None), None),
+        Standing::Known { end, .. } if now >= end.0 => return (error("REPLAY_RUN_CLOSED", None), None),
+        Standing::Known { .. } => return (Said::Suppressed { run: RUN.to_owned() }, None),
+    }
     let Some(row) = row else {
         let start = (now - policy.retention.0).max(policy.window_floor.0);
         return match occurred_at {
-            Some(at) if *at <= start => (Said::Outside { window: now - start, occurred_at: *at }, None),
+            Some(at) if *at <= start && policy.run == Standing::Live => {
+                (Said::Outside { window: now - start, occurred_at: *at }, None)
+            }
             _ => grant(None, who, *lease, print, world),
         };
     };
@@ -186,13 +200,28 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             };
             if !parks {
                 grant(Some(&Row { unknown: true, ..row.clone() }), who, *lease, print, world)
-            } else if policy.disabled {
-                (error("CONSUMER_DISABLED", Some(row.state)), None)
+            } else if let Some(reason) = held(policy, now) {
+                (error(reason, Some(row.state)), None)
             } else {
                 let cause = if row.started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
                 park(row, cause, now)
             }
         }
+    }
+}
+
+/// What holds new grants back.
+fn held(policy: &Policy, now: i64) -> Option<&'static str> {
+    if policy.disabled {
+        return Some("CONSUMER_DISABLED");
+    }
+    let Standing::Known { end, .. } = policy.run else { return None };
+    if now >= end.0 {
+        Some("REPLAY_RUN_CLOSED")
+    } else if policy.replay == ReplayMode::Forbid {
+        Some("REPLAY_FORBIDDEN")
+    } else {
+        None
     }
 }
 
@@ -209,8 +238,8 @@ fn grant(
     world: &World<'_>,
 ) -> (Said, Option<Row>) {
     let World { policy, now, offset, choice, .. } = *world;
-    if policy.disabled {
-        return (error("CONSUMER_DISABLED", row.map(|row| row.state)), None);
+    if let Some(reason) = held(policy, now) {
+        return (error(reason, row.map(|row| row.state)), None);
     }
     if let Some(row) = row
         && policy.max_attempts > 0
@@ -406,6 +435,13 @@ fn keep(row: &Row, policy: &Policy) -> (i64, Option<i64>) {
 
 /// Whether the purge may forget a row: docs/contract.md, section 8.
 pub(crate) fn forgettable(row: &Row, world: &World<'_>) -> bool {
+    // One retention after the run's end all goes but what somebody holds.
+    if let Standing::Known { end, .. } = world.policy.run {
+        let held = row.state == State::InProgress && world.now < row.lease_until + row.grace;
+        if !held && world.now >= end.0 + world.policy.retention.0 + MARGIN {
+            return row.token + MINUTE < world.now + world.offset;
+        }
+    }
     let (from, keep) = keep(row, world.policy);
     let (Some(keep), Some(promised)) = (keep, row.keep_until) else { return false };
     let due = promised.max(from + keep.max(world.policy.retention.0)) + MARGIN;
@@ -421,7 +457,7 @@ pub(crate) fn advice(said: &Said, after: Option<&Row>) -> Option<&'static str> {
     };
     Some(match said {
         Said::Acquired { .. } => "PROCESS",
-        Said::Completed { .. } | Said::CompleteOk { .. } => "ACK",
+        Said::Completed { .. } | Said::CompleteOk { .. } | Said::Suppressed { .. } => "ACK",
         Said::InProgress { .. } | Said::Backoff { .. } => "RETRY_LATER",
         Said::Failed { .. } | Said::Parked { .. } | Said::Mismatch { .. } | Said::Outside { .. } => {
             "DEAD_LETTER"

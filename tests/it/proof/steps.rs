@@ -1,7 +1,7 @@
 //! Random steps: policies, operations and instants, the edges before all.
 
 use idempotency_ledger::domain::{
-    Backoff, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, Policy, Span,
+    Backoff, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, Policy, ReplayMode, Span,
 };
 
 use super::spec::{Op, Order, Row};
@@ -54,6 +54,11 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
     };
     policy.validate().unwrap();
     policy
+}
+
+/// What a policy says of replays by now.
+pub(crate) fn replay(random: &mut Random) -> ReplayMode {
+    *pick(random, &[ReplayMode::Rebuild, ReplayMode::Rebuild, ReplayMode::Suppress, ReplayMode::Forbid])
 }
 
 /// Who has claimed so far; a new delivery, a repeat, or the id of one with another owner.

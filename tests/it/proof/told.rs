@@ -160,6 +160,7 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
             Verdict::OutsideWindow { window, occurred_at } => {
                 Said::Outside { window: window.0, occurred_at: occurred_at.0 }
             }
+            Verdict::Suppressed { replay_run } => Said::Suppressed { run: replay_run },
         },
     }
 }
@@ -266,6 +267,7 @@ pub(crate) fn claimed(response: &proto::ClaimResponse) -> Said {
             window: micros(it.window.as_ref()),
             occurred_at: instant(it.occurred_at.as_ref()),
         },
+        Verdict::Suppressed(it) => Said::Suppressed { run: it.replay_run },
         Verdict::Rejected(it) => rejected(&it, None),
     }
 }

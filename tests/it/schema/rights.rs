@@ -29,6 +29,7 @@ const MAY: &[(&str, &str)] = &[
     ("policies", "SELECT INSERT"),
     ("principals", "SELECT INSERT"),
     ("purges", "SELECT INSERT UPDATE DELETE"),
+    ("replay_runs", "SELECT INSERT UPDATE"),
     ("replicas", "SELECT INSERT UPDATE DELETE"),
     ("sources", "SELECT INSERT"),
     ("terms", "SELECT INSERT"),
@@ -54,6 +55,7 @@ const MUST_NOT: &[&str] = &[
     "UPDATE ledger.policies SET policy = NULL",
     "DELETE FROM ledger.policies",
     "DELETE FROM ledger.consumers",
+    "DELETE FROM ledger.replay_runs",
     "SET ROLE ledger_owner",
 ];
 

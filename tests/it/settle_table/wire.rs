@@ -80,6 +80,7 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
         consumer: consumer(case).into(),
         source: "table".into(),
         id: format!("settle-{number}"),
+        ..Default::default()
     });
     let token = token(case);
     let fail = |kind: proto::FailureKind| {

@@ -253,7 +253,12 @@ impl Tuner {
     pub(super) async fn probe(&self, consumer: &'static str, replica: usize) {
         let channel = channel(&self.world, replica);
         let id = format!("probe {}", self.world.new_claim());
-        let key = Some(proto::EntryKey { consumer: consumer.into(), source: "live".into(), id });
+        let key = Some(proto::EntryKey {
+            consumer: consumer.into(),
+            source: "live".into(),
+            id,
+            ..Default::default()
+        });
         let request = proto::ClaimRequest { key: key.clone(), ..Default::default() };
         let invoked = now();
         let answer = LedgerServiceClient::new(channel.clone()).claim(request).await;

@@ -53,7 +53,12 @@ pub(crate) struct KeyLog {
 
 impl KeyLog {
     pub(crate) fn name(&self) -> proto::EntryKey {
-        proto::EntryKey { consumer: self.consumer.into(), source: "live".into(), id: self.id.clone() }
+        proto::EntryKey {
+            consumer: self.consumer.into(),
+            source: "live".into(),
+            id: self.id.clone(),
+            ..Default::default()
+        }
     }
 
     /// Whether another call on this key may begin.

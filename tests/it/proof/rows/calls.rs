@@ -43,7 +43,12 @@ pub(super) async fn time(run: &Run, cluster: &Cluster) -> String {
         timed(run, "GetEntry", admin, async |mut admin: Admin, number| {
             let key = &keys[number];
             let (consumer, source, id) = (key.consumer(), key.source(), key.id());
-            let key = proto::EntryKey { consumer: consumer.into(), source: source.into(), id: id.into() };
+            let key = proto::EntryKey {
+                consumer: consumer.into(),
+                source: source.into(),
+                id: id.into(),
+                ..Default::default()
+            };
             admin.get_entry(proto::GetEntryRequest { key: Some(key), ..Default::default() }).await.map(drop)
         })
         .await,

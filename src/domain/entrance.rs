@@ -1,0 +1,93 @@
+//! What stands before the table of claims: demands of the policy, the key's replay run, and what holds grants back. See
+//! docs/contract.md, sections 4 and 8.
+
+use super::command::Claim;
+use super::policy::{Doubt, FingerprintMode, OccurredAtMode, ReplayMode};
+use super::reason::{Reason, Rejection, Violation};
+use super::replay::{RunMode, Standing};
+use super::reply::{Answer, Reply, Verdict};
+use super::{Key, Policy, StoreTime};
+
+/// What is answered whatever the entry is; none: the entry decides.
+pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: StoreTime) -> Option<Answer> {
+    if let Some(rejection) = lacks(claim, policy) {
+        return Some(Err(rejection));
+    }
+    // What is acknowledged unprocessed is lost, if the run was closed meanwhile.
+    if policy.run.needs_no_entry()
+        && let Some(reason) = doubtful(policy)
+    {
+        return Some(Err(refusal(reason)));
+    }
+    match policy.run {
+        Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
+        Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
+        Standing::Known { mode: RunMode::Suppress, end } if now < end => {
+            Some(Ok(Reply::Verdict(Verdict::Suppressed { replay_run: key.replay_run().to_owned() })))
+        }
+        Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),
+    }
+}
+
+/// What the policy demands of every claim, and this one does not say. While nobody can know the policy, nobody can
+/// know that either.
+pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
+    let wrong = |field: &str, text: &str| Violation { field: field.into(), description: text.into() };
+    let mut violations = Vec::new();
+    if policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
+        let text = "is empty, but the consumer's policy requires one: send a digest of the payload";
+        violations.push(wrong("fingerprint", text));
+    }
+    if policy.occurred_at == OccurredAtMode::Require && claim.occurred_at.is_none() {
+        let text = "is unset, but the consumer's policy requires it: send the instant at which the producer made \
+                    the message, such as the `time` of a CloudEvent";
+        violations.push(wrong("occurred_at", text));
+    }
+    if violations.is_empty() {
+        return None;
+    }
+    Some(doubtful(policy).map_or_else(|| Rejection::invalid(violations), refusal))
+}
+
+/// Why nobody can know whether the policy holds grants back.
+pub(super) fn doubtful(policy: &Policy) -> Option<Reason> {
+    match policy.doubt {
+        Doubt::None => None,
+        Doubt::Unreadable => Some(Reason::PolicyUnreadable),
+        Doubt::Stale => Some(Reason::StoreUnavailable),
+    }
+}
+
+/// Why the policy grants nothing now, and parks nothing in place of a grant.
+pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
+    doubtful(policy)
+        .or(policy.disabled.then_some(Reason::ConsumerDisabled))
+        .or((now > policy.run.grants_until()).then_some(Reason::ReplayRunClosed))
+        .or((policy.run != Standing::Live && policy.replay == ReplayMode::Forbid)
+            .then_some(Reason::ReplayForbidden))
+}
+
+/// A refusal for this reason, and what to do.
+pub(super) fn refusal(reason: Reason) -> Rejection {
+    let why = if reason == Reason::ConsumerDisabled {
+        "the consumer's policy is `disabled`: no new grants until an operator enables it"
+    } else if reason == Reason::PolicyUnreadable {
+        "the consumer's policy was set by a newer version and this server cannot read it, so it grants nothing: \
+         try again later; upgrade this server, or have an operator set a policy that it can read"
+    } else if reason == Reason::StoreUnavailable {
+        "the policies could not be read for too long, and may have changed since; nothing was changed: try again \
+         later"
+    } else if reason == Reason::ReplayRunUnknown {
+        "nobody has created this replay run, so nothing is processed or acknowledged: an operator creates it \
+         (CreateReplayRun), or correct replay_run"
+    } else if reason == Reason::ReplayRunClosed {
+        "this replay run is closed or over, and grants nothing more: stop the replay, or have an operator create a \
+         new run"
+    } else if reason == Reason::ReplayForbidden {
+        "the consumer's policy forbids replays by now, so nothing more is granted in this run: stop the replay"
+    } else {
+        "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
+         caught up, or have an operator raise token_offset"
+    };
+    Rejection::new(reason, why)
+}

@@ -1,0 +1,277 @@
+//! Creating, closing and listing replay runs: repeatable, audited, and in force on this replica before the call is
+//! answered.
+
+use serde_json::json;
+
+use super::in_force::PoliciesInForce;
+use super::set::AT_WORK;
+use super::table::{DEFAULT, by_consumer};
+use crate::domain::{
+    AuditEvent, Doubt, Namespace, Reading, Reason, Rejection, ReplayRun, RunMode, Span, Summary, Violation,
+};
+use crate::ledger::refusals::used_before;
+use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
+use crate::store::{REPLAY_LEVEL, Session, StoreError};
+
+/// How many runs that may have entries a consumer may have, and all consumers together.
+const RUNS_MAX: (usize, usize) = (1_000, 10_000);
+/// The shortest run.
+const ENDS_IN_MIN: Span = Span::from_secs(60);
+/// How many replicas a refusal names.
+const NAMED_MAX: usize = 3;
+
+/// An operator's request.
+#[derive(Clone, Debug)]
+pub struct RunOrder {
+    /// The operator's own id of the request; its repeats change nothing.
+    pub request_id: String,
+    /// The operator, as authenticated.
+    pub actor: String,
+    /// The operator's reason, for the audit.
+    pub reason: String,
+    /// The run.
+    pub run: Namespace,
+    /// What to do with it.
+    pub what: RunChange,
+}
+
+/// What to do with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunChange {
+    /// Create it; it is open for this long, or for as long as the consumer's retention.
+    Create(Option<Span>),
+    /// Close it.
+    Close,
+}
+
+/// What became of an order.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// The run as it stands then.
+    pub run: ReplayRun,
+    /// The store's clock.
+    pub reading: Reading,
+    /// An earlier call carried the order out.
+    pub replayed: bool,
+}
+
+impl RunOrder {
+    fn action(&self) -> &'static str {
+        match self.what {
+            RunChange::Create(_) => "CREATE_REPLAY_RUN",
+            RunChange::Close => "CLOSE_REPLAY_RUN",
+        }
+    }
+
+    /// What the audit keeps of it.
+    fn kept(&self) -> String {
+        let asked = match self.what {
+            RunChange::Create(ends_in) => ends_in.map(Span::micros),
+            RunChange::Close => None,
+        };
+        json!({ "replay_run": self.run.replay_run(), "ends_in_us": asked }).to_string()
+    }
+
+    /// Whether the event is of this very order.
+    fn made(&self, event: &AuditEvent) -> bool {
+        event.action == self.action()
+            && event.consumer == self.run.consumer()
+            && event.reason == self.reason
+            && event.after.as_deref() == Some(&self.kept())
+    }
+}
+
+pub(crate) async fn carry_out(
+    session: &mut dyn Session,
+    live: &PoliciesInForce,
+    order: &RunOrder,
+) -> Result<Result<RunResult, Rejection>, StoreError> {
+    let (consumer, name) = (order.run.consumer(), order.run.replay_run());
+    for _ in 0..ROUNDS_MAX {
+        let event = session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?;
+        let snapshot = live.refresh(session).await.map_err(StoreError::nothing_sent)?;
+        let book = session.policy_book();
+        let (reading, retentions) = book.effective_retentions().await.map_err(StoreError::nothing_sent)?;
+        let found =
+            session.replay_book().replay_run(consumer, name).await.map_err(StoreError::nothing_sent)?;
+        if let Some(event) = event {
+            let made = found.filter(|_| order.made(&event));
+            return Ok(made
+                .map(|run| RunResult { run, reading, replayed: true })
+                .ok_or_else(|| used_before("request_id")));
+        }
+        let event = AuditEvent {
+            request_id: order.request_id.clone(),
+            at: reading.now,
+            actor: order.actor.clone(),
+            action: order.action().to_owned(),
+            consumer: consumer.to_owned(),
+            key: None,
+            reason: order.reason.clone(),
+            before: None,
+            after: Some(order.kept()),
+        };
+        let written = match order.what {
+            RunChange::Close => {
+                if let Err(rejection) = closable(found.as_ref(), reading) {
+                    return Ok(Err(rejection));
+                }
+                done(session.replay_book().close_replay_run(consumer, name, &event)).await?
+            }
+            RunChange::Create(ends_in) => {
+                let written = by_consumer(&retentions);
+                let written = written.get(consumer).and_then(|one| one.retention);
+                let usual = by_consumer(&retentions).get(DEFAULT).and_then(|one| one.retention);
+                let policy = snapshot.of(consumer);
+                let retention = written.or(usual).unwrap_or(policy.retention).min(policy.retention);
+                let checked = creatable(order, found.as_ref(), ends_in, retention, &policy)
+                    .and_then(|mode| room(snapshot.policies().count_runs(consumer)).map(|()| mode));
+                let mode = match checked {
+                    Ok(mode) => mode,
+                    Err(rejection) => return Ok(Err(rejection)),
+                };
+                if let Some(rejection) = not_known_everywhere(session, reading).await? {
+                    return Ok(Err(rejection));
+                }
+                let run = ReplayRun {
+                    consumer: consumer.to_owned(),
+                    name: name.to_owned(),
+                    mode,
+                    created_at: reading.now,
+                    ends_at: reading.now + ends_in.unwrap_or(retention),
+                    closed_at: None,
+                    actor: order.actor.clone(),
+                    reason: order.reason.clone(),
+                };
+                // What this look has found holds at this epoch alone.
+                let epoch = snapshot.epoch().unwrap_or_default();
+                done(session.replay_book().add_replay_run(&run, epoch, &event)).await?
+            }
+        };
+        if written {
+            tracing::info!(
+                consumer,
+                replay_run = name,
+                actor = order.actor,
+                action = order.action(),
+                "an operator changed a replay run"
+            );
+            // It is done: whatever fails from here on, nobody may be told that it was not.
+            let unknown = |error: StoreError| StoreError::Unknown(error.to_string());
+            live.refresh(session).await.map_err(unknown)?;
+            let run = session.replay_book().replay_run(consumer, name).await.map_err(unknown)?;
+            let run = run.ok_or_else(|| StoreError::Unknown("the run is gone".into()))?;
+            return Ok(Ok(RunResult { run, reading, replayed: false }));
+        }
+    }
+    Ok(Err(contended("operators", "change policies and replay runs")))
+}
+
+fn closable(found: Option<&ReplayRun>, reading: Reading) -> Result<(), Rejection> {
+    let Some(found) = found else {
+        return Err(Rejection::new(
+            Reason::ReplayRunUnknown,
+            "nobody has created this replay run: there is nothing to close",
+        ));
+    };
+    if found.end() <= reading.now {
+        return Err(Rejection::new(
+            Reason::ReplayRunClosed,
+            "this replay run is closed or over already: nothing was changed",
+        ));
+    }
+    Ok(())
+}
+
+/// What the run will be for.
+fn creatable(
+    order: &RunOrder,
+    found: Option<&ReplayRun>,
+    ends_in: Option<Span>,
+    retention: Span,
+    policy: &crate::domain::Policy,
+) -> Result<RunMode, Rejection> {
+    if policy.doubt == Doubt::Unreadable {
+        return Err(Rejection::new(
+            Reason::PolicyUnreadable,
+            "a newer version set the consumer's policy and this server cannot read it, so it creates no run: ask a \
+             server of that version",
+        ));
+    }
+    if found.is_some() {
+        return Err(Rejection::new(
+            Reason::StateNotAllowed,
+            format!(
+                "the consumer has had a replay run {:?}: a name is never used twice; take another one",
+                order.run.replay_run()
+            ),
+        ));
+    }
+    let mode = policy.run_mode().ok_or_else(|| {
+        Rejection::new(
+            Reason::ReplayForbidden,
+            "the consumer's policy forbids replay runs: set `replay` to SUPPRESS or REBUILD first",
+        )
+    })?;
+    if ends_in.is_some_and(|ends_in| ends_in < ENDS_IN_MIN || ends_in > retention) {
+        return Err(Rejection::invalid(vec![Violation {
+            field: "ends_in".into(),
+            description: format!(
+                "must be 1 minute to the consumer's retention, {} s: a run is over before its first entry can be \
+                 forgotten",
+                retention.micros() / 1_000_000
+            ),
+        }]));
+    }
+    Ok(mode)
+}
+
+fn room((own, all): (usize, usize)) -> Result<(), Rejection> {
+    if own < RUNS_MAX.0 && all < RUNS_MAX.1 {
+        return Ok(());
+    }
+    Err(Rejection::new(
+        Reason::StateNotAllowed,
+        format!(
+            "there are too many replay runs that still have entries: at most {} of a consumer and {} of all; they go \
+             once their retention is over",
+            RUNS_MAX.0, RUNS_MAX.1
+        ),
+    ))
+}
+
+/// The refusal while a server is at work that would answer a replay from live entries.
+async fn not_known_everywhere(
+    session: &mut dyn Session,
+    reading: Reading,
+) -> Result<Option<Rejection>, StoreError> {
+    let since = reading.now - AT_WORK;
+    let behind = session.policy_book().replicas_below(REPLAY_LEVEL, since, NAMED_MAX).await;
+    let behind = behind.map_err(StoreError::nothing_sent)?;
+    if behind.is_empty() {
+        return Ok(None);
+    }
+    let named: Vec<_> = behind.iter().map(|one| format!("{} (version {})", one.id, one.version)).collect();
+    Ok(Some(Rejection::new(
+        Reason::StateNotAllowed,
+        format!(
+            "servers that were heard of within five minutes do not know replay runs, and would answer a replay from \
+             live entries: {}; nothing was changed: finish the upgrade of all servers, and try again five minutes later",
+            named.join(", ")
+        ),
+    )))
+}
+
+/// A page of the runs of a consumer, and what their entries have come to.
+pub(crate) async fn list(
+    session: &mut dyn Session,
+    live: &PoliciesInForce,
+    (consumer, after, limit): &(String, String, usize),
+) -> Result<Result<(Vec<ReplayRun>, Summary), Rejection>, StoreError> {
+    let runs = session.replay_book().replay_runs_of(consumer, after, *limit).await?;
+    let near = live.of(consumer).near_exhaustion_from();
+    let named = |run: &ReplayRun| (Namespace::new(&run.consumer, &run.name).name().to_owned(), near);
+    let asked: Vec<_> = runs.iter().map(named).collect();
+    let summary = session.operators().summary(&asked).await?;
+    Ok(Ok((runs, summary)))
+}

@@ -1,0 +1,172 @@
+//! Replay runs, and how they begin and end.
+
+use async_trait::async_trait;
+
+use super::PgSession;
+use super::errors::of_sqlx;
+use crate::domain::{AuditEvent, ReplayRun, StoreTime};
+use crate::store::replays::{REPLAY_LEVEL, RunRow, number, readable};
+use crate::store::{ReplayBook, StoreError, WriteResult};
+
+pub(super) const REPLAY_RUNS: &str = "\
+-- ledger.replay_runs
+SELECT consumer, name, mode, created_at, ends_at, closed_at, actor, reason FROM ledger.replay_runs
+WHERE swept_at IS NULL ORDER BY consumer, name";
+
+pub(super) const REPLAY_RUN: &str = "\
+-- ledger.replay_run
+SELECT consumer, name, mode, created_at, ends_at, closed_at, actor, reason FROM ledger.replay_runs
+WHERE consumer = $1 AND name = $2";
+
+pub(super) const REPLAY_RUNS_OF: &str = "\
+-- ledger.replay_runs_of
+SELECT consumer, name, mode, created_at, ends_at, closed_at, actor, reason FROM ledger.replay_runs
+WHERE consumer = $1 AND name > $2 ORDER BY name LIMIT $3";
+
+/// The row of `meta` stays locked until the commit: a change of policy that could end the run sooner comes before it,
+/// and then nothing is added, or after it, and then sees the run.
+pub(super) const REPLAY_BEGIN: &str = "\
+-- ledger.replay_begin
+UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock()), level = greatest(level, $2)
+WHERE policy_epoch = $1";
+
+pub(super) const REPLAY_ADD: &str = "\
+-- ledger.replay_add
+INSERT INTO ledger.replay_runs (consumer, name, mode, created_at, ends_at, actor, reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+pub(super) const REPLAY_CLOSE: &str = "\
+-- ledger.replay_close
+UPDATE ledger.replay_runs SET closed_at = $3 WHERE consumer = $1 AND name = $2 AND closed_at IS NULL";
+
+pub(super) const REPLAY_SWEEP: &str = "\
+-- ledger.replay_sweep
+UPDATE ledger.replay_runs SET swept_at = $3 WHERE consumer = $1 AND name = $2 AND swept_at IS NULL";
+
+/// After a change of retentions, and after the policy epoch in its transaction: it sees every run that was added under
+/// an epoch before. A run is over before the first of its entries can be purged, and stays so.
+pub(super) const REPLAYS_SHORTEN: &str = "\
+-- ledger.replays_shorten
+UPDATE ledger.replay_runs u SET ends_at = u.created_at + r.retention
+FROM (
+    SELECT s.consumer, s.name, coalesce(n.retention, d.retention) AS retention
+    FROM ledger.replay_runs s
+    LEFT JOIN ledger.consumers n ON n.name = s.consumer
+    LEFT JOIN ledger.consumers d ON d.name = ''
+    WHERE s.swept_at IS NULL
+) AS r
+WHERE u.consumer = r.consumer AND u.name = r.name AND u.ends_at > u.created_at + r.retention";
+
+#[async_trait]
+impl ReplayBook for PgSession {
+    async fn replay_runs(&mut self) -> Result<Vec<ReplayRun>, StoreError> {
+        let query = sqlx::query_as::<_, RunRow>(REPLAY_RUNS).persistent(self.persistent);
+        Ok(readable(query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?))
+    }
+
+    async fn replay_run(&mut self, consumer: &str, name: &str) -> Result<Option<ReplayRun>, StoreError> {
+        let query = sqlx::query_as::<_, RunRow>(REPLAY_RUN).persistent(self.persistent);
+        let query = query.bind(consumer.to_owned()).bind(name.to_owned());
+        Ok(readable(query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?).pop())
+    }
+
+    async fn replay_runs_of(
+        &mut self,
+        consumer: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<ReplayRun>, StoreError> {
+        let query = sqlx::query_as::<_, RunRow>(REPLAY_RUNS_OF)
+            .persistent(self.persistent)
+            .bind(consumer.to_owned())
+            .bind(after.to_owned())
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        Ok(readable(query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?))
+    }
+
+    async fn add_replay_run(
+        &mut self,
+        run: &ReplayRun,
+        policy_epoch: i64,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        self.plain("BEGIN").await?;
+        let outcome = self.add_run_within_transaction(run, policy_epoch, event).await;
+        self.end(outcome).await
+    }
+
+    async fn close_replay_run(
+        &mut self,
+        consumer: &str,
+        name: &str,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        self.plain("BEGIN").await?;
+        let outcome = self.close_run_within_transaction(consumer, name, event).await;
+        self.end(outcome).await
+    }
+
+    async fn sweep_replay_run(
+        &mut self,
+        consumer: &str,
+        name: &str,
+        at: StoreTime,
+    ) -> Result<(), StoreError> {
+        let query =
+            self.query(REPLAY_SWEEP).bind(consumer.to_owned()).bind(name.to_owned()).bind(at.micros());
+        query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(())
+    }
+}
+
+impl PgSession {
+    async fn add_run_within_transaction(
+        &mut self,
+        run: &ReplayRun,
+        policy_epoch: i64,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(WriteResult::Repeated);
+        }
+        let begin = self.query(REPLAY_BEGIN).bind(policy_epoch).bind(REPLAY_LEVEL);
+        if begin.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
+            return Ok(WriteResult::Lost);
+        }
+        let add = self
+            .query(REPLAY_ADD)
+            .bind(run.consumer.clone())
+            .bind(run.name.clone())
+            .bind(number(run.mode))
+            .bind(run.created_at.micros())
+            .bind(run.ends_at.micros())
+            .bind(run.actor.clone())
+            .bind(run.reason.clone());
+        let added = add.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() > 0;
+        Ok(if added { WriteResult::Done } else { WriteResult::Lost })
+    }
+
+    async fn close_run_within_transaction(
+        &mut self,
+        consumer: &str,
+        name: &str,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        if !self.add_event(event).await? {
+            return Ok(WriteResult::Repeated);
+        }
+        let close = self.query(REPLAY_CLOSE).bind(consumer.to_owned()).bind(name.to_owned());
+        let close = close.bind(event.at.micros());
+        if close.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
+            return Ok(WriteResult::Lost);
+        }
+        self.raise_policy_epoch().await?;
+        Ok(WriteResult::Done)
+    }
+
+    /// See [`REPLAYS_SHORTEN`].
+    pub(super) async fn shorten_runs(&mut self) -> Result<(), StoreError> {
+        self.query(REPLAYS_SHORTEN).execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(())
+    }
+}
