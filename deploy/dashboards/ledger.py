@@ -65,6 +65,8 @@ ROWS = [
          [(rate("idempotency_ledger_attempts_failed_total", "consumer, event_type, kind", MINE), "{{consumer}} {{event_type}} {{kind}}")]),
         ("Claims in place of expired ones", "Their holders were lost, or their lease was too short", "ops",
          [(rate("idempotency_ledger_reclaims_total", "consumer", MINE), "{{consumer}}")]),
+        ("Claims in replay runs", "suppressed: acknowledged unprocessed. refused: the run is not open, or replays are forbidden", "ops",
+         [(rate("idempotency_ledger_replay_claims_total", "consumer, verdict", MINE), "{{consumer}} {{verdict}}")]),
         ("Settlements", "late: after the lease. superseded: the message had gone to another claim", "ops",
          [(rate("idempotency_ledger_settlements_total", "operation, outcome", MINE), "{{operation}} {{outcome}}")]),
         ("99 % of claims are held for less than", "From the grant to Complete; compare it with the lease", "s",

@@ -16,6 +16,7 @@ class Mutant:
 
 CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
+ENTRANCE = "src/domain/entrance.rs"
 OPERATE = "src/domain/operate.rs"
 BATCH = "src/ledger/claims/batch.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
@@ -120,12 +121,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
 """),
     ]),
     Mutant("13", "Complete is accepted after another one reclaimed", DIFFERENTIAL, [
-        (SETTLE, "    let entry = match present(entry, token, context) {", """\
+        (SETTLE, "    let entry = match present(key, entry, token, context) {", """\
     let token = match (settle, entry) {
         (Settle::Complete { .. }, Some(entry)) => token.max(entry.token),
         _ => token,
     };
-    let entry = match present(entry, token, context) {"""),
+    let entry = match present(key, entry, token, context) {"""),
     ]),
     Mutant("14", "Release gives the attempt back twice", DIFFERENTIAL, [
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
@@ -143,7 +144,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("17", "the other replicas do not look for new policies", "proof::live::suites::operators", [
         ("src/ledger/upkeep/probe.rs", "        shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;\n", ""),
-        ("src/ledger/policies/in_force.rs", "now <= self.trusted_until && self.asked_at.elapsed() < self.trusted_for", "now <= StoreTime::MAX"),
+        ("src/ledger/policies/in_force.rs", "now <= self.trusted_until && self.fresh()", "now <= StoreTime::MAX"),
     ]),
     Mutant("18", "a change that lost its race leaves its audit event", "proof::live::suites::operators", [
         ("src/store/postgres/audit.rs", 'self.plain("ROLLBACK").await?;', 'self.plain("COMMIT").await?;'),
@@ -223,7 +224,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (BATCH, "let until = until.min(self.policies.trusted_until);", "let until = until.min(StoreTime::MAX);"),
     ]),
     Mutant("P2", "a later grant is not bound to the policies that decided it", "policies::", [
-        (CLAIMS_FOLD, "if granting { self.policies.trusted_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX } else { StoreTime::MAX }"),
+        (CLAIMS_FOLD, "if granting { granting_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX.max(granting_until) } else { StoreTime::MAX }"),
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
         (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
@@ -265,7 +266,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("P15", "a change of a policy leaves the number of what is in force", "stores::", [
         (PG_POLICIES, "        self.raise_policy_epoch().await?;\n", ""),
-        (LITE_POLICIES, "    raise_policy_epoch(connection).await?;\n    add_event", "    add_event"),
+        (LITE_POLICIES, "    raise_policy_epoch(connection).await?;\n    shorten_runs", "    shorten_runs"),
     ]),
     Mutant("P16", "all policies are read each second", "proof::live::policy_costs", [
         ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch == Some(epoch - 1)"),
@@ -573,7 +574,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&name) {", "if name.is_empty() {"),
     ]),
     Mutant("K5", "the servers' role may change the audit", "schema::rights", [
-        ("src/store/postgres/rights.rs", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers TO @role\"", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.audit TO @role\""),
+        ("src/store/postgres/rights.rs", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs TO @role\"", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs, ledger.audit TO @role\""),
     ]),
     Mutant("K6", "two migrate at once", "schema::together", [
         ("src/store/postgres/migrate.rs", "SELECT pg_try_advisory_lock(1818584167, 1) AS mine", "SELECT true AS mine"),
@@ -623,7 +624,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_POLICIES, "max(window_floor, ?3), purge_due = 0, purge_held = 0", "max(window_floor, ?3), purge_due = 0"),
     ]),
     Mutant("Q7", "another default makes no consumer due for the purge", "stores::", [
-        (PG_POLICIES, "WHERE c.name = '' AND n.retention IS NULL", "WHERE c.name = '-' AND n.retention IS NULL"),
+        (PG_POLICIES, "((c.name = '' AND n.retention IS NULL)", "((c.name = '-' AND n.retention IS NULL)"),
         (LITE_POLICIES, "if changed && one.consumer.is_empty() {", "if changed && one.consumer == \"-\" {"),
     ]),
     Mutant("R4", "an id is taken for a UUID whatever its case", "store::ids", [
@@ -989,6 +990,37 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("Y2", "systemd hears too seldom that the server lives", "process::supervisor", [
         ("src/server/supervisor.rs", "(within / 2)", "(within * 2)"),
+    ]),
+    Mutant("Z1", "a demanded age is not asked for", "demands::", [
+        (ENTRANCE, "policy.occurred_at == OccurredAtMode::Require && claim", "false && claim"),
+    ]),
+    Mutant("Z2", "a server that demands stated windows takes a policy without", "demands::", [
+        ("src/ledger/policies/set.rs", "live.window_required && policy", "false && policy"),
+    ]),
+    Mutant("Z3", "a suppressing run acknowledges after its end", "replays::", [
+        (ENTRANCE, "mode: RunMode::Suppress, end } if now < end", "mode: RunMode::Suppress, end } if now < end || end <= now"),
+    ]),
+    Mutant("Z4", "a run that is over grants", "replays::", [
+        (ENTRANCE, "(now > policy.run.grants_until())", "(false && now > policy.run.grants_until())"),
+    ]),
+    Mutant("Z5", "a shorter retention leaves runs open", "replays::runs", [
+        ("src/store/postgres/replays.rs", "AND u.ends_at > u.created_at + r.retention", "AND u.ends_at > u.created_at + r.retention AND false"),
+        (LITE_POLICIES, "ends_at - created_at))\nWHERE swept_at IS NULL", "ends_at - created_at))\nWHERE false"),
+    ]),
+    Mutant("Z6", "a run has the entries of the live ones", "replays::", [
+        ("src/domain/key.rs", "with_name(Sha256::new(), [namespace.name(), &source, &id])", "with_name(Sha256::new(), [namespace.consumer(), &source, &id])"),
+    ]),
+    Mutant("Z7", "a run has idempotency keys of its own", "replays::", [
+        ("src/domain/key.rs", "with_name(digest, [self.consumer(), self.source(), self.id()])", "with_name(digest, [self.namespace().name(), self.source(), self.id()])"),
+    ]),
+    Mutant("Z8", "a run is created beside servers that do not know runs", "replays::runs", [
+        ("src/ledger/policies/replays.rs", "    if behind.is_empty() {", "    if behind.len() < 99 {"),
+    ]),
+    Mutant("Z9", "the purge leaves what waits for a person in a run that is past", "replays::runs", [
+        (PURGE, "|| with_run.is_some_and(|from|", "|| with_run.filter(|_| false).is_some_and(|from|"),
+    ]),
+    Mutant("Z10", "a settlement that forgets its run wakes somebody", "replays::", [
+        (SETTLE, "let of_a_run = !key.is_of_run() &&", "let of_a_run = false && !key.is_of_run() &&"),
     ]),
     Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
         (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),

@@ -14,6 +14,7 @@ PREFIX = "IdempotencyLedger"
 SEVERITIES = {"page", "ticket"}
 
 CLAIMS, COMPLETIONS = "idempotency_ledger_claims_total", "idempotency_ledger_settlements_total"
+REPLAYS = "idempotency_ledger_replay_claims_total"
 HANDLED, TOOK = "grpc_server_handled_total", "grpc_server_handling_seconds"
 SERVICE = "idempotency.ledger.v1.LedgerService"
 A, GROWS, STANDS = 'instance="a"', "0+60x200", "5x200"
@@ -33,6 +34,10 @@ def threshold(alert, value):
 
 def claims(consumer="c", **verdicts):
     return {of(CLAIMS, f'consumer="{consumer}",verdict="{verdict}"'): f"0+{count}x200" for verdict, count in verdicts.items()}
+
+
+def replays(**verdicts):
+    return {of(REPLAYS, f'consumer="c",replay="true",verdict="{verdict}"'): f"0+{count}x200" for verdict, count in verdicts.items()}
 
 
 def completions(**outcomes):
@@ -155,6 +160,11 @@ TABLE = [
     ("FingerprintMismatch", {"consumer": "c"}, {of(CLAIMS, 'consumer="c",verdict="fingerprint_mismatch"'): "5x180 0x10 1x10"},
      {of(CLAIMS, 'consumer="c",verdict="fingerprint_mismatch"'): "5x180 0x20"}),
     ("OutsideWindow", {"consumer": "c"}, claims(outside_window=1), claims(completed=1, outside_window=0)),
+    ("ReplayReachesSideEffects", {"consumer": "c"}, replays(suppressed=1), replays(acquired=1, completed=1, suppressed=0)),
+    ("ReplayReachesSideEffects", {"consumer": "c"}, replays(refused=1), replays(acquired=9, refused=0) | claims(rejected=9)),
+    # The first one makes the series; an hour later it is old.
+    ("ReplayReachesSideEffects", {"consumer": "c"}, {of(REPLAYS, 'consumer="c",replay="true",verdict="refused"'): "_x180 1x20"},
+     {of(REPLAYS, 'consumer="c",replay="true",verdict="refused"'): "_x100 1x100"}),
     ("ContradictoryHolders", {"reason": "LEASE_LOST"}, told("LEASE_LOST", "0x180 1x20"), told("LEASE_LOST", STANDS)),
     ("ContradictoryHolders", {"reason": "CLAIM_CLOSED"}, told("CLAIM_CLOSED", "0x180 1x20"), told("CLAIM_CLOSED", STANDS)),
     ("TokensFromFuture", {}, told("TOKEN_FROM_FUTURE", "0x180 1x20"), told("TOKEN_FROM_FUTURE", "0x100 1x100")),
@@ -241,6 +251,8 @@ BREAKS = [
     ("FingerprintMismatch", "offset 1h) > 0", "offset 1h) > 1"),
     ("EntriesNotCounted", "max by (job)", "min by (job)"),
     ("PurgeBehind", "max_over_time(idempotency_ledger_purge_oldest_due_seconds[15m])", "idempotency_ledger_purge_oldest_due_seconds"),
+    ("ReplayReachesSideEffects", "suppressed|refused", "refused"),
+    ("ReplayReachesSideEffects", 'suppressed|refused"}[1h]', 'suppressed"}[1h]'),
     ("ContradictoryHolders", "LEASE_LOST|CLAIM_CLOSED", "LEASE_LOST"),
     ("CertificateEnds", "time() < 86400", "time() < 8640"),
     ("CertificateEndsSoon", "time() < 7 * 86400", "time() < 86400"),
