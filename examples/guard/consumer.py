@@ -37,6 +37,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ledger", default=os.environ.get("IDEMPOTENCY_LEDGER_ENDPOINT", "127.0.0.1:50051"))
     parser.add_argument("--consumer", default="payments", help="the ledger's consumer")
+    parser.add_argument("--replay-run", default="", help="the replay run that the deliveries belong to: see docs/replays.md")
     parser.add_argument("--database", required=True, help="sqlite:FILE, postgres://… or mysql://…")
     return parser.parse_args()
 
@@ -49,14 +50,14 @@ def pay(execute, event):
     return receipt.encode()
 
 
-async def deliver(event, consumer, ledger, database):
+async def deliver(event, consumer, ledger, database, replay_run=""):
     """The advice for one delivery, and the seconds to wait where it says to wait."""
-    key = pb.EntryKey(consumer=consumer, source=event["source"], id=event["id"])
+    key = pb.EntryKey(consumer=consumer, source=event["source"], id=event["id"], replay_run=replay_run)
     began = time.monotonic()  # before the Claim: the hold has less time left than its answer says, never more
 
     async def process(acquired):
         claim = guard.Claim(
-            acquired.idempotency_key, getattr(key, "replay_run", ""), key.consumer, key.source, key.id,
+            acquired.idempotency_key, key.replay_run, key.consumer, key.source, key.id,
             token=acquired.token, until=began + seconds(acquired.hold))
         try:
             return await asyncio.to_thread(guard.once, database, claim, lambda execute: pay(execute, event))
@@ -74,7 +75,7 @@ async def main():
     ledger = rpc.LedgerServiceStub(channel(options.ledger, grpc.aio))
     database = open_database(options.database)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        advice, wait = await deliver(json.loads(line), options.consumer, ledger, database)
+        advice, wait = await deliver(json.loads(line), options.consumer, ledger, database, options.replay_run)
         if advice == pb.ADVICE_ACK:
             print("ACK", flush=True)
         elif advice == pb.ADVICE_DEAD_LETTER:
