@@ -50,7 +50,7 @@ pub(in crate::cli) struct Measurement {
     /// How the messages' ids are made
     #[arg(long, value_enum, default_value = "random", value_name = "IDS", help_heading = "Load")]
     ids: Ids,
-    /// How many threads the client has, 1 to 256 [default: one for every two processors: with more, each call costs it more]
+    /// How many threads the client has, 1 to 256 [default: one for every processor]
     #[arg(long, value_parser = value_parser!(u16).range(1..=256), value_name = "N", help_heading = "Load")]
     threads: Option<u16>,
     /// For how long it is measured, 100ms to 1d [default: 10s; with --steps 3s for each]
@@ -98,7 +98,7 @@ pub(super) struct Plan {
 impl Measurement {
     /// How many threads the client has.
     pub(in crate::cli) fn threads(&self) -> usize {
-        let usual = || std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2);
+        let usual = || std::thread::available_parallelism().map_or(1, usize::from).min(256);
         self.threads.map_or_else(usual, usize::from)
     }
 

@@ -81,12 +81,12 @@ impl Config {
     }
 
     /// How many threads serve calls: the more there are, the more each call costs, since they wake each other; and the
-    /// store needs processors, too. Two at the least: beside some floods of calls that their clients take back one thread
-    /// alone answers others much too late.
+    /// store needs processors, too. Two at the least: with one, calls that have come and calls that come wait for each
+    /// other.
     #[must_use]
     pub fn runtime_threads(&self) -> usize {
         match self.threads {
-            0 => available_parallelism().map_or(1, NonZero::get).div_ceil(2),
+            0 => available_parallelism().map_or(0, NonZero::get).div_ceil(2).max(2),
             threads => threads,
         }
     }

@@ -86,7 +86,7 @@ pub struct Settings {
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<Given<usize>>,
-    /// How many threads serve calls; 0: one for every two processors, 0 to 256 [default: 0]
+    /// How many threads serve calls; 0: one for every two processors, and two at the least, 0 to 256 [default: 0]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_THREADS", value_name = "N")]
     pub threads: Option<Given<usize>>,
     /// How long claims and settlements wait for a row that another session of the database holds, 10ms to 1s
