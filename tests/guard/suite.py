@@ -94,7 +94,8 @@ def report(lanes, ledger):
 
 
 def program_runs(place, ledger):
-    """The example's program, as its own page starts it: it pays once, and stops where a guard row is not its own."""
+    """The example's program, as its own page starts it: it pays once, stops where a guard row is not its
+    own, and settles nothing where the database fails."""
     url, stub = place.make("program"), rpc.LedgerServiceStub(grpc.insecure_channel(ledger.address))
 
     def deliver(name, times):
@@ -117,6 +118,13 @@ def program_runs(place, ledger):
     claim.claim_id = str(uuid.uuid4())
     assert stub.Claim(claim, timeout=5).WhichOneof("verdict") == "in_progress", "it settled all the same"
     assert database.execute("SELECT count(*) FROM payments").fetchone()[0] == 1
+    database.execute("ALTER TABLE payments RENAME TO payments_away")
+    ran = deliver("order-4", 1)
+    database.execute("ALTER TABLE payments_away RENAME TO payments")
+    assert ran.returncode == 0 and ran.stdout.startswith("RETRY_LATER"), ran
+    key = pb.EntryKey(consumer=f"{place.name}-program", source="shop", id="order-4")
+    claim = pb.ClaimRequest(key=key, claim_id=str(uuid.uuid4()), owner="the suite")
+    assert stub.Claim(claim, timeout=5).WhichOneof("verdict") == "in_progress", "an error of the database was settled"
     database.close()
 
 
