@@ -685,6 +685,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L23", "a connection reads while it waits in the line", "rpc::edge::accept", [
         ("src/rpc/edge/accept/turns.rs", "this.share.bytes() } else { 0 }", "this.share.bytes() } else { 1 }"),
     ]),
+    Mutant("L24", "the rest of a refused request is not read", "edge::refused", [
+        ("src/rpc/edge/accept/rest.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
+    ]),
+    Mutant("L25", "a refused request is read on for as long as it goes on", "edge::refused", [
+        ("src/rpc/edge/accept/rest.rs", "Duration::from_secs(1)", "Duration::from_secs(1_000)"),
+    ]),
+    Mutant("L26", "a refused request may have any length", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/rest.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
+    ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
         ("src/ledger/claims/queue.rs", "later.settlement()", "later.claim()"),
     ]),

@@ -5,6 +5,7 @@ mod floods;
 mod frames;
 mod life;
 mod memory;
+mod refused;
 mod resets;
 mod silence;
 

@@ -17,6 +17,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
+use super::rest::Whole;
 use super::unread::Unread;
 
 /// Streams that one connection may have open.
@@ -68,14 +69,19 @@ impl Open {
     }
 
     fn begin(&self) -> Call {
-        self.0.open.fetch_add(1, Ordering::SeqCst);
         self.0.begun.fetch_add(1, Ordering::Relaxed);
+        self.hold()
+    }
+
+    /// One more that is open: a part of a call that began.
+    pub(super) fn hold(&self) -> Call {
+        self.0.open.fetch_add(1, Ordering::SeqCst);
         Call(self.clone())
     }
 }
 
 /// One of them, for as long as this lives.
-struct Call(Open);
+pub(super) struct Call(Open);
 
 impl Drop for Call {
     fn drop(&mut self) {
@@ -100,13 +106,14 @@ impl<S> Calls<S> {
 
 impl<S> hyper::service::Service<Request<Incoming>> for Calls<S>
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone,
+    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible> + Clone,
 {
     type Response = Response<Answer>;
     type Error = Infallible;
     type Future = Answering<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let request = request.map(|body| Whole::new(body, self.open.clone()));
         // The routes and the layer above them are ready at any time.
         Answering { answer: self.service.clone().call(request), call: Some(self.open.begin()) }
     }

@@ -17,6 +17,7 @@ use tower::Service;
 use super::calls::{Calls, Open};
 use super::life::{Life, finished, log};
 use super::opening::Opened;
+use super::rest::Whole;
 use super::stream::{Moved, Stream};
 use super::turns::{Line, Turn, Turns};
 use super::unread::{Unread, Waiting};
@@ -49,7 +50,10 @@ pub(super) async fn serve<S>(
     http2: http2::Builder<TokioExecutor>,
     Terms { life, metrics, unread: (unread_max, all_unread), line, closing }: Terms,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send + 'static,
 {
     let Opened { wire, peer, read_before } = match until(&closing, timeout(OPENED_WITHIN, opening)).await {

@@ -8,6 +8,7 @@ mod connection;
 mod life;
 mod opening;
 mod options;
+mod rest;
 mod stream;
 mod turns;
 mod unread;
@@ -36,6 +37,7 @@ use self::calls::STREAMS_MAX;
 use self::life::Life;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
+use self::rest::Whole;
 use self::turns::Line;
 use self::unread::Waiting;
 use crate::identity::{Guard, Peer};
@@ -73,7 +75,10 @@ pub(crate) async fn run<S>(
     metrics: Metrics,
     closing: CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send + 'static,
 {
     let places = Arc::new(Semaphore::new(connections_max));
