@@ -46,7 +46,10 @@ impl Round<'_> {
         let mut policy = self.policies.of_key(key);
         let past = policy.run == Standing::Unknown
             && match turn {
-                NotInForce::MayLook => lookups.is_past(&mut *self.session, key.namespace(), now).await?,
+                NotInForce::MayLook => {
+                    let look = lookups.is_past(&mut *self.session, key.namespace(), now);
+                    within(self.shared, &self.span, (Statement::Policies, 1), look).await?
+                }
                 NotInForce::Past => true,
                 NotInForce::Unknown => false,
             };
