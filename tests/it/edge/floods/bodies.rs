@@ -1,5 +1,7 @@
 //! Requests that come slowly, and such as become large when they are unpacked.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -145,8 +147,13 @@ async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
     batch
 }
 
-/// Asks for the answer as often as a connection may, and reads none of it; whether the server ended the connection. With a
-/// window of zero not even a part is sent.
+/// How often the answer is asked for on one connection, what it has of bytes, and how many of these may wait unread.
+const ASKED: usize = 100;
+const ANSWER_BYTES: usize = 200 * 16_384;
+const UNREAD_MAX: usize = 64 << 20;
+
+/// Asks for the answer often, and reads none of it; whether the server ended the connection, or refused so many of the calls
+/// that it need not. With a window of zero not even a part is sent.
 async fn deaf(edge: &Edge, batch: &proto::BatchClaimRequest, window: u32) -> bool {
     let stream = tokio::net::TcpStream::connect(&edge.server.address).await.unwrap();
     let mut builder = h2::client::Builder::new();
@@ -154,22 +161,30 @@ async fn deaf(edge: &Edge, batch: &proto::BatchClaimRequest, window: u32) -> boo
     let (send, connection) = builder.handshake::<_, Bytes>(stream).await.unwrap();
     let driving = tokio::spawn(connection);
     let mut kept = Vec::new();
-    for _ in 0..100 {
+    let refused = Arc::new(AtomicUsize::new(0));
+    for _ in 0..ASKED {
         let Ok(mut send) = send.clone().ready().await else { break };
         let (mut request, path) = (post(), "http://x/idempotency.ledger.v1.LedgerService/BatchClaim");
         *request.uri_mut() = path.parse().unwrap();
         let Ok((answer, mut body)) = send.send_request(request, false) else { break };
         // A connection that ended takes nothing.
         let _sent = body.send_data(message(batch).into(), true);
+        let refused = Arc::clone(&refused);
         kept.push(tokio::spawn(async move {
             let answer = answer.await;
+            let at_once = answer.as_ref().is_ok_and(|answer| answer.headers().contains_key("grpc-status"));
+            refused.fetch_add(usize::from(at_once), Ordering::SeqCst);
             std::future::pending::<()>().await;
             drop(answer);
         }));
     }
     let ended = tokio::time::timeout(Duration::from_secs(20), driving).await.is_ok();
     kept.iter().for_each(tokio::task::JoinHandle::abort);
-    ended
+    let refused = refused.load(Ordering::SeqCst);
+    if !ended {
+        println!("a connection stays open: {} calls sent, {refused} refused", kept.len());
+    }
+    ended || (kept.len() - refused) * ANSWER_BYTES <= UNREAD_MAX
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
