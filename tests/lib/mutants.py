@@ -674,7 +674,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/accept/turns.rs", "this.turn.left.store(bytes, ", "this.turn.left.store(usize::MAX, "),
     ]),
     Mutant("L20", "a connection is read whatever is open on it", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/calls.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
+        ("src/rpc/edge/accept/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
     ]),
     Mutant("L21", "a connection that waits for its turns reads no less in them", "rpc::edge::accept", [
         ("src/rpc/edge/accept/turns.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),

@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::Service;
 
-use super::calls::{Calls, Open};
+use super::calls::Calls;
 use super::life::{Life, finished, log};
+use super::open::Open;
 use super::opening::Opened;
 use super::rest::Whole;
 use super::stream::{Moved, Stream};

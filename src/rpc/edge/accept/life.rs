@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Open;
+use super::open::Open;
 use super::options::ConnectionLimits;
 use super::stream::Moved;
 use crate::metrics::Closed;

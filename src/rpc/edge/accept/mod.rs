@@ -6,6 +6,7 @@ mod addresses;
 mod calls;
 mod connection;
 mod life;
+mod open;
 mod opening;
 mod options;
 mod rest;
@@ -33,8 +34,8 @@ use tonic::body::Body;
 use tower::Service;
 
 use self::addresses::Addresses;
-use self::calls::STREAMS_MAX;
 use self::life::Life;
+use self::open::STREAMS_MAX;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
 use self::rest::Whole;

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::calls::Open;
+use super::open::Open;
 
 /// How much is read of such a request, and for how long; the stream of one that goes on after that is reset. It is more
 /// than the largest batch has by default, and clients stop as soon as they have read their answer.

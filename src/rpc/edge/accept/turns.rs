@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
-use super::calls::Open;
+use super::open::Open;
 
 /// How many calls a turn is to begin: at first, and at the most.
 const FIRST: usize = 16;
