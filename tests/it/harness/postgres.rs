@@ -2,11 +2,11 @@
 //! process. Postgres refuses to run as root, so root drops to the user `postgres`.
 
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sqlx::{Connection as _, Executor as _, PgConnection};
@@ -91,8 +91,24 @@ pub(super) fn pour(text: &str, script: &str) {
     assert!(child.wait().unwrap().success());
 }
 
+/// A port of nobody else for as long as this process lives, however late and however often it is listened to. None that
+/// the system gives to those who ask for any: a server that is down for a moment would find its own taken, and its clients
+/// somebody else. A socket of UDP at the same port tells other processes of tests that it is taken.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    const PORTS: std::ops::Range<u32> = 20_000..32_000;
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = std::process::id().wrapping_mul(97);
+    for number in 0..PORTS.end - PORTS.start {
+        let port = PORTS.start + first.wrapping_add(number) % (PORTS.end - PORTS.start);
+        let port = u16::try_from(port).expect("a port");
+        let Ok(sign) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            taken.push(sign);
+            return port;
+        }
+    }
+    panic!("no port of {PORTS:?} is free");
 }
 
 impl Cluster {

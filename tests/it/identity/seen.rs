@@ -155,6 +155,11 @@ async fn health_is_asked_over_tls_as_the_server_tells() {
     let pasted = |command: &str| said(&Command::new("sh").args(["-c", command]).output().unwrap());
     let with_ca = hint.replace("CA_FILE", &mounted.path("ca.pem"));
     assert_ne!(with_ca, hint);
+    // It listens before its store has answered.
+    let until = Instant::now() + Duration::from_secs(30);
+    while pasted(&with_ca).1 == format!("error: https://127.0.0.1:{}: not serving\n", mounted.port) {
+        assert!(Instant::now() < until, "the server does not serve");
+    }
     assert_eq!(pasted(&with_ca), (true, "SERVING\n".to_owned()), "{with_ca}");
     let without_ca = hint.replace(" --tls-ca CA_FILE", "");
     let (address, ca) = (format!("127.0.0.1:{}", mounted.port), mounted.path("ca.pem"));
