@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, Row as _};
 use tokio::sync::{Mutex, oneshot};
 
 use super::connect;
@@ -46,9 +46,7 @@ struct Opened {
 /// For what a transaction is begun, and so on which connection.
 #[derive(Clone, Copy)]
 enum Purpose {
-    /// Begun as a writer, so that what it has read still holds when it writes.
     Write,
-    /// Sees one state of the file, while writers go on.
     Look,
 }
 
@@ -114,45 +112,63 @@ impl SqliteFile {
                 Purpose::Write => file.writer.lock().await,
                 Purpose::Look => file.reader.lock().await,
             };
-            if slot.is_none() {
-                let connection = connect::open(&file.path).await?;
-                *slot = Some(Opened { connection, dictionary: Dictionary::default() });
-            }
-            let done = match slot.as_mut() {
-                Some(opened) => file.carry_out(opened, purpose, work).await,
-                None => Err(StoreError::NotApplied(Fault::Unavailable("no connection".into()))),
+            let mut opened = match slot.take() {
+                Some(opened) => opened,
+                None => {
+                    Opened { connection: connect::open(&file.path).await?, dictionary: Dictionary::default() }
+                }
             };
-            // A full disk, say, ends a transaction behind the driver's back: after an error of
-            // SQLite's nothing but a new connection is known to be clean.
-            if !matches!(done, Ok(_) | Err(StoreError::NotApplied(Fault::ClockBehind | Fault::Outdated(_)))) {
-                *slot = None;
+            let (done, is_clean) = file.carry_out(&mut opened, purpose, work).await;
+            if is_clean {
+                *slot = Some(opened);
             }
             done
         });
         task.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
     }
 
+    /// A transaction, and whether its connection is clean after it. A full disk, say, ends a transaction behind the
+    /// driver's back: after an error of `SQLite`'s nothing but a new connection is known to be clean.
     async fn carry_out(
+        &self,
+        opened: &mut Opened,
+        purpose: Purpose,
+        work: Work<()>,
+    ) -> (Result<Reading, StoreError>, bool) {
+        let done = self.begin_and_work(opened, purpose, work).await;
+        let connection = &mut opened.connection;
+        match done {
+            Ok(reading) => {
+                let committed = sqlx::query(sql::COMMIT).execute(connection).await;
+                let is_clean = committed.is_ok();
+                (committed.map(|_| reading).map_err(|error| of_commit(&error)), is_clean)
+            }
+            Err(refused @ StoreError::NotApplied(Fault::ClockBehind | Fault::Outdated(_))) => {
+                let is_clean = sqlx::query(sql::ROLLBACK).execute(connection).await.is_ok();
+                (Err(refused), is_clean)
+            }
+            Err(error) => (Err(error), false),
+        }
+    }
+
+    async fn begin_and_work(
         &self,
         Opened { connection, dictionary }: &mut Opened,
         purpose: Purpose,
         work: Work<()>,
     ) -> Result<Reading, StoreError> {
         let begin = match purpose {
-            Purpose::Write => "BEGIN IMMEDIATE",
-            Purpose::Look => "BEGIN DEFERRED",
+            Purpose::Write => sql::BEGIN_TO_WRITE,
+            Purpose::Look => sql::BEGIN_TO_LOOK,
         };
-        let mut transaction = connection.begin_with(begin).await.map_err(|error| of_sqlx(&error))?;
         let mark = self.mark.get();
-        let meta =
-            sqlx::query(sql::META).fetch_one(&mut *transaction).await.map_err(|error| of_sqlx(&error))?;
+        let meta = sqlx::query(begin).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
         // Nobody raises them while a transaction that may write is under way.
         still(meta.get(2), meta.get(3), newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
         let reading =
             Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
         self.mark.raise(&reading);
-        work(&mut transaction, dictionary, reading).await?;
-        transaction.commit().await.map_err(|error| of_commit(&error))?;
+        work(connection, dictionary, reading).await?;
         Ok(reading)
     }
 }

@@ -16,7 +16,10 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 const ALONE: &[&str] = &[
     sql::MIGRATED,
     sql::SCHEMA,
-    sql::META,
+    sql::BEGIN_TO_WRITE,
+    sql::BEGIN_TO_LOOK,
+    sql::COMMIT,
+    sql::ROLLBACK,
     upkeep::BEAT,
     upkeep::REPLICA_TELL,
     upkeep::REPLICAS_FORGET,

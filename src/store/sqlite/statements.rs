@@ -8,6 +8,31 @@ pub(super) const SCHEMA: &str = "\
 -- ledger.schema
 SELECT serves_from, level, (SELECT coalesce(max(version), 0) FROM migrations WHERE success) FROM meta";
 
-pub(super) const META: &str = "\
--- ledger.meta
-SELECT token_offset, clock_mark, serves_from, level FROM meta";
+macro_rules! begin {
+    ($name:literal, $how:literal) => {
+        concat!(
+            "-- ledger.",
+            $name,
+            "
+BEGIN ",
+            $how,
+            ";
+SELECT token_offset, clock_mark, serves_from, level FROM meta"
+        )
+    };
+}
+
+/// Begins as a writer, so that what is read still holds when it writes; with what each transaction begins by looking at,
+/// since a journey to the thread of the connection takes longer than either.
+pub(super) const BEGIN_TO_WRITE: &str = begin!("begin_to_write", "IMMEDIATE");
+
+/// Sees one state of the file, while writers go on.
+pub(super) const BEGIN_TO_LOOK: &str = begin!("begin_to_look", "DEFERRED");
+
+pub(super) const COMMIT: &str = "\
+-- ledger.commit
+COMMIT";
+
+pub(super) const ROLLBACK: &str = "\
+-- ledger.rollback
+ROLLBACK";
