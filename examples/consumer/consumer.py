@@ -33,6 +33,7 @@ def arguments():
     parser.add_argument("--nats", default="nats://127.0.0.1:4222")
     parser.add_argument("--ledger", default="127.0.0.1:50051")
     parser.add_argument("--consumer", default="payments", help="the ledger's consumer; its subject is events.CONSUMER")
+    parser.add_argument("--replay-run", default="", help="the replay run that all messages belong to: see docs/replays.md")
     parser.add_argument("--sinks", default="sinks.db")
     # Longer than lease (30 s) and grace (1 s) of the default policy: the delivery after a crash is granted at once.
     # A shorter one does no harm: it is answered `in_progress`, and waits for what remains of both.
@@ -107,7 +108,8 @@ async def main():
         """Decides about the broker's message, after the ledger has."""
         try:
             event = json.loads(message.data)
-            key = pb.EntryKey(consumer=options.consumer, source=event["source"], id=event["id"])
+            key = pb.EntryKey(consumer=options.consumer, source=event["source"], id=event["id"],
+                              replay_run=options.replay_run)
         except (ValueError, KeyError, TypeError):  # no CloudEvent, so there is nothing to ask the ledger for
             return await dead_letter(message)
         claim_request = pb.ClaimRequest(key=key, owner=OWNER, fingerprint=hashlib.sha256(message.data).digest())

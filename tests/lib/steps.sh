@@ -16,7 +16,7 @@ STEPS=(
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "readme the commands of the README work as they stand there"
     "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
-    "redelivery a broker's redeliveries have one effect, on SQLite and on Postgres"
+    "redelivery a broker's redeliveries have one effect, and a run that is not open acknowledges nothing, on SQLite and on Postgres"
     "guard effects in the consumer's own database happen once, in Postgres, SQLite and MariaDB, whoever is killed or stopped"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
     "observe alerts fire when they should, and a person sees what happens: by metrics, log lines and the dashboard"
@@ -125,6 +125,7 @@ step_operators() {
 step_redelivery() {
     need nats-server
     on_both_stores tests/python/redelivery.py
+    on_both_stores tests/python/leftover_run.py
 }
 
 # Alone: many processes are stopped for a little longer than their leases.
