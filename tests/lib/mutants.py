@@ -1031,6 +1031,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("Z10", "a settlement that forgets its run wakes somebody", "replays::", [
         (SETTLE, "let of_a_run = !key.is_of_run() &&", "let of_a_run = false && !key.is_of_run() &&"),
     ]),
+    Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
+        ("src/rpc/wire/fields.rs", "            if replay_run.is_empty() {", "            if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
+    ]),
     Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
         (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),
         (ENVOY, "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",

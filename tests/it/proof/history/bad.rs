@@ -9,7 +9,7 @@ pub(super) const RULES: Rules = Rules {
     expiry: Expiry::ParkIfStarted,
     max_attempts: 0,
     backoff: Backoff::NONE,
-    disabled: false,
+    refuses: None,
 };
 /// When every history begins.
 pub(super) const BEGIN: i64 = 1_780_000_000_000_000;

@@ -6,7 +6,7 @@ use super::{
 };
 
 const GRACEFUL: Rules = Rules { grace: 400_000, ..RULES };
-const DISABLED: Rules = Rules { disabled: true, ..RULES };
+const DISABLED: Rules = Rules { refuses: Some(Refusal::Disabled), ..RULES };
 const TWICE: Rules = Rules { max_attempts: 2, ..RULES };
 const SLOW: Rules =
     Rules { backoff: Backoff { initial: 200_000, multiplier: 2.0, max: 800_000, jitter: 0.5 }, ..RULES };
@@ -17,7 +17,7 @@ const CLOSED: Outcome = Outcome::Refused(Refusal::ClaimClosed);
 use Outcome::{Backoff as Waits, Completed, Failed, InProgress, Parked, Unknown};
 
 /// From these rules on to those, by a call on replica 0 between two instants.
-fn change(first: Rules, rules: Rules, from: i64, to: i64) -> InForce {
+pub(super) fn change(first: Rules, rules: Rules, from: i64, to: i64) -> InForce {
     let change = Change { rules, replica: 0, invoked: BEGIN + from * 1_000, returned: BEGIN + to * 1_000 };
     InForce { changes: vec![change], ..InForce::always(first) }
 }

@@ -6,6 +6,7 @@
 
 mod bad;
 mod bad_rules;
+mod bad_runs;
 mod bad_store;
 mod linear;
 mod model;
@@ -96,6 +97,11 @@ pub(crate) enum Refusal {
     TokenFromFuture,
     NotFound,
     Disabled,
+    /// Nobody has registered the replay run of the key: whatever its entry is, a claim hears no more.
+    RunUnknown,
+    RunClosed,
+    /// The policy forbids replay runs by now.
+    RunForbidden,
 }
 
 /// One call. Calls that were certainly not applied are in no history.

@@ -190,8 +190,14 @@ impl State {
                 self.only(held && !same && event.invoked < self.lease.1.saturating_add(self.grace))
             }
             Outcome::Refused(Refusal::ClaimClosed) => self.only(same && closed),
-            Outcome::Refused(Refusal::Disabled) => {
-                self.only((grantable || (expired && parks)) && rules.iter().any(|rules| rules.disabled))
+            Outcome::Refused(
+                refusal @ (Refusal::Disabled
+                | Refusal::RunClosed
+                | Refusal::RunForbidden
+                | Refusal::RunUnknown),
+            ) => {
+                let refused = rules.iter().any(|rules| rules.refuses == Some(refusal));
+                self.only(refused && (refusal == Refusal::RunUnknown || grantable || (expired && parks)))
             }
             Outcome::Settled { .. } | Outcome::Refused(_) => Vec::new(),
         }
@@ -200,7 +206,7 @@ impl State {
     /// What a claim may leave behind that grants nothing: the expired is parked, and what has used up
     /// its attempts.
     fn parked(&self, grantable: bool, expires: bool, rules: &[Rules]) -> Vec<State> {
-        let mut enabled = rules.iter().filter(|rules| !rules.disabled);
+        let mut enabled = rules.iter().filter(|rules| rules.refuses.is_none());
         let possible = if expires {
             enabled.next().is_some()
         } else {
@@ -248,7 +254,8 @@ impl State {
         if at.0 > at.1 {
             return Vec::new();
         }
-        let grants = facts.rules.iter().filter(|rules| !rules.disabled && !rules.exhausted(self.attempts));
+        let grants =
+            facts.rules.iter().filter(|rules| rules.refuses.is_none() && !rules.exhausted(self.attempts));
         let grant = |rules: &Rules| State {
             phase: Phase::Held,
             by: By::Open,

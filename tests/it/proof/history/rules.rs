@@ -1,7 +1,7 @@
 //! The rules that histories are made under, and which of them may have been in force when: operators
 //! change them meanwhile.
 
-use super::Event;
+use super::{Event, Refusal};
 
 /// Within this a change is in force on every replica; on the one that was asked with the answer.
 pub(crate) const EVERYWHERE: i64 = 5_000_000;
@@ -16,7 +16,8 @@ pub(crate) struct Rules {
     /// Zero: no limit.
     pub(crate) max_attempts: i32,
     pub(crate) backoff: Backoff,
-    pub(crate) disabled: bool,
+    /// Why nothing is granted or parked in place of a grant; none: it is.
+    pub(crate) refuses: Option<Refusal>,
 }
 
 /// What becomes of an expired claim.

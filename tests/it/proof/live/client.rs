@@ -177,6 +177,9 @@ impl Client {
             Outcome::Unknown => self.world.count("outcomes unknown"),
             Outcome::Backoff => self.world.count("told to wait"),
             Outcome::Refused(Refusal::Disabled) => self.world.count("refused as disabled"),
+            Outcome::Refused(Refusal::RunUnknown) => self.world.count("refused REPLAY_RUN_UNKNOWN"),
+            Outcome::Refused(Refusal::RunClosed) => self.world.count("refused REPLAY_RUN_CLOSED"),
+            Outcome::Refused(Refusal::RunForbidden) => self.world.count("refused REPLAY_FORBIDDEN"),
             Outcome::Parked => self.world.count("parked"),
             _ => {}
         }
@@ -279,6 +282,9 @@ impl Client {
             "TOKEN_FROM_FUTURE" => Outcome::Refused(Refusal::TokenFromFuture),
             "ENTRY_NOT_FOUND" => Outcome::Refused(Refusal::NotFound),
             "CONSUMER_DISABLED" => Outcome::Refused(Refusal::Disabled),
+            "REPLAY_RUN_UNKNOWN" => Outcome::Refused(Refusal::RunUnknown),
+            "REPLAY_RUN_CLOSED" => Outcome::Refused(Refusal::RunClosed),
+            "REPLAY_FORBIDDEN" => Outcome::Refused(Refusal::RunForbidden),
             "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Outcome::Unknown,
             "STORE_UNAVAILABLE" | "OVERLOADED" | "DRAINING" => {
                 self.world.count(&format!("refused {}", info.reason));

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::policies_judged::{self, steady};
 use super::world::{GRACE, KeyLog, LEASE, World};
 use crate::harness::postgres::Cluster;
-use crate::proof::history::{self, Call, Event, Loss, Outcome};
+use crate::proof::history::{self, Call, Event, Loss, Outcome, Refusal};
 use crate::proof::run::Run;
 
 /// How many clients end the keys.
@@ -49,6 +49,9 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
         let history = key.events.lock().unwrap().clone();
         events += history.len();
         let mut in_force = changed.get(key.consumer).cloned().unwrap_or_else(|| steady(key.consumer));
+        if !key.run.is_empty() {
+            in_force = world.replays.of(&key.run, &in_force, world.everywhere);
+        }
         in_force.raises.clone_from(&raises);
         in_force.shifts.clone_from(&shifts);
         if !losses.is_empty() && history::check(&history, &in_force).is_err() {
@@ -58,7 +61,10 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
         let explained = history::check(&history, &in_force).and_then(|()| effects_are_fenced(key, &losses));
         if let Err(problem) = explained {
             let row = dump(cluster, key).await;
-            run.fail(format!("{} of {}: {problem}", key.id, key.consumer), &[("row", row)]);
+            run.fail(
+                format!("{} of {} in run {:?}: {problem}", key.id, key.consumer, key.run),
+                &[("row", row)],
+            );
         }
     }
     format!("{events} calls on {} keys, {}", keys.len(), world.counted())
@@ -88,13 +94,15 @@ async fn finish(mut client: Client, keys: Vec<Arc<KeyLog>>) -> Result<(), String
     Ok(())
 }
 
-/// A finisher was told that the message is done, or given up, or waits for a person.
+/// A finisher was told that the message is done, or given up, or waits for a person, or that its run is closed.
 fn ended(key: &KeyLog) -> bool {
     key.events.lock().unwrap().iter().filter(|event| event.client >= FINISHER).any(|event| {
         matches!(
             (event.call, event.outcome),
-            (_, Outcome::Completed | Outcome::Failed | Outcome::Parked)
-                | (Call::Complete { .. }, Outcome::Settled { .. })
+            (
+                _,
+                Outcome::Completed | Outcome::Failed | Outcome::Parked | Outcome::Refused(Refusal::RunClosed)
+            ) | (Call::Complete { .. }, Outcome::Settled { .. })
         )
     })
 }

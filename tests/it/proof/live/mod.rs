@@ -20,6 +20,7 @@ mod policies_after;
 mod policies_judged;
 mod policy_costs;
 mod proxy;
+mod replays;
 mod replicas;
 mod scene;
 mod soak;

@@ -8,14 +8,14 @@ use idempotency_ledger::rpc::proto;
 
 use super::policies::{Asked, CHANGING, Seen, Sight, Told, admin, reason};
 use super::world::{GRACE, LEASE, World, micros};
-use crate::proof::history::{Backoff, Change, Expiry, InForce, Rules};
+use crate::proof::history::{Backoff, Change, Expiry, InForce, Refusal, Rules};
 
 /// The rules of a consumer whose policy nobody changes.
 pub(crate) fn steady(consumer: &str) -> InForce {
     let expiry = if consumer == "careful" { Expiry::ParkIfStarted } else { Expiry::Reclaim };
     let (lease, grace) = (micros(LEASE), micros(GRACE));
     let backoff = Backoff::NONE;
-    InForce::always(Rules { lease, grace, expiry, max_attempts: 0, backoff, disabled: false })
+    InForce::always(Rules { lease, grace, expiry, max_attempts: 0, backoff, refuses: None })
 }
 
 /// What may have been in force for each consumer whose policy was changed.
@@ -350,6 +350,6 @@ fn rules(policy: &proto::Policy) -> Rules {
             max: span(backoff.max.as_ref()),
             jitter: backoff.jitter(),
         },
-        disabled: policy.disabled(),
+        refuses: policy.disabled().then_some(Refusal::Disabled),
     }
 }

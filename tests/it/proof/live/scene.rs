@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::proxy::{Faults, proxy};
+use super::replays::VIEW;
 use super::replicas::Replica;
-use super::world::{STEADY, World};
-use super::{judge, policies_after};
+use super::world::{REPLAYED, STEADY, World};
+use super::{judge, policies_after, replays};
 use crate::harness::postgres::{Cluster, free_port};
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
@@ -19,6 +20,7 @@ use crate::proof::run::Run;
 
 const REPLICAS: usize = 3;
 pub(super) const SOAK: &str = "soak";
+pub(super) const HISTORY: &str = "live-history";
 /// A replica that has granted so many more claims grants again.
 const MORE: u64 = 3;
 
@@ -54,7 +56,8 @@ impl Shape<'_> {
 
 impl Live {
     pub(super) async fn start(suite: &'static str, small: u64, clients: u64) -> Live {
-        Live::behind(Run::new(suite, small), clients, STEADY, None).await
+        let consumers = if clients == 0 { STEADY } else { REPLAYED };
+        Live::behind(Run::new(suite, small), clients, consumers, None).await
     }
 
     /// With `faults` every connection goes through a proxy: from clients to replicas, from replicas to
@@ -97,9 +100,20 @@ impl Live {
             replicas.push(replica);
         }
         // A replica that is dead, or whose Postgres is, learns of no policy.
-        let everywhere = if clients == 0 || run.suite == SOAK { 6 * EVERYWHERE } else { EVERYWHERE };
+        let harmed = consumers.contains(&VIEW) && run.suite != HISTORY;
+        let everywhere = match run.suite {
+            _ if clients == 0 => 6 * EVERYWHERE,
+            SOAK => 6 * EVERYWHERE,
+            // A replica that lacks its store goes by what it knows for as long as the contract allows.
+            _ if harmed => 2 * EVERYWHERE,
+            _ => EVERYWHERE,
+        };
         let world = World::new(run.seed, fronts, consumers, everywhere);
-        let clients = (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
+        let mut clients: Vec<_> =
+            (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
+        if consumers.contains(&VIEW) {
+            clients.push(tokio::spawn(replays::work(Arc::clone(&world))));
+        }
         Live { run, random, cluster, replicas, world, clients, switches, _folder: folder }
     }
 

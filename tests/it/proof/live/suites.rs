@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::deaths::Deaths;
 use super::proxy::Faults;
-use super::scene::{Live, SOAK};
+use super::scene::{HISTORY, Live, SOAK};
 use super::soak::{self, Soak};
-use super::world::STEADY;
+use super::world::{REPLAYED, STEADY};
 use super::{audit, harm, operator, pauses, policies, policies_after, policies_judged};
 use crate::proof::run::Run;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_are_linearizable() {
-    let mut live = Live::start("live-history", 10_000, 24).await;
+    let mut live = Live::start(HISTORY, 10_000, 24).await;
     loop {
         let calls = live.world.calls.load(Ordering::Relaxed);
         live.run.progress(calls, "calls");
@@ -95,7 +95,7 @@ async fn all_harms_together_lose_nothing() {
     faults.calm.store(true, Ordering::Relaxed);
     // The consumers whose policies change have no keys but those of the operators' own probes: with so many calls
     // of unknown outcome their histories would be too tangled to be judged.
-    let mut live = Live::behind(Run::new(SOAK, 60), 16, STEADY, Some(&faults)).await;
+    let mut live = Live::behind(Run::new(SOAK, 60), 16, REPLAYED, Some(&faults)).await;
     for number in 0..2 {
         live.clients.push(tokio::spawn(operator::work(Arc::clone(&live.world), number)));
         live.clients.push(tokio::spawn(policies::work(Arc::clone(&live.world), number)));

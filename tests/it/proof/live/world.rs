@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use idempotency_ledger::rpc::proto;
 
 use super::policies::Record;
+use super::replays::{Timeline, VIEW};
 use crate::harness::random::Random;
 use crate::proof::history::{Event, Loss, Outcome, Raise, Refusal, Shift};
 
@@ -26,6 +27,10 @@ const CALLS_MAX: usize = 96;
 /// The consumers of most suites, as often as their keys come.
 pub(crate) const STEADY: &[&str] = &["careful", "plain", "plain", "plain"];
 
+/// The same with a consumer whose messages are processed live and in replay runs: of three of its keys that follow each
+/// other, one is live and two are of runs, and all have one source and one id.
+pub(crate) const REPLAYED: &[&str] = &["careful", "plain", VIEW, VIEW, VIEW, "plain"];
+
 /// The policies of the consumers, as the server reads them.
 pub(crate) const CONFIGURATION: &str = r#"
 [policy]
@@ -42,6 +47,8 @@ lease = "1500ms"
 /// One key, and all that is known of it.
 pub(crate) struct KeyLog {
     pub(crate) consumer: &'static str,
+    /// Its replay run; empty: live.
+    pub(crate) run: String,
     pub(crate) id: String,
     pub(crate) events: Mutex<Vec<Event>>,
     /// The effects that a fenced sink accepted: token and instant.
@@ -57,7 +64,7 @@ impl KeyLog {
             consumer: self.consumer.into(),
             source: "live".into(),
             id: self.id.clone(),
-            ..Default::default()
+            replay_run: self.run.clone(),
         }
     }
 
@@ -75,10 +82,12 @@ impl KeyLog {
     /// What an answer tells of the calls to come: none for a while, or only a few more at all.
     pub(crate) fn heed(&self, outcome: Outcome) {
         match outcome {
-            Outcome::InProgress | Outcome::Backoff | Outcome::Refused(Refusal::Disabled) => {
+            Outcome::InProgress
+            | Outcome::Backoff
+            | Outcome::Refused(Refusal::Disabled | Refusal::RunUnknown | Refusal::RunForbidden) => {
                 self.quiet_until.store(now() + micros(GRACE), Ordering::Relaxed);
             }
-            Outcome::Completed | Outcome::Failed | Outcome::Parked => {
+            Outcome::Completed | Outcome::Failed | Outcome::Parked | Outcome::Refused(Refusal::RunClosed) => {
                 self.begun.fetch_add(CALLS_PER_KEY / 8, Ordering::Relaxed);
             }
             Outcome::Acquired { .. } | Outcome::Settled { .. } | Outcome::Refused(_) | Outcome::Unknown => {}
@@ -135,6 +144,8 @@ pub(crate) struct World {
     pub(crate) losses: Mutex<Vec<Loss>>,
     /// What operators did to the policies.
     pub(crate) policies: Record,
+    /// What an operator did to the replay runs.
+    pub(crate) replays: Timeline,
 }
 
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -185,6 +196,7 @@ impl World {
             shifts: Mutex::default(),
             losses: Mutex::default(),
             policies: Record::default(),
+            replays: Timeline::default(),
         };
         let active = (0..ACTIVE).map(|_| world.new_key()).collect();
         *world.active.lock().unwrap() = active;
@@ -193,9 +205,14 @@ impl World {
 
     fn new_key(&self) -> Arc<KeyLog> {
         let number = self.keys.fetch_add(1, Ordering::Relaxed);
+        let place = number as usize % self.consumers.len();
+        let consumer = self.consumers[place];
+        // The keys of a message that is replayed stand side by side.
+        let beside = self.consumers[..place].iter().filter(|one| consumer == VIEW && **one == VIEW).count();
         Arc::new(KeyLog {
-            consumer: self.consumers[number as usize % self.consumers.len()],
-            id: format!("{}-{number}", self.seed),
+            consumer,
+            run: self.replays.run(beside),
+            id: format!("{}-{}", self.seed, number - beside as u64),
             events: Mutex::default(),
             effects: Mutex::default(),
             begun: AtomicUsize::new(0),
