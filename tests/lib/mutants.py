@@ -1013,8 +1013,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (ENTRANCE, "(now > policy.run.grants_until())", "(false && now > policy.run.grants_until())"),
     ]),
     Mutant("Z5", "a shorter retention leaves runs open", "replays::runs", [
-        ("src/store/postgres/replays.rs", "AND u.ends_at > u.created_at + r.retention", "AND u.ends_at > u.created_at + r.retention AND false"),
-        (LITE_POLICIES, "ends_at - created_at))\nWHERE swept_at IS NULL", "ends_at - created_at))\nWHERE false"),
+        ("src/store/postgres/replays.rs", "AND u.ends_at > r.ends_at", "AND u.ends_at > r.ends_at AND false"),
+        (LITE_POLICIES, "ends_at - created_at)))\nWHERE swept_at IS NULL", "ends_at - created_at)))\nWHERE false"),
     ]),
     Mutant("Z6", "a run has the entries of the live ones", "replays::", [
         ("src/domain/key.rs", "with_name(Sha256::new(), [namespace.name(), &source, &id])", "with_name(Sha256::new(), [namespace.consumer(), &source, &id])"),
@@ -1030,6 +1030,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("Z10", "a settlement that forgets its run wakes somebody", "replays::", [
         (SETTLE, "let of_a_run = !key.is_of_run() &&", "let of_a_run = false && !key.is_of_run() &&"),
+    ]),
+    Mutant("Z12", "a shorter retention ends a run in the past, and the purge takes it at once", "replays::runs", [
+        ("src/store/postgres/replays.rs", "greatest(s.created_at + coalesce(n.retention, d.retention), c.now)", "s.created_at + coalesce(n.retention, d.retention)"),
+        (LITE_POLICIES, "min(ends_at, max(?1, created_at", "min(ends_at, max(?1 * 0, created_at"),
     ]),
     Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
         ("src/rpc/wire/fields.rs", "            if replay_run.is_empty() {", "            if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),

@@ -44,18 +44,21 @@ pub(super) const REPLAY_SWEEP: &str = "\
 UPDATE ledger.replay_runs SET swept_at = $3 WHERE consumer = $1 AND name = $2 AND swept_at IS NULL";
 
 /// After a change of retentions, and after the policy epoch in its transaction: it sees every run that was added under
-/// an epoch before. A run is over before the first of its entries can be purged, and stays so.
+/// an epoch before. A run is over before the first of its entries can be purged, and stays so. It never ends in the past:
+/// until every server knows of the end, the purge leaves the run's entries.
 pub(super) const REPLAYS_SHORTEN: &str = "\
 -- ledger.replays_shorten
-UPDATE ledger.replay_runs u SET ends_at = u.created_at + r.retention
+UPDATE ledger.replay_runs u SET ends_at = r.ends_at
 FROM (
-    SELECT s.consumer, s.name, coalesce(n.retention, d.retention) AS retention
+    SELECT s.consumer, s.name,
+        greatest(s.created_at + coalesce(n.retention, d.retention), c.now) AS ends_at
     FROM ledger.replay_runs s
+    CROSS JOIN (SELECT ledger.clock() AS now) c
     LEFT JOIN ledger.consumers n ON n.name = s.consumer
     LEFT JOIN ledger.consumers d ON d.name = ''
-    WHERE s.swept_at IS NULL
+    WHERE s.swept_at IS NULL AND coalesce(n.retention, d.retention) IS NOT NULL
 ) AS r
-WHERE u.consumer = r.consumer AND u.name = r.name AND u.ends_at > u.created_at + r.retention";
+WHERE u.consumer = r.consumer AND u.name = r.name AND u.ends_at > r.ends_at";
 
 #[async_trait]
 impl ReplayBook for PgSession {

@@ -71,12 +71,13 @@ SELECT replica AS id, speaks, version FROM replicas
 WHERE heard_at >= ?1 AND speaks < ?2
 ORDER BY speaks, replica LIMIT ?3";
 
-/// A run is over before the first of its entries can be purged, and stays so.
+/// A run is over before the first of its entries can be purged, and stays so. It never ends in the past: until every
+/// server knows of the end, the purge leaves the run's entries.
 pub(super) const REPLAYS_SHORTEN: &str = "\
 -- ledger.replays_shorten
-UPDATE replay_runs SET ends_at = min(ends_at, created_at + coalesce(
+UPDATE replay_runs SET ends_at = min(ends_at, max(?1, created_at + coalesce(
     (SELECT n.retention FROM consumers n WHERE n.name = consumer),
-    (SELECT d.retention FROM consumers d WHERE d.name = ''), ends_at - created_at))
+    (SELECT d.retention FROM consumers d WHERE d.name = ''), ends_at - created_at)))
 WHERE swept_at IS NULL";
 
 #[async_trait]
@@ -110,8 +111,8 @@ impl PolicyBook for SqliteSession {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
         let (policy, in_force, event) = (policy.clone(), in_force.clone(), event.clone());
-        let work: Work<WriteResult> = Box::new(move |connection, dictionary, _| {
-            Box::pin(add_policy(connection, dictionary, policy, in_force, event))
+        let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
+            Box::pin(add_policy(connection, dictionary, policy, in_force, (event, reading.now)))
         });
         Ok(self.file.write(work).await?.1)
     }
@@ -128,14 +129,15 @@ impl PolicyBook for SqliteSession {
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
         let (all, seen) = (all.to_vec(), seen.map(<[EffectiveRetention]>::to_vec));
-        let work: Work<usize> = Box::new(move |connection, dictionary, _| {
+        let work: Work<usize> = Box::new(move |connection, dictionary, reading| {
+            let now = reading.now;
             Box::pin(async move {
                 let mut changed = 0;
                 for (place, one) in all.iter().enumerate() {
                     let seen = seen.as_ref().and_then(|seen| seen.get(place));
                     changed += usize::from(put_in_force(connection, dictionary, one, seen).await?);
                 }
-                shorten_runs(connection).await?;
+                shorten_runs(connection, now).await?;
                 Ok(changed)
             })
         });
@@ -199,7 +201,7 @@ pub(super) async fn add_policy(
     dictionary: &mut Dictionary,
     policy: PolicyVersion,
     in_force: EffectiveRetention,
-    event: AuditEvent,
+    (event, now): (AuditEvent, StoreTime),
 ) -> Result<WriteResult, StoreError> {
     if audited(connection, event.request_id.clone()).await?.is_some() {
         return Ok(WriteResult::Repeated);
@@ -219,7 +221,7 @@ pub(super) async fn add_policy(
     }
     put_in_force(connection, dictionary, &in_force, None).await?;
     raise_policy_epoch(connection).await?;
-    shorten_runs(connection).await?;
+    shorten_runs(connection, now).await?;
     add_event(connection, event).await?;
     Ok(WriteResult::Done)
 }
@@ -238,8 +240,12 @@ pub(super) async fn effective_retentions(
 }
 
 /// See [`REPLAYS_SHORTEN`].
-async fn shorten_runs(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    sqlx::query(REPLAYS_SHORTEN).execute(connection).await.map_err(|error| of_sqlx(&error))?;
+async fn shorten_runs(connection: &mut SqliteConnection, now: StoreTime) -> Result<(), StoreError> {
+    sqlx::query(REPLAYS_SHORTEN)
+        .bind(now.micros())
+        .execute(connection)
+        .await
+        .map_err(|error| of_sqlx(&error))?;
     Ok(())
 }
 

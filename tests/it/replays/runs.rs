@@ -15,6 +15,7 @@ on_both_stores!(
     orders_are_repeatable_audited_and_bounded,
     runs_are_listed_and_their_entries_too,
     a_shorter_retention_ends_a_run_for_ever,
+    a_run_never_ends_in_the_past,
     the_purge_takes_all_of_a_run_that_is_past_and_nothing_live,
     no_run_is_created_while_a_server_does_not_know_runs,
 );
@@ -163,6 +164,35 @@ async fn a_shorter_retention_ends_a_run_for_ever(kind: Kind) {
         let told = told(&mut server, replayed("r", "1")).await;
         assert!(["ADVICE_ACK", "REPLAY_RUN_CLOSED"].contains(&told.as_str()), "granted twice: {told}");
         assert_eq!(super::told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    }
+    purging.stop().await;
+    server.stop().await;
+}
+
+/// A server may not know of the end yet: what the purge took meanwhile it would grant again.
+async fn a_run_never_ends_in_the_past(kind: Kind) {
+    let mut server = server(kind, proto::ReplayMode::Rebuild).await;
+    server.admin.create_replay_run(creates("r")).await.unwrap();
+    let token = acquired(&server.client.claim(replayed("r", "1")).await.unwrap().into_inner()).token;
+    settle(&mut server, in_run("r", "1"), token).await;
+    let changed = START + Span::from_days(5);
+    server.at.set_clock(changed).await;
+    set(&mut server, 1, proto::Policy { retention: seconds(3_600), ..Default::default() }).await;
+    let request = proto::ListReplayRunsRequest { consumer: "c".into(), ..Default::default() };
+    let run = server.admin.list_replay_runs(request).await.unwrap().into_inner().runs.remove(0);
+    assert_eq!(
+        (micros(run.ends_at), run.open),
+        (changed.micros(), false),
+        "over from now on, and not before"
+    );
+    assert_eq!(told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
+    // One retention and an hour after that the purge takes what is left of the run.
+    for (after, there) in [(0, true), (7_199, true), (7_200 + 3_600, false)] {
+        server.at.set_clock(changed + Span::from_secs(after)).await;
+        server.at.until_purged().await;
+        assert_eq!(server.entry(&stored("r", "1")).await.is_some(), there, "{after} s after the change");
     }
     purging.stop().await;
     server.stop().await;
