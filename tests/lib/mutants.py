@@ -1035,6 +1035,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/postgres/replays.rs", "greatest(s.created_at + coalesce(n.retention, d.retention), c.now)", "s.created_at + coalesce(n.retention, d.retention)"),
         (LITE_POLICIES, "min(ends_at, max(?1, created_at", "min(ends_at, max(?1 * 0, created_at"),
     ]),
+    Mutant("Z13", "the purge takes what is done in a run that is open", "proof::model::runs", [
+        ("src/domain/retention.rs", "    taken_from <= now && !at_work", "    taken_from < StoreTime::MAX && !at_work"),
+    ]),
     Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
         ("src/rpc/wire/fields.rs", "            if replay_run.is_empty() {", "            if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
     ]),

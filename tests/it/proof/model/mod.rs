@@ -15,6 +15,7 @@ mod operator;
 mod promises;
 mod properties;
 mod rules;
+mod runs;
 mod scenarios;
 mod search;
 mod server;

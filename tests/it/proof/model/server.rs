@@ -210,7 +210,7 @@ impl OneKey {
 }
 
 /// The first two deliveries are in the hands of one process.
-fn claim(number: usize) -> Claim {
+pub(super) fn claim(number: usize) -> Claim {
     let owner = if number < 2 { "here" } else { "there" };
     let claim_id = Uuid::from_u128(number as u128 + 1);
     Claim {
