@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::client::Client;
+use super::confirm::confirm;
 use super::enums;
 use super::problem::{Exit, Problem};
 use super::retry::{self, Known};
@@ -60,6 +61,9 @@ pub(super) struct Create {
 pub(super) struct Close {
     #[command(flatten)]
     run: Run,
+    /// Do it without being asked
+    #[arg(long, short)]
+    yes: bool,
 }
 
 /// `replay list`.
@@ -102,6 +106,8 @@ impl Create {
 impl Close {
     async fn carry_out(self, client: &Client) -> Result<Exit, Problem> {
         let admin = client.connect().await?;
+        let (consumer, run) = (clean(&self.run.word(0)), clean(&self.run.word(1)));
+        confirm(client, &format!("Close the replay run {run} of {consumer}, for ever?"), self.yes)?;
         let request = proto::CloseReplayRunRequest {
             consumer: self.run.word(0),
             replay_run: self.run.word(1),

@@ -15,7 +15,7 @@ STEPS=(
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "readme the commands of the README work as they stand there"
-    "operators the first day of an operator, and the recipes, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
+    "operators the first day of an operator, the recipes and the replays, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
     "redelivery a broker's redeliveries have one effect, and a run that is not open acknowledges nothing, on SQLite and on Postgres"
     "guard effects in the consumer's own database happen once, in Postgres, SQLite and MariaDB, whoever is killed or stopped"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
@@ -119,6 +119,7 @@ step_operators() {
     need jq
     on_both_stores tests/python/first_day.py
     on_both_stores tests/python/recipes.py
+    on_both_stores tests/python/replays.py
     PATH=$(postgres_bin):$PATH python tests/python/database.py --binary "$(server_binary)"
 }
 

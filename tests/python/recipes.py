@@ -60,9 +60,9 @@ class Effects:
 
 
 class Day:
-    """A server, a consumer, and an operator with the recipes at hand."""
+    """A server, a consumer, and an operator with the recipes of a page at hand."""
 
-    def __init__(self, running, binary, database_url):
+    def __init__(self, running, binary, database_url, page="recipes.md"):
         self.running, self.binary = running, pathlib.Path(binary)
         self.database_url = database_url or f"sqlite://{running.path / 'ledger.db'}"
         self.on_postgres = self.database_url.startswith("postgres")
@@ -72,7 +72,7 @@ class Day:
         self.policy = self.folder / "policy.toml"
         self.policy.write_text(POLICY)
         self.steps = {name: (code, block) for name, code, block in
-                      STEP.findall((ROOT / "docs" / "recipes.md").read_text())}
+                      STEP.findall((ROOT / "docs" / page).read_text())}
         self.ran = []
         self.effects = Effects()
         self.start()
@@ -102,9 +102,9 @@ class Day:
         self.ran.append(name)
         return ran.stdout + ran.stderr
 
-    def deliver(self, message, consumer="payments", broken=False, complete=True):
+    def deliver(self, message, consumer="payments", broken=False, complete=True, replay_run=""):
         """One delivery; what became of it."""
-        key = pb.EntryKey(consumer=consumer, source="shop", id=message)
+        key = pb.EntryKey(consumer=consumer, source="shop", id=message, replay_run=replay_run)
         request = pb.ClaimRequest(key=key, claim_id=str(uuid.uuid4()), owner="worker-1")
         try:
             answer = self.ledger.Claim(request, timeout=10)

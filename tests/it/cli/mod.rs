@@ -11,6 +11,7 @@ mod import;
 mod plain;
 mod policies;
 mod recorder;
+mod replays;
 mod retention;
 mod tls;
 mod tokens;

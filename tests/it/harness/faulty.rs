@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use idempotency_ledger::domain::{
     AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, Span, StoreTime, Summary,
+    PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, Inserted, LeftAlone, Loaded,
@@ -131,7 +131,7 @@ impl Session for FaultySession {
     }
 
     fn replay_book(&mut self) -> &mut dyn ReplayBook {
-        self.inner.replay_book()
+        self
     }
 }
 
@@ -343,5 +343,52 @@ impl PolicyBook for FaultySession {
         limit: usize,
     ) -> Result<Vec<Replica>, StoreError> {
         self.inner.policy_book().replicas_below(format, heard_since, limit).await
+    }
+}
+
+#[async_trait]
+impl ReplayBook for FaultySession {
+    async fn replay_runs(&mut self) -> Result<Vec<ReplayRun>, StoreError> {
+        self.inner.replay_book().replay_runs().await
+    }
+
+    async fn replay_run(&mut self, consumer: &str, name: &str) -> Result<Option<ReplayRun>, StoreError> {
+        self.inner.replay_book().replay_run(consumer, name).await
+    }
+
+    async fn replay_runs_of(
+        &mut self,
+        consumer: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<ReplayRun>, StoreError> {
+        self.inner.replay_book().replay_runs_of(consumer, after, limit).await
+    }
+
+    async fn add_replay_run(
+        &mut self,
+        run: &ReplayRun,
+        epoch: i64,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        carried_out!(self, false, self.inner.replay_book().add_replay_run(run, epoch, event))
+    }
+
+    async fn close_replay_run(
+        &mut self,
+        consumer: &str,
+        name: &str,
+        event: &AuditEvent,
+    ) -> Result<WriteResult, StoreError> {
+        carried_out!(self, false, self.inner.replay_book().close_replay_run(consumer, name, event))
+    }
+
+    async fn sweep_replay_run(
+        &mut self,
+        consumer: &str,
+        name: &str,
+        at: StoreTime,
+    ) -> Result<(), StoreError> {
+        self.inner.replay_book().sweep_replay_run(consumer, name, at).await
     }
 }
