@@ -59,6 +59,33 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
     let many = proto::RedriveEntriesRequest { filter: consumer.filter.clone(), ..Default::default() };
     let row = proto::ImportedEntry { key: good(), ..Default::default() };
     let import = proto::ImportEntriesRequest { entries: vec![row], ..Default::default() };
+    let replayed =
+        |run: &str| key("c", "replayed").map(|key| proto::EntryKey { replay_run: run.into(), ..key });
+    let in_run = proto::ClaimRequest { key: replayed(GOOD), ..claim("c", "replayed") };
+    let release = proto::ReleaseRequest { key: replayed(GOOD), token, delay: None };
+    let requests_in_run = vec![claim("c", "neighbour"), in_run.clone()];
+    let of_run = proto::ListEntriesRequest {
+        filter: Some(proto::EntryFilter { replay_run: GOOD.into(), ..Default::default() }),
+        ..Default::default()
+    };
+    let create = |consumer: &str, run: &str, reason: &str| proto::CreateReplayRunRequest {
+        consumer: consumer.into(),
+        replay_run: run.into(),
+        reason: reason.into(),
+        request_id: "r".into(),
+        ends_in: None,
+    };
+    let close = |run: &str, request_id: &str| proto::CloseReplayRunRequest {
+        consumer: "c".into(),
+        replay_run: run.into(),
+        reason: "why".into(),
+        request_id: request_id.into(),
+    };
+    let runs = |consumer: &str, page_token: &str| proto::ListReplayRunsRequest {
+        consumer: consumer.into(),
+        page_token: page_token.into(),
+        ..Default::default()
+    };
     let mut cut = claim("c", "cut").encode_to_vec();
     cut.pop();
     // A field of a number that nobody knows is no fault; one of a wrong type is.
@@ -96,6 +123,28 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
         ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),
         ("AdminService/ImportEntries", spoilt(&import), "entries.key.id", "RETRY_LATER"),
+        ("LedgerService/Claim", spoilt(&in_run), "key.replay_run", "DEAD_LETTER"),
+        ("LedgerService/Release", spoilt(&release), "key.replay_run", "DEAD_LETTER"),
+        (
+            "LedgerService/BatchClaim",
+            spoilt(&proto::BatchClaimRequest { requests: requests_in_run }),
+            "requests.key.replay_run",
+            "RETRY_LATER",
+        ),
+        (
+            "AdminService/GetEntry",
+            spoilt(&proto::GetEntryRequest { key: replayed(GOOD), ..Default::default() }),
+            "key.replay_run",
+            "DEAD_LETTER",
+        ),
+        ("AdminService/ListEntries", spoilt(&of_run), "filter.replay_run", "RETRY_LATER"),
+        ("AdminService/CreateReplayRun", spoilt(&create(GOOD, "r", "why")), "consumer", "RETRY_LATER"),
+        ("AdminService/CreateReplayRun", spoilt(&create("c", GOOD, "why")), "replay_run", "RETRY_LATER"),
+        ("AdminService/CreateReplayRun", spoilt(&create("c", "r", GOOD)), "reason", "RETRY_LATER"),
+        ("AdminService/CloseReplayRun", spoilt(&close(GOOD, "r")), "replay_run", "RETRY_LATER"),
+        ("AdminService/CloseReplayRun", spoilt(&close("r", GOOD)), "request_id", "RETRY_LATER"),
+        ("AdminService/ListReplayRuns", spoilt(&runs(GOOD, "")), "consumer", "RETRY_LATER"),
+        ("AdminService/ListReplayRuns", spoilt(&runs("c", GOOD)), "page_token", "RETRY_LATER"),
     ];
     for (method, bytes, field, advice) in rows {
         let status = send(&channel, method, bytes).await.unwrap_err();
@@ -207,6 +256,42 @@ async fn page_tokens_with_bytes_that_no_store_takes_are_refused(kind: Kind) {
     );
     for token in [format!("{sound}\0"), format!("{sound}\u{1b}"), format!("{sound}{}", "x".repeat(300))] {
         let status = server.admin.list_audit_events(list(token.clone())).await.unwrap_err();
+        let refused = refusal(&status);
+        assert_eq!(
+            (refused.code, refused.reason.as_str()),
+            (Code::InvalidArgument, "INVALID_FIELD"),
+            "{token:?}"
+        );
+        assert_eq!(fields(&status), ["page_token"], "{token:?}");
+    }
+    // That of runs is the name of a run.
+    let policy = proto::Policy { replay: proto::ReplayMode::Rebuild.into(), ..Default::default() };
+    let request = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "three".into(),
+        reason: "why".into(),
+        expected_version: 2,
+        policy: Some(policy),
+        ..Default::default()
+    };
+    server.admin.set_policy(request).await.unwrap();
+    for run in ["a", "b"] {
+        let request = proto::CreateReplayRunRequest {
+            consumer: "c".into(),
+            replay_run: run.into(),
+            request_id: run.into(),
+            reason: "why".into(),
+            ends_in: None,
+        };
+        server.admin.create_replay_run(request).await.unwrap();
+    }
+    let list =
+        |page_token: String| proto::ListReplayRunsRequest { consumer: "c".into(), page_size: 1, page_token };
+    let page = server.admin.list_replay_runs(list(String::new())).await.unwrap().into_inner();
+    let sound = page.next_page_token;
+    assert_eq!(server.admin.list_replay_runs(list(sound.clone())).await.unwrap().into_inner().runs.len(), 1);
+    for token in [format!("{sound}\0"), format!("{sound}\u{1b}"), format!("{sound}{}", "x".repeat(300))] {
+        let status = server.admin.list_replay_runs(list(token.clone())).await.unwrap_err();
         let refused = refusal(&status);
         assert_eq!(
             (refused.code, refused.reason.as_str()),

@@ -24,13 +24,21 @@ pub(super) enum Way {
     All,
     /// It names an entry by the hash of its key.
     ByHash,
+    /// Its keys, or its filter, are of a replay run that is called like another consumer.
+    InRun,
 }
 
 /// Asks as the holder of a token; the reason of the refusal, or none. Nobody waits for an answer for long.
 pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str, way: Way) -> String {
     let mut ledger = LedgerServiceClient::new(channel.clone());
     let mut admin = AdminServiceClient::new(channel);
-    let key = key(consumer, "1");
+    let replay_run = match (way, consumer) {
+        (Way::InRun, "mine") => "other".to_owned(),
+        (Way::InRun, _) => "mine".to_owned(),
+        _ => String::new(),
+    };
+    let key = key(consumer, "1").map(|key| proto::EntryKey { replay_run: replay_run.clone(), ..key });
+    let claim = || proto::ClaimRequest { key: key.clone(), ..claim(consumer, "1") };
     let id = fresh();
     let reason = "because".to_owned();
     let named = if way == Way::All { String::new() } else { consumer.to_owned() };
@@ -38,6 +46,7 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
     let filter = Some(proto::EntryFilter {
         consumer: consumer.to_owned(),
         states: vec![proto::EntryState::Parked.into()],
+        replay_run: replay_run.clone(),
         ..Default::default()
     });
     let complete = proto::CompleteRequest { key: key.clone(), token: 1, result: Vec::new().into() };
@@ -50,9 +59,9 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
         }};
     }
     match rpc {
-        "Claim" => why(send!(ledger.claim(claim(consumer, "1")))),
+        "Claim" => why(send!(ledger.claim(claim()))),
         "BatchClaim" => {
-            let batch = proto::BatchClaimRequest { requests: vec![claim(consumer, "1")] };
+            let batch = proto::BatchClaimRequest { requests: vec![claim()] };
             let answer = send!(ledger.batch_claim(batch));
             item(answer.map(|answer| match answer.into_inner().responses.swap_remove(0).verdict {
                 Some(Verdict::Rejected(rejected)) => Some(rejected),
@@ -78,7 +87,8 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
             why(send!(admin.list_entries(proto::ListEntriesRequest { filter, ..Default::default() })))
         }
         "SummarizeEntries" => {
-            let request = proto::SummarizeEntriesRequest { consumer: named, ..Default::default() };
+            let request =
+                proto::SummarizeEntriesRequest { consumer: named, replay_run, ..Default::default() };
             why(send!(admin.summarize_entries(request)))
         }
         "GetPolicy" => why(send!(admin.get_policy(proto::GetPolicyRequest { consumer: named }))),

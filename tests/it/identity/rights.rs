@@ -32,6 +32,26 @@ const PEOPLE: &[(&str, &[(&str, &str)])] = &[
     ("almost", &[("min", "claim settle read admin"), ("mine-*", "claim settle read admin")]),
 ];
 
+/// The RPCs whose keys, or whose filter, may be of a replay run: rights go by the consumer without its run. An import is
+/// never of a run.
+const OF_A_RUN: [&str; 15] = [
+    "Claim",
+    "BatchClaim",
+    "Complete",
+    "Fail",
+    "Release",
+    "Renew",
+    "BatchSettle",
+    "GetEntry",
+    "ListEntries",
+    "SummarizeEntries",
+    "RedriveEntry",
+    "ParkEntry",
+    "ResolveEntry",
+    "DeleteEntry",
+    "RedriveEntries",
+];
+
 /// The consumer that a call of this RPC names; none: all of them.
 fn whose(rpc: &str, way: Way, consumer: &'static str) -> Option<&'static str> {
     let all = matches!(rpc, "ListPolicies" | "GetRetentionStatus" | "RaiseTokenOffset");
@@ -89,13 +109,14 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
             "GetEntry" => Some(Way::ByHash),
             _ => None,
         });
+        ways.extend(OF_A_RUN.contains(&rpc.name).then_some(Way::InRun));
         for (person, _) in PEOPLE {
             for way in &ways {
                 rows.extend(["mine", "other"].map(|consumer| (rpc, *person, *way, consumer)));
             }
         }
     }
-    assert_eq!(rows.len(), (27 + 5) * PEOPLE.len() * 2);
+    assert_eq!(rows.len(), (27 + 5 + OF_A_RUN.len()) * PEOPLE.len() * 2);
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, needs(rpc, way), whose(rpc.name, way, consumer))
     });

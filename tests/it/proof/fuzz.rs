@@ -123,6 +123,37 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         rate: 1_000,
         ..Default::default()
     };
+    let in_run = |key: &Option<proto::EntryKey>| {
+        key.clone().map(|key| proto::EntryKey { replay_run: "r.1_A-z".into(), ..key })
+    };
+    let replayed = proto::ClaimRequest { key: in_run(&claim.key), ..claim.clone() };
+    let settled = proto::CompleteRequest { key: in_run(&key), ..complete.clone() };
+    let create = proto::CreateReplayRunRequest {
+        consumer: "c".into(),
+        replay_run: "r.1_A-z".into(),
+        request_id: "create".into(),
+        reason: "why".into(),
+        ends_in: Some(prost_types::Duration { seconds: 3_600, nanos: 0 }),
+    };
+    let close = proto::CloseReplayRunRequest {
+        consumer: "c".into(),
+        replay_run: "s".into(),
+        request_id: "close".into(),
+        reason: "why".into(),
+    };
+    let runs = proto::ListReplayRunsRequest { consumer: "c".into(), page_size: 1, page_token: "a".into() };
+    // There are runs to claim in, to close and to list.
+    let rebuild = proto::Policy { replay: proto::ReplayMode::Rebuild.into(), ..Default::default() };
+    let request_id = "rebuild".into();
+    let allow = proto::SetPolicyRequest { policy: Some(rebuild), request_id, ..policy.clone() };
+    server.admin.set_policy(allow).await.unwrap();
+    server.admin.create_replay_run(create.clone()).await.unwrap();
+    let other = proto::CreateReplayRunRequest {
+        replay_run: "s".into(),
+        request_id: "other".into(),
+        ..create.clone()
+    };
+    server.admin.create_replay_run(other).await.unwrap();
     let row = proto::ImportedEntry { key: key.clone(), result: bytes, ..Default::default() };
     let import = proto::ImportEntriesRequest {
         operation_id: "import".into(),
@@ -130,14 +161,14 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         entries: vec![row],
     };
     vec![
-        ("LedgerService/Claim", vec![claim.encode_to_vec()]),
+        ("LedgerService/Claim", vec![claim.encode_to_vec(), replayed.encode_to_vec()]),
         ("LedgerService/Renew", vec![renew.encode_to_vec()]),
-        ("LedgerService/Complete", vec![complete.encode_to_vec()]),
+        ("LedgerService/Complete", vec![complete.encode_to_vec(), settled.encode_to_vec()]),
         ("LedgerService/Fail", vec![fail.encode_to_vec()]),
         ("LedgerService/Release", vec![release.encode_to_vec()]),
         (
             "LedgerService/BatchClaim",
-            vec![proto::BatchClaimRequest { requests: vec![claim.clone(), claim] }.encode_to_vec()],
+            vec![proto::BatchClaimRequest { requests: vec![claim.clone(), replayed, claim] }.encode_to_vec()],
         ),
         ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
         ("AdminService/GetEntry", vec![proto::GetEntryRequest { key, ..Default::default() }.encode_to_vec()]),
@@ -148,6 +179,9 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("AdminService/RedriveEntry", vec![single.encode_to_vec()]),
         ("AdminService/RedriveEntries", vec![many.encode_to_vec()]),
         ("AdminService/ImportEntries", vec![import.encode_to_vec()]),
+        ("AdminService/CreateReplayRun", vec![create.encode_to_vec()]),
+        ("AdminService/CloseReplayRun", vec![close.encode_to_vec()]),
+        ("AdminService/ListReplayRuns", vec![runs.encode_to_vec()]),
     ]
 }
 
