@@ -26,4 +26,5 @@ mod scene;
 mod soak;
 mod suites;
 mod versions;
+mod versions_of_runs;
 mod world;

@@ -51,6 +51,11 @@ impl Replica {
         }
     }
 
+    /// What its configuration says besides.
+    pub(crate) fn configure(&self, more: &str) {
+        std::fs::write(self.folder.join("ledger.toml"), format!("{CONFIGURATION}{more}")).unwrap();
+    }
+
     /// Starts it; with `crash_at` it kills itself where that says (`point:passes`).
     pub(crate) fn start(&mut self, crash_at: Option<&str>) {
         let log =

@@ -23,14 +23,17 @@ const BASELINE: &str = "migrations/postgres/0001_ledger.sql";
 const COLUMN: &str =
     "ALTER TABLE ledger.entries ADD COLUMN next_place bigint, ADD COLUMN next_word text DEFAULT 'x'";
 /// A drain, and a start, on a slow machine too.
-const WITHIN: Duration = Duration::from_secs(60);
+pub(super) const WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn versions_side_by_side_break_no_promise() {
     let run = Run::new("versions", 3);
     let large = std::env::var_os("LEDGER_PROOF_SIZE").is_some() && run.size > 3;
-    let (before, name) =
-        if large { tokio::task::block_in_place(before) } else { (PathBuf::from(BINARY), "itself".into()) };
+    let (before, name) = if large {
+        tokio::task::block_in_place(|| program_of(&last_of(BASELINE)))
+    } else {
+        (PathBuf::from(BINARY), "itself".into())
+    };
     let (present, mut calls) = (PathBuf::from(BINARY), 0);
     let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
     let url = cluster.url("postgres");
@@ -81,7 +84,7 @@ async fn versions_side_by_side_break_no_promise() {
 }
 
 /// Runs a program to its end, which must be a good one.
-fn runs(program: &Path, arguments: &[&str]) {
+pub(super) fn runs(program: &Path, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     assert!(
@@ -92,8 +95,18 @@ fn runs(program: &Path, arguments: &[&str]) {
     );
 }
 
-/// The program of the commit before, built once, and what to call it.
-fn before() -> (PathBuf, String) {
+/// The last commit that touched a file.
+fn last_of(file: &str) -> String {
+    format!("git log -1 --format=%h --abbrev=7 -- {file}")
+}
+
+/// The commit before the one that brought a file.
+pub(super) fn ahead_of(file: &str) -> String {
+    format!("git rev-parse --short=7 \"$(git log --diff-filter=A --format=%h -- {file} | tail -n 1)^\"")
+}
+
+/// The program of the commit that a command of Git names, built once, and what to call it.
+pub(super) fn program_of(commit: &str) -> (PathBuf, String) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let shell = |script: &str| {
         let output = Command::new("sh").args(["-ec", script]).current_dir(root).output().unwrap();
@@ -101,8 +114,8 @@ fn before() -> (PathBuf, String) {
         assert!(output.status.success(), "{script}: {text}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
-    let commit = shell(&format!("git log -1 --format=%h --abbrev=7 -- {BASELINE}"));
-    assert!(!commit.is_empty(), "the history of {BASELINE} is needed: this is a shallow clone");
+    let commit = shell(commit);
+    assert!(!commit.is_empty(), "more of the history is needed: this is a shallow clone");
     let folder = root.join("target/versions").join(&commit);
     let program = folder.join("build/debug/idempotency-ledger");
     if !program.exists() {
