@@ -1038,6 +1038,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("Z13", "the purge takes what is done in a run that is open", "proof::model::runs", [
         ("src/domain/retention.rs", "    taken_from <= now && !at_work", "    taken_from < StoreTime::MAX && !at_work"),
     ]),
+    Mutant("Z14", "rights go by the replay run of a key, too", "identity::rights", [
+        ("src/rpc/admin/mod.rs", "Sought::Key(key) => caller.allowed(key.consumer())?", "Sought::Key(key) => caller.allowed(key.namespace().name())?"),
+    ]),
     Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
         ("src/rpc/wire/fields.rs", "            if replay_run.is_empty() {", "            if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
     ]),
