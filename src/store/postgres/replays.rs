@@ -53,7 +53,7 @@ FROM (
     SELECT s.consumer, s.name,
         greatest(s.created_at + coalesce(n.retention, d.retention), c.now) AS ends_at
     FROM ledger.replay_runs s
-    CROSS JOIN (SELECT ledger.clock() AS now) c
+    CROSS JOIN (SELECT ledger.clock() AS now FROM ledger.meta) c
     LEFT JOIN ledger.consumers n ON n.name = s.consumer
     LEFT JOIN ledger.consumers d ON d.name = ''
     WHERE s.swept_at IS NULL AND coalesce(n.retention, d.retention) IS NOT NULL
