@@ -1,6 +1,7 @@
 //! The conformance of stores: each case runs on both. What the ledger relies on, and nothing else.
 
 mod batches;
+mod commits;
 mod met;
 mod purges;
 mod statements;
@@ -12,11 +13,11 @@ use idempotency_ledger::domain::{
 };
 use idempotency_ledger::store::{Completion, Done, Fault, Found, Purpose, Session, StoreError};
 
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::postgres as pg;
 use crate::harness::server::{Kind, START, TestStore, put_new, replica};
 
-on_both_stores!(
+on_all_stores!(
     a_row_comes_back_as_it_was_written,
     an_insert_leaves_an_entry_that_is_there,
     a_guess_is_shifted_by_the_stores_clock,

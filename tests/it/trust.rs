@@ -3,8 +3,9 @@
 use idempotency_ledger::store::{Fault, Purpose, Store as _, StoreError};
 use sqlx::Executor as _;
 
+use crate::harness::pooler::Pooler;
 use crate::harness::postgres::{self as pg, Cluster};
-use crate::harness::server::{migrate_postgres, postgres_store};
+use crate::harness::server::{migrate_postgres, pooled_store, postgres_store};
 
 /// What is refused, in the words of the log.
 async fn refused(url: &str) -> String {
@@ -72,16 +73,25 @@ async fn a_session_is_told_all_that_it_needs() {
     ] {
         connection.execute(statement).await.unwrap();
     }
-    let store = postgres_store(&cluster.url(&database));
-    for (purpose, who, lock_timeout, statement_timeout) in [
+    let pooler = Pooler::before(([127, 0, 0, 1], cluster.port).into()).await;
+    let url = cluster.url(&database);
+    let stores = [(postgres_store(&url), false), (pooled_store(&pooler.url(cluster.port, &url)), true)];
+    let purposes = [
         (Purpose::Claims, "claims", "250ms", "2s"),
         (Purpose::Heartbeat, "heartbeat", "250ms", "2s"),
         (Purpose::Purge, "purge", "1s", "10s"),
         (Purpose::OpenClaims, "open claims", "1s", "10s"),
         (Purpose::Reads, "reads", "1s", "10s"),
         (Purpose::Changes, "changes", "1s", "10s"),
-    ] {
+    ];
+    for ((store, pooled), (purpose, who, lock_timeout, statement_timeout)) in
+        stores.iter().flat_map(|store| purposes.map(|purpose| (store, purpose)))
+    {
+        connection.execute("TRUNCATE ledger.seen").await.unwrap();
         store.open(purpose).await.unwrap();
+        // Behind a pooler every transaction holds its rows until its commit comes; and the pooler watches over its own
+        // connections.
+        let (idle, watch) = if *pooled { (statement_timeout, "0") } else { ("10s", "5s") };
         for (name, value) in [
             ("plan_cache_mode", "force_generic_plan"),
             ("enable_seqscan", "off"),
@@ -91,8 +101,8 @@ async fn a_session_is_told_all_that_it_needs() {
             ("max_parallel_workers_per_gather", "0"),
             ("TimeZone", "UTC"),
             // A client that went silent within a transaction holds its locks for no longer.
-            ("idle_in_transaction_session_timeout", "10s"),
-            ("client_connection_check_interval", "5s"),
+            ("idle_in_transaction_session_timeout", idle),
+            ("client_connection_check_interval", watch),
             ("lock_timeout", lock_timeout),
             ("statement_timeout", statement_timeout),
         ] {
@@ -100,7 +110,7 @@ async fn a_session_is_told_all_that_it_needs() {
                 "SELECT value FROM ledger.seen WHERE who = 'idempotency-ledger ' || $1 AND name = $2 LIMIT 1";
             let seen: Option<String> =
                 sqlx::query_scalar(seen).bind(who).bind(name).fetch_optional(&mut connection).await.unwrap();
-            assert_eq!(seen.as_deref(), Some(value), "{name} for {who}");
+            assert_eq!(seen.as_deref(), Some(value), "{name} for {who}, pooled: {pooled}");
         }
     }
 }

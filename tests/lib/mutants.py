@@ -34,6 +34,7 @@ LITE_POLICIES = "src/store/sqlite/policies.rs"
 LITE_PURGE = "src/store/sqlite/purge.rs"
 LITE_UPKEEP = "src/store/sqlite/upkeep.rs"
 CONNECT = "src/store/postgres/connect.rs"
+LINK = "src/store/postgres/link.rs"
 PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue.rs"
@@ -147,7 +148,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/policies/in_force.rs", "now <= self.trusted_until && self.fresh()", "now <= StoreTime::MAX"),
     ]),
     Mutant("18", "a change that lost its race leaves its audit event", "proof::live::suites::operators", [
-        ("src/store/postgres/audit.rs", 'self.plain("ROLLBACK").await?;', 'self.plain("COMMIT").await?;'),
+        ("src/store/postgres/audit.rs", 'self.connection.rollback().await?;', 'self.connection.commit().await?;'),
     ]),
     Mutant("15b", "the window floor is ignored", "claims::", [
         (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
@@ -190,7 +191,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/error.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
     ]),
     Mutant("A4", "a statement that is gone fails for ever", "stale::", [
-        ("src/store/postgres/errors.rs", '"26000" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),'),
+        ("src/store/postgres/errors.rs", '"26000" | "25P03" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),\n        "25P03" => Fault::Stale(text),'),
     ]),
     Mutant("A5", "a plan that is of another table fails for ever", "stale::", [
         ("src/store/postgres/errors.rs", 'Some("RevalidateCachedQuery")', 'Some("")'),
@@ -462,8 +463,36 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("S29", "a session may stay in a transaction for ever", "trust::", [
         (PG_STATEMENTS, "SET idle_in_transaction_session_timeout = '10s'; ", ""),
     ]),
+    Mutant("X1", "behind a pooler an answer does not ask what became of its commit", "stores::commits", [
+        (LINK, "Ok(_) => self.commit().await.map_err(carried)?,", "Ok(_) => drop(self.commit().await),"),
+    ]),
+    Mutant("X2", "behind a pooler statements have names", "stores::commits", [
+        ("src/store/postgres/mod.rs", "options.prepared_statements && !how.pooled", "options.prepared_statements"),
+    ]),
+    Mutant("X3", "a session goes over to whatever server is behind the pooler", "stores::commits", [
+        (LINK, "if *pooled.server_started.get_or_insert(server) == server {", "if *pooled.server_started.insert(server) == server {"),
+    ]),
+    Mutant("X4", "behind a pooler a server that stands still holds its rows for ten seconds", "stores::commits", [
+        (CONNECT, "if how.pooled { bounds + &idle } else { bounds }", "if how.pooled && idle.is_empty() { bounds + &idle } else { bounds }"),
+    ]),
+    Mutant("X5", "behind a pooler commits are as durable as others have set", "stores::commits", [
+        (CONNECT, 'link.keep("synchronous_commit", &durable(&row)?);', "durable(&row)?;"),
+    ]),
+    Mutant("X6", "behind a pooler a commit that is given up is forgotten", "stores::commits", [
+        (LINK, "        let ended = self.connection.execute(how).await;\n", "        if self.pooled.is_some() {\n            self.at_work.set(None);\n        }\n        let ended = self.connection.execute(how).await;\n"),
+    ]),
+    Mutant("X7", "what a session needs stays on the pooler's connections", "stores::commits", [
+        (LINK, 'settings.replace("SET ", "SET LOCAL ")', "settings.replace(\"SET \", \"SET \")"),
+    ]),
+    Mutant("X8", "behind a pooler a statement follows one that was given up, in its transaction", "stores::commits", [
+        (LINK, "if self.at_work.get().is_some() {", "if self.at_work.get().is_some() && self.within {"),
+        (LINK, "self.pooled.is_some() && !self.within", "self.pooled.is_some() && !self.within && self.at_work.get().is_none()"),
+    ]),
+    Mutant("X9", "whatever ends the connection of a commit says what became of it", "stores::commits", [
+        ("src/store/postgres/errors.rs", "error.severity() != PgSeverity::Error", "error.severity() == PgSeverity::Warning"),
+    ]),
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
-        (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
+        (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (how.lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (how.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
         ("src/ledger/policies/in_force.rs", "    if session.policy_book().policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),

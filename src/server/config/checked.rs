@@ -44,6 +44,8 @@ pub struct Config {
     pub lock_wait: Duration,
     /// Named prepared statements.
     pub prepared_statements: bool,
+    /// Whether a pooler gives each transaction another connection.
+    pub transaction_pooling: bool,
     /// How long to wait for the store at the start.
     pub startup_wait: Duration,
     /// How the ledger works.
@@ -85,6 +87,7 @@ pub(super) fn settings(
         threads: checker.number("threads", given.threads.as_ref(), 0, 0..=256),
         lock_wait: checker.time("lock_wait", given.lock_wait.as_ref(), millis(250), millis(10)..=secs(1)),
         prepared_statements: checker.switch("prepared_statements", given.prepared_statements.as_ref(), true),
+        transaction_pooling: checker.switch("transaction_pooling", given.transaction_pooling.as_ref(), false),
         startup_wait: checker.time(
             "startup_wait",
             given.startup_wait.as_ref(),

@@ -100,6 +100,7 @@ impl Config {
             lifetime: self.max_connection_lifetime,
             lock_wait: self.lock_wait,
             prepared_statements: self.prepared_statements,
+            transaction_pooling: self.transaction_pooling,
         }
     }
 }

@@ -93,9 +93,13 @@ pub struct Settings {
     /// [default: 250ms]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LOCK_WAIT", value_name = "DURATION")]
     pub lock_wait: Option<Given<DurationArg>>,
-    /// Whether prepared statements have names; behind PgBouncer its session mode is needed either way [default: true]
+    /// Whether prepared statements have names [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PREPARED_STATEMENTS", value_name = "BOOL")]
     pub prepared_statements: Option<Given<bool>>,
+    /// Whether a pooler gives each transaction another connection, as PgBouncer does in transaction mode: each
+    /// statement takes four round trips then [default: false]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_TRANSACTION_POOLING", value_name = "BOOL")]
+    pub transaction_pooling: Option<Given<bool>>,
     /// How long to wait for the store at the start, at most 10m [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_STARTUP_WAIT", value_name = "DURATION")]
     pub startup_wait: Option<Given<DurationArg>>,
@@ -221,7 +225,7 @@ impl Settings {
         let upper = self;
         first!(upper, lower; listen, admin_listen, reflection, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
             listen_tls_client_crl, tokens_file, rights_file, jwks_refresh, jwks_keep, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
-            database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements,
+            database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements, transaction_pooling,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
             connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
             principal_calls_per_second, principal_bytes_max, connection_bytes_max,

@@ -67,9 +67,9 @@ impl PgSession {
         outcome: Result<WriteResult, StoreError>,
     ) -> Result<WriteResult, StoreError> {
         match outcome {
-            Ok(WriteResult::Done) => self.plain("COMMIT").await?,
+            Ok(WriteResult::Done) => self.connection.commit().await?,
             Ok(WriteResult::Lost | WriteResult::Repeated) | Err(StoreError::NotApplied(_)) => {
-                self.plain("ROLLBACK").await?;
+                self.connection.rollback().await?;
             }
             Err(StoreError::Unknown(_)) => {}
         }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{ConnectOptions as _, Executor as _, Row as _};
+use sqlx::{ConnectOptions as _, Executor, Postgres, Row as _};
 use tokio::time::timeout;
 
+use super::backend::Backend;
 use super::errors::{of_connect, of_sqlx};
-use super::left_behind::Backend;
+use super::link::Link;
 use super::servers::Servers;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
@@ -29,6 +30,15 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Like a statement for claims, whose session is given up after this.
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How sessions work with the database.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// How long a statement for claims waits for a lock.
+    pub(super) lock_wait: Duration,
+    /// A pooler gives each transaction another connection.
+    pub(super) pooled: bool,
+}
+
 /// Who is at the other end of a connection.
 pub(super) struct Peer {
     pub(super) backend: Backend,
@@ -49,19 +59,19 @@ async fn connect(options: &PgConnectOptions, within: Duration) -> Result<PgConne
 pub(super) async fn open(
     servers: &Servers,
     purpose: Purpose,
-    lock_wait: Duration,
+    how: How,
     stays_with: Option<i64>,
-) -> Result<(PgConnection, Peer), StoreError> {
+) -> Result<(Link, Peer), StoreError> {
     let within = CONNECT_TIMEOUT / servers.count();
     servers
         .first_that(|options| async move {
             let options = options.application_name(application_name(purpose));
-            let mut connection = connect(&options, within).await?;
-            match timeout(within, check(&mut connection, purpose, lock_wait)).await {
-                Ok(Ok(peer)) if stays_with.is_some_and(|server| server != peer.server_started) => {
+            let connection = connect(&options, within).await?;
+            match timeout(within, check(connection, purpose, how)).await {
+                Ok(Ok((_, peer))) if stays_with.is_some_and(|server| server != peer.server_started) => {
                     Err(unavailable("another server answers than the one that the session is with".into()))
                 }
-                Ok(Ok(peer)) => Ok((connection, peer)),
+                Ok(Ok(checked)) => Ok(checked),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
             }
@@ -98,48 +108,57 @@ fn application_name(purpose: Purpose) -> &'static str {
 }
 
 /// How long statements may run and wait for a lock. What the server ends was certainly not applied, so it
-/// must end a statement before the session that waits for it is given up.
-fn bounds(purpose: Purpose, lock_wait: Duration) -> String {
+/// must end a statement before the session that waits for it is given up. Behind a pooler a transaction waits no longer
+/// for its next statement than it would for the end of one: a server that stands still there holds its rows.
+fn bounds(purpose: Purpose, how: How) -> String {
     let (lock, statement) = match purpose {
-        Purpose::Claims | Purpose::Heartbeat => (lock_wait, HOT_STATEMENT_TIMEOUT),
+        Purpose::Claims | Purpose::Heartbeat => (how.lock_wait, HOT_STATEMENT_TIMEOUT),
         Purpose::Purge | Purpose::OpenClaims | Purpose::Reads | Purpose::Changes => {
             (LOCK_TIMEOUT, STATEMENT_TIMEOUT)
         }
     };
-    format!("SET lock_timeout = {}; SET statement_timeout = {}", lock.as_millis(), statement.as_millis())
+    let (lock, statement) = (lock.as_millis(), statement.as_millis());
+    let bounds = format!("SET lock_timeout = {lock}; SET statement_timeout = {statement}");
+    let idle = format!("; SET idle_in_transaction_session_timeout = {statement}");
+    if how.pooled { bounds + &idle } else { bounds }
 }
 
 /// Sends a write, and waits for its answer: where commits do not end, no work is sent.
-pub(super) async fn prove(connection: &mut PgConnection) -> Result<(), StoreError> {
+pub(super) async fn prove(connection: &mut Link) -> Result<(), StoreError> {
     match timeout(PROVE_TIMEOUT, connection.execute(sqlx::raw_sql(sql::PROVE))).await {
         Ok(done) => done.map(drop).map_err(of_sqlx),
         Err(_) => Err(unavailable(format!("a write was not answered within {PROVE_TIMEOUT:?}"))),
     }
 }
 
-async fn check(
-    connection: &mut PgConnection,
-    purpose: Purpose,
-    lock_wait: Duration,
-) -> Result<Peer, StoreError> {
-    // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
-    // is worth it.
-    let settings = format!("{}; {}", sql::SETTINGS, bounds(purpose, lock_wait));
+/// A connection with its settings.
+async fn linked(mut connection: PgConnection, purpose: Purpose, how: How) -> Result<Link, StoreError> {
+    let settings = format!("{}; {}", sql::SETTINGS, bounds(purpose, how));
+    if how.pooled {
+        return Ok(Link::to_pooler(connection, &settings));
+    }
     let watched = sqlx::AssertSqlSafe(format!("{settings}; {}", sql::WATCHES));
     if let Err(error) = connection.execute(sqlx::raw_sql(watched)).await {
         // Not every server takes all of those that watch over the connection.
         tracing::debug!(%error, "the server does not watch over this connection");
         connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(settings))).await.map_err(of_sqlx)?;
     }
-    let row = writable(connection).await?;
-    durable(&row)?;
+    Ok(Link::to_backend(connection))
+}
+
+async fn check(connection: PgConnection, purpose: Purpose, how: How) -> Result<(Link, Peer), StoreError> {
+    // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
+    // is worth it.
+    let mut link = linked(connection, purpose, how).await?;
+    let row = writable(&mut link).await?;
+    link.keep("synchronous_commit", &durable(&row)?);
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
         return Err(schema(format!(
             "the database has no ledger of this version yet: run `{} migrate`",
             program()
         )));
     }
-    let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(connection).await.map_err(of_sqlx)?;
+    let found = sqlx::raw_sql(sql::SCHEMA).fetch_one(&mut link).await.map_err(of_sqlx)?;
     let standing = Standing {
         version: found.try_get("version").map_err(of_sqlx)?,
         serves_from: found.try_get("serves_from").map_err(of_sqlx)?,
@@ -148,11 +167,15 @@ async fn check(
     standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
     let pid = row.try_get("pid").map_err(of_sqlx)?;
     let backend = Backend { pid, started: row.try_get("started").map_err(of_sqlx)? };
-    Ok(Peer { backend, server_started: row.try_get("server_started").map_err(of_sqlx)? })
+    if !how.pooled {
+        link.at_work().set(Some(backend));
+    }
+    let server_started = row.try_get("server_started").map_err(of_sqlx)?;
+    Ok((link, Peer { backend, server_started }))
 }
 
 /// What the server says of itself, if it is one that takes writes.
-async fn writable(connection: &mut PgConnection) -> Result<PgRow, StoreError> {
+async fn writable<'c>(connection: impl Executor<'c, Database = Postgres>) -> Result<PgRow, StoreError> {
     let row = sqlx::raw_sql(sql::TRUST).fetch_one(connection).await.map_err(of_sqlx)?;
     let version: i32 = row.try_get("version").map_err(of_sqlx)?;
     if version < VERSION_MIN {
@@ -167,8 +190,8 @@ async fn writable(connection: &mut PgConnection) -> Result<PgRow, StoreError> {
     Ok(row)
 }
 
-/// Whether commits outlive a crash, and a failover.
-fn durable(row: &PgRow) -> Result<(), StoreError> {
+/// Whether commits outlive a crash, and a failover: what `synchronous_commit` is where they do.
+fn durable(row: &PgRow) -> Result<String, StoreError> {
     let synchronous_commit: String = row.try_get("synchronous_commit").map_err(of_sqlx)?;
     if synchronous_commit == "off" {
         return Err(schema(
@@ -190,7 +213,7 @@ fn durable(row: &PgRow) -> Result<(), StoreError> {
             "the server runs with fsync = off: a crash of its machine can lose what was answered"
         );
     }
-    Ok(())
+    Ok(synchronous_commit)
 }
 
 pub(super) fn unavailable(text: String) -> StoreError {

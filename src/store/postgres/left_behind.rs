@@ -4,10 +4,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use sqlx::postgres::PgConnection;
-use sqlx::{Connection as _, Row as _};
+use sqlx::Row as _;
 
+use super::backend::Backend;
 use super::errors::of_sqlx;
+use super::link::Link;
 use crate::store::{Fault, Purpose, StoreError};
 
 /// Which of the backends still carry out a statement. Those that only wait for their client hold nothing.
@@ -19,14 +20,6 @@ WHERE a.pid = ANY ($1::int[]) AND a.state = 'active'";
 
 /// So many are remembered for each purpose; those beyond have most likely ended long ago.
 const REMEMBERED_MAX: usize = 64;
-
-/// A backend, told apart from a later one with the same number by its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Backend {
-    pub(super) pid: i32,
-    /// Microseconds by the server's clock.
-    pub(super) started: i64,
-}
 
 /// What one server left behind.
 #[derive(Debug, Default)]
@@ -62,10 +55,10 @@ impl LeftBehind {
     /// connection is closed, so that it is none too many.
     pub(super) async fn admit(
         &self,
-        mut connection: PgConnection,
+        mut connection: Link,
         purpose: Purpose,
         max: usize,
-    ) -> Result<PgConnection, StoreError> {
+    ) -> Result<Link, StoreError> {
         let mine = self.of(purpose);
         if mine.is_empty() {
             return Ok(connection);

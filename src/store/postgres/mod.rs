@@ -2,12 +2,14 @@
 
 mod acknowledged;
 mod audit;
+mod backend;
 mod before_baseline;
 mod connect;
 mod entries;
 mod entry_statements;
 mod errors;
 mod left_behind;
+mod link;
 mod listing;
 pub(super) mod migrate;
 mod names;
@@ -42,6 +44,7 @@ use super::schema::still;
 use super::{Fault, Purpose, Session, Store, StoreError};
 use crate::domain::{KeyHash, StoreTime};
 use crate::program::program;
+use connect::How;
 use errors::of_sqlx;
 use migrate::Pace;
 use opener::Opener;
@@ -64,6 +67,8 @@ pub struct PostgresOptions {
     pub lock_wait: Duration,
     /// Whether prepared statements have names.
     pub prepared_statements: bool,
+    /// Whether a pooler gives each transaction another connection.
+    pub transaction_pooling: bool,
 }
 
 /// The ledger on Postgres.
@@ -80,7 +85,10 @@ impl PostgresStore {
     /// What is wrong with the source, without a secret.
     pub fn new(options: &PostgresOptions) -> Result<PostgresStore, WrongSource> {
         let servers = Servers::read(&options.source)?;
-        let opener = Opener::new(servers, options.sessions, options.lock_wait, options.prepared_statements);
+        let how = How { lock_wait: options.lock_wait, pooled: options.transaction_pooling };
+        // A name is known to one backend.
+        let persistent = options.prepared_statements && !how.pooled;
+        let opener = Opener::new(servers, options.sessions, how, persistent);
         Ok(PostgresStore { opener: Arc::new(opener), lifetime: options.lifetime })
     }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::sync::Mutex;
 
 use super::acknowledged::Acknowledged;
-use super::connect;
+use super::connect::{self, How};
 use super::left_behind::LeftBehind;
 use super::quiet::Quiet;
 use super::replaced::Replaced;
@@ -21,7 +20,7 @@ use crate::store::{Mark, Purpose, StoreError};
 pub(super) struct Opener {
     servers: Servers,
     sessions: usize,
-    lock_wait: Duration,
+    how: How,
     persistent: bool,
     mark: Arc<Mark>,
     quiet: Arc<Quiet>,
@@ -34,11 +33,11 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    pub(super) fn new(servers: Servers, sessions: usize, lock_wait: Duration, persistent: bool) -> Opener {
+    pub(super) fn new(servers: Servers, sessions: usize, how: How, persistent: bool) -> Opener {
         Opener {
             servers,
             sessions,
-            lock_wait,
+            how,
             persistent,
             mark: Arc::default(),
             quiet: Arc::default(),
@@ -81,13 +80,13 @@ impl Opener {
     ) -> Result<PgSession, StoreError> {
         let claims = purpose == Purpose::Claims;
         let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
-        let (connection, peer) = connect::open(&self.servers, purpose, self.lock_wait, stays_with).await?;
+        let (connection, peer) = connect::open(&self.servers, purpose, self.how, stays_with).await?;
         let left_max = if claims { self.sessions } else { 1 };
         let connection = self.left_behind.admit(connection, purpose, left_max).await?;
         let mut session = PgSession {
+            leaves: Leaves::new(Arc::clone(&self.left_behind), purpose, peer.backend, &connection),
             connection,
             server_started: peer.server_started,
-            leaves: Leaves::new(Arc::clone(&self.left_behind), purpose, peer.backend),
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
             quiet: Arc::clone(&self.quiet),

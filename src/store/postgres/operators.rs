@@ -107,7 +107,7 @@ impl Operators for PgSession {
         if let Write::Insert(entry) | Write::Replace(entry) = write {
             self.learn_names(std::slice::from_ref(entry)).await?;
         }
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let outcome = self.within_transaction(write, event).await;
         self.end(outcome).await
     }
@@ -119,7 +119,7 @@ impl Operators for PgSession {
         raise: OffsetRaise,
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let outcome = self.raise_within_transaction(raise, event).await;
         self.end(outcome).await
     }
@@ -131,7 +131,7 @@ impl Operators for PgSession {
     ) -> Result<WriteResult, StoreError> {
         let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
         self.learn_names(&fresh).await?;
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let outcome = self.import_within_transaction(entries, &fresh, event).await;
         self.end(outcome).await
     }

@@ -121,7 +121,7 @@ impl PolicyBook for PgSession {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
         self.learn_consumers(std::iter::once(policy.consumer.as_str())).await?;
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let outcome = self.policy_within_transaction(policy, in_force, event).await;
         self.end(outcome).await
     }
@@ -146,7 +146,7 @@ impl PolicyBook for PgSession {
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
         self.learn_consumers(all.iter().map(|one| one.consumer.as_str())).await?;
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let changed = match self.in_force_within_transaction(all, seen).await {
             Ok(changed) => self.shorten_runs().await.map(|()| changed),
             Err(error) => Err(error),

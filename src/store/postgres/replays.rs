@@ -93,7 +93,7 @@ impl ReplayBook for PgSession {
         policy_epoch: i64,
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let outcome = self.add_run_within_transaction(run, policy_epoch, event).await;
         self.end(outcome).await
     }
@@ -104,7 +104,7 @@ impl ReplayBook for PgSession {
         name: &str,
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        self.plain("BEGIN").await?;
+        self.connection.begin().await?;
         let outcome = self.close_run_within_transaction(consumer, name, event).await;
         self.end(outcome).await
     }

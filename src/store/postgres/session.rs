@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{Connection as _, Postgres, Row as _};
+use sqlx::{Postgres, Row as _};
 use tokio::time::timeout;
 
 use super::acknowledged::Acknowledged;
+use super::backend::{AtWork, Backend};
 use super::errors::of_sqlx;
-use super::left_behind::{Backend, LeftBehind};
+use super::left_behind::LeftBehind;
+use super::link::Link;
 use super::quiet::Quiet;
 use crate::domain::{Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
@@ -21,7 +23,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One connection.
 pub(super) struct PgSession {
-    pub(super) connection: PgConnection,
+    pub(super) connection: Link,
     /// When its server was started, which tells servers apart.
     pub(super) server_started: i64,
     pub(super) leaves: Leaves,
@@ -38,21 +40,27 @@ pub(super) struct PgSession {
 pub(super) struct Leaves {
     left_behind: Arc<LeftBehind>,
     pub(super) purpose: Purpose,
+    /// The one that opened it.
     pub(super) backend: Backend,
-    nothing: bool,
+    at_work: AtWork,
 }
 
 impl Leaves {
-    pub(super) fn new(left_behind: Arc<LeftBehind>, purpose: Purpose, backend: Backend) -> Leaves {
-        Leaves { left_behind, purpose, backend, nothing: false }
+    pub(super) fn new(
+        left_behind: Arc<LeftBehind>,
+        purpose: Purpose,
+        backend: Backend,
+        link: &Link,
+    ) -> Leaves {
+        Leaves { left_behind, purpose, backend, at_work: link.at_work().clone() }
     }
 }
 
 impl Drop for Leaves {
     /// The connection closes without a word, so that nothing is cancelled.
     fn drop(&mut self) {
-        if !self.nothing {
-            self.left_behind.add(self.purpose, self.backend);
+        if let Some(backend) = self.at_work.get() {
+            self.left_behind.add(self.purpose, backend);
         }
     }
 }
@@ -74,8 +82,8 @@ impl PgSession {
 
     /// Ends a session that no statement uses: it can say so, since there is nothing to cancel.
     pub(super) async fn say_goodbye(self) {
-        let PgSession { connection, mut leaves, .. } = self;
-        leaves.nothing = matches!(timeout(FAREWELL, connection.close()).await, Ok(Ok(())));
+        let PgSession { connection, leaves: _leaves, .. } = self;
+        let _said = timeout(FAREWELL, connection.close()).await;
     }
 }
 

@@ -11,6 +11,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     vec![
         sql::TRUST,
         sql::SCHEMA,
+        sql::BEGUN,
         sql::PROVE,
         left_behind::LEFT_BEHIND,
         entry_statements::LOAD,

@@ -5,6 +5,7 @@ pub(crate) mod details;
 pub(crate) mod disk;
 pub(crate) mod faulty;
 pub(crate) mod pki;
+pub(crate) mod pooler;
 pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod raw;
@@ -29,3 +30,15 @@ macro_rules! on_both_stores {
     };
 }
 pub(crate) use on_both_stores;
+
+/// Stamps each case for both stores, and for Postgres behind a pooler of transactions.
+macro_rules! on_all_stores {
+    ($($case:ident),* $(,)?) => {
+        $crate::harness::on_both_stores!($($case),*);
+        mod pooled {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case($crate::harness::server::Kind::Pooled).await })*
+        }
+    };
+}
+pub(crate) use on_all_stores;

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
+use super::pooler::Pooler;
 use super::postgres;
 pub(crate) use super::postgres::make_clock;
 pub(crate) use super::setup::Setup;
@@ -31,6 +32,8 @@ pub(crate) use super::setup::Setup;
 pub(crate) enum Kind {
     Sqlite,
     Postgres,
+    /// Postgres behind a pooler of transactions.
+    Pooled,
 }
 
 /// A clock that stands still until a test moves it.
@@ -64,14 +67,31 @@ pub(crate) fn postgres_store(url: &str) -> PostgresStore {
 
 /// A store whose sessions live for so long.
 pub(crate) fn postgres_store_of(source: PostgresSource, lifetime: Option<Duration>) -> PostgresStore {
-    let options = PostgresOptions {
+    PostgresStore::new(&PostgresOptions { lifetime, ..options(source) }).unwrap()
+}
+
+/// A store behind a pooler of transactions, with one session for claims.
+pub(crate) fn pooled_store(url: &str) -> PostgresStore {
+    let options = options(PostgresSource::of_url(url));
+    PostgresStore::new(&PostgresOptions { sessions: 1, transaction_pooling: true, ..options }).unwrap()
+}
+
+fn options(source: PostgresSource) -> PostgresOptions {
+    PostgresOptions {
         source,
         sessions: 2,
-        lifetime,
+        lifetime: None,
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
-    };
-    PostgresStore::new(&options).unwrap()
+        transaction_pooling: false,
+    }
+}
+
+/// A database of the shared cluster, behind a pooler of its own.
+async fn pooled_url(database: &str) -> String {
+    let cluster = postgres::shared();
+    let pooler = Pooler::before(([127, 0, 0, 1], cluster.port).into()).await;
+    pooler.url(cluster.port, &cluster.url(database))
 }
 
 impl TestStore {
@@ -88,6 +108,10 @@ impl TestStore {
                 let database = postgres::database().await;
                 let store = postgres_store(&postgres::shared().url(&database));
                 (Arc::new(store), Some(database))
+            }
+            Kind::Pooled => {
+                let database = postgres::database().await;
+                (Arc::new(pooled_store(&pooled_url(&database).await)), Some(database))
             }
         };
         let made = TestStore { store, database, clock, folder };

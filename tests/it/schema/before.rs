@@ -52,7 +52,7 @@ impl Before {
                 made.execute(&file("sqlite.sql")).await;
                 made
             }
-            Kind::Postgres => {
+            Kind::Postgres | Kind::Pooled => {
                 let cluster = tokio::task::spawn_blocking(pg::shared).await.unwrap();
                 cluster.execute("postgres", &format!("CREATE DATABASE {name}")).await;
                 let made = Before { folder, database: Some(name.to_owned()), url: cluster.url(name) };

@@ -6,10 +6,10 @@ use idempotency_ledger::store::{Completion, Done, Found, ROWS_MAX, SQLITE_STATEM
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
 use super::{claim, granted, next};
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, TestStore, put_new};
 
-on_both_stores!(each_row_of_a_batch_has_its_own_answer);
+on_all_stores!(each_row_of_a_batch_has_its_own_answer);
 
 /// First grants of messages with these names, in the order in which statements take them.
 fn grants(names: impl Iterator<Item = String>, now: StoreTime) -> Vec<Entry> {

@@ -4,10 +4,10 @@ use idempotency_ledger::domain::{AuditEvent, Key, PolicyVersion, Span, StoreTime
 use idempotency_ledger::store::{EffectiveRetention, WriteResult};
 
 use super::{claim, granted, insert, load, next};
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, TestStore};
 
-on_both_stores!(
+on_all_stores!(
     a_purge_spares_what_changed_since_it_was_judged,
     a_purge_by_rules_that_are_not_in_force_takes_nothing,
     a_key_made_anew_is_not_the_row_that_was_read,

@@ -4,10 +4,10 @@ use idempotency_ledger::domain::{Entry, Key, Span, StoreTime};
 use idempotency_ledger::store::{EffectiveRetention, PurgePlace, PurgeTurn, Session};
 
 use super::granted;
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, TestStore, put_new};
 
-on_both_stores!(
+on_all_stores!(
     a_turn_is_one_servers_until_it_ends_or_is_held_no_longer,
     the_consumer_that_is_due_for_the_longest_time_comes_first,
     another_retention_makes_its_consumers_due_and_ends_their_turns,
