@@ -14,10 +14,10 @@ use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, Setup, TestServer, TestStore};
 
-on_both_stores!(
+on_all_stores!(
     a_parked_holders_complete_still_counts,
     a_redriven_message_is_claimed_anew_and_old_tokens_are_fenced,
     a_resolved_message_is_answered_as_resolved,

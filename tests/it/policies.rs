@@ -8,10 +8,10 @@ use prost_types::FieldMask;
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, fields, key, refusal};
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, Setup, TestServer};
 
-on_both_stores!(
+on_all_stores!(
     a_policy_survives_a_restart,
     a_repeat_changes_nothing_and_a_stale_version_is_refused,
     a_policy_is_checked_as_a_whole,

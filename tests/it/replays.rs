@@ -8,10 +8,10 @@ use idempotency_ledger::domain::{Key, Namespace, Policy, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, Setup, TestServer};
 
-on_both_stores!(
+on_all_stores!(
     nobody_replays_in_a_run_that_is_not_registered,
     a_suppressing_run_acknowledges_and_leaves_no_trace,
     a_rebuilding_run_is_deduplicated_by_itself,

@@ -12,10 +12,10 @@ use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use super::run::Run;
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::faulty::{FaultyStore, Plan};
-use crate::harness::on_both_stores;
+use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 
-on_both_stores!(neighbours_of_a_refused_row_succeed);
+on_all_stores!(neighbours_of_a_refused_row_succeed);
 
 const POISON: &str = "poison";
 
