@@ -14,6 +14,7 @@ STEPS=(
     "mesh behind Envoy restarts, kills and lost stores fail no call that need not fail: every history is linearizable"
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
+    "pgbouncer behind PgBouncer the wire tells the same and nothing is lost, in session and in transaction mode"
     "readme the commands of the README work as they stand there"
     "operators the first day of an operator, the recipes and the replays, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
     "redelivery a broker's redeliveries have one effect, and a run that is not open acknowledges nothing, on SQLite and on Postgres"
@@ -27,7 +28,7 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc make git python3 venv openssl postgres mariadbd nats-server jq systemd-analyze prometheus promtool
+    need cc make git python3 venv openssl postgres mariadbd nats-server pgbouncer jq systemd-analyze prometheus promtool
     need_venv
     need_cargo_deny
     cargo --version
@@ -108,6 +109,8 @@ step_wire() {
     on_both_stores tests/python/wire.py
     on_sqlite tests/python/first_minute.py
 }
+
+step_pgbouncer() { tests/prove pgbouncer --small; }
 
 step_readme() {
     need_venv

@@ -12,6 +12,7 @@ SUITES=(
     "audit|operators' changes|60|2000|--features crash-points --test it proof::live::suites::every_change|an audit event for each change of entries and policies, one by one or many at once, and for no refusal, though servers and Postgres are killed amid them"
     "kill|kills|20|500|--features crash-points --test it proof::live::suites::killed|servers killed at random and at named points lose nothing (T7)"
     "postgres-crash|crashes, 100 ended backends each|5|100|--features crash-points --test it proof::live::suites::a_crashing|Postgres crashing, its backends ended, loses nothing (T8)"
+    "pooler|crashes in each mode, 100 ended connections and a killed PgBouncer each|1|50|--features crash-points --test it proof::live::pooled|behind PgBouncer, in session and in transaction mode, its connections and Postgres' ended, Postgres and PgBouncer killed, nothing is lost"
     "pause|pauses|5|50|--features crash-points --test it proof::live::suites::pauses|servers and Postgres stopped beyond the lease are fenced (T10)"
     "cut|cuts|100|1000|--features crash-points --test it proof::live::suites::cut|connections cut, half-closed, silenced on both sides lose nothing (T11)"
     "clocks|jumps of the store's clock|5|100|--features crash-points --test it proof::live::clocks|the store's clock jumps forward and back by up to an hour under load: no token is given twice or shrinks, nothing is granted while the clock is behind, and metrics and log say so (T12)"

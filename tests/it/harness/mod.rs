@@ -4,6 +4,7 @@ mod behind;
 pub(crate) mod details;
 pub(crate) mod disk;
 pub(crate) mod faulty;
+pub(crate) mod pgbouncer;
 pub(crate) mod pki;
 pub(crate) mod pooler;
 pub(crate) mod postgres;

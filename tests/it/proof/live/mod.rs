@@ -19,6 +19,7 @@ mod policies;
 mod policies_after;
 mod policies_judged;
 mod policy_costs;
+mod pooled;
 mod proxy;
 mod replays;
 mod replicas;

@@ -45,12 +45,14 @@ pub(super) struct Shape<'a> {
     pub(super) faults: Option<&'a Arc<Faults>>,
     /// Whether the replicas tell their metrics.
     pub(super) observed: bool,
+    /// Further arguments of the replicas.
+    pub(super) settings: &'a [&'a str],
 }
 
 impl Shape<'_> {
     /// As most suites have it: so many clients.
     pub(super) fn observed(clients: u64) -> Shape<'static> {
-        Shape { clients, consumers: STEADY, faults: None, observed: true }
+        Shape { clients, consumers: STEADY, faults: None, observed: true, settings: &[] }
     }
 }
 
@@ -70,12 +72,13 @@ impl Live {
     ) -> Live {
         let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
         let url = cluster.url("postgres");
-        Live::over(run, cluster, &url, Shape { clients, consumers, faults, observed: false }).await
+        Live::over(run, cluster, &url, Shape { clients, consumers, faults, observed: false, settings: &[] })
+            .await
     }
 
     /// Over this cluster, which the replicas reach by this URL.
     pub(super) async fn over(run: Run, cluster: Cluster, url: &str, shape: Shape<'_>) -> Live {
-        let Shape { clients, consumers, faults, observed } = shape;
+        let Shape { clients, consumers, faults, observed, settings } = shape;
         migrate_postgres(&cluster.url("postgres")).await;
         let mut random = Random::new(run.seed);
         let folder = tempfile::tempdir().unwrap();
@@ -91,6 +94,7 @@ impl Live {
             }
             let mut replica = Replica::new(folder.path(), &url);
             replica.observed = observed.then(|| SocketAddr::from(([127, 0, 0, 1], free_port())));
+            replica.settings = settings.iter().map(|one| (*one).to_owned()).collect();
             replica.start(None);
             replica.listens().await;
             fronts.push(match faults {
