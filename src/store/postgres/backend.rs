@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A backend, told apart from a later one with the same number by its start.
+/// A backend, told apart from a later one with the same number by its start; behind a pooler by that of the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Backend {
     pub(super) pid: i32,

@@ -11,10 +11,12 @@ use super::errors::of_sqlx;
 use super::link::Link;
 use crate::store::{Fault, Purpose, StoreError};
 
-/// Which of the backends still carry out a statement. Those that only wait for their client hold nothing.
+/// Which of the backends still carry out a statement. Those that only wait for their client hold nothing. A backend of a
+/// pooler's may have gone on to the transaction of somebody else.
 pub(super) const LEFT_BEHIND: &str = "\
 -- ledger.left_behind
-SELECT a.pid, (extract(epoch FROM a.backend_start) * 1000000)::bigint AS started
+SELECT a.pid, (extract(epoch FROM a.backend_start) * 1000000)::bigint AS started,
+       coalesce((extract(epoch FROM a.xact_start) * 1000000)::bigint, 0) AS begun
 FROM pg_stat_activity a
 WHERE a.pid = ANY ($1::int[]) AND a.state = 'active'";
 
@@ -66,10 +68,12 @@ impl LeftBehind {
         let pids: Vec<i32> = mine.iter().map(|backend| backend.pid).collect();
         let query = sqlx::query(LEFT_BEHIND).persistent(false).bind(pids);
         let rows = query.fetch_all(&mut connection).await.map_err(of_sqlx)?;
-        let mut at_work = Vec::with_capacity(rows.len());
+        let mut at_work = Vec::with_capacity(2 * rows.len());
         for row in &rows {
             let pid = row.try_get("pid").map_err(of_sqlx)?;
-            at_work.push(Backend { pid, started: row.try_get("started").map_err(of_sqlx)? });
+            for started in ["started", "begun"] {
+                at_work.push(Backend { pid, started: row.try_get(started).map_err(of_sqlx)? });
+            }
         }
         let left = mine.iter().filter(|backend| at_work.contains(backend)).count();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|left| {

@@ -24,10 +24,8 @@ SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
 /// Whose transaction it is, where a pooler chooses.
 pub(super) const BEGUN: &str = "\
 -- ledger.begun
-SELECT pg_backend_pid() AS pid,
-       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started,
-       (SELECT (extract(epoch FROM a.backend_start) * 1000000)::bigint
-        FROM pg_stat_get_activity(pg_backend_pid()) a) AS started";
+SELECT pg_backend_pid() AS pid, (extract(epoch FROM now()) * 1000000)::bigint AS started,
+       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started";
 
 /// A write that touches no row, so that it waits for no lock; like every commit it waits for the standbys.
 pub(super) const PROVE: &str = "\

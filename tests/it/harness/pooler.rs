@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -84,7 +85,9 @@ impl Pooler {
 
     /// Waits until a commit has come since `before`; how many have come.
     pub(crate) async fn commit_since(&self, before: u64) -> u64 {
-        *self.seen.subscribe().wait_for(|seen| *seen > before).await.unwrap()
+        let mut seen = self.seen.subscribe();
+        let come = tokio::time::timeout(Duration::from_secs(10), seen.wait_for(|seen| *seen > before));
+        *come.await.expect("a commit comes").unwrap()
     }
 
     /// How many commits have come.
