@@ -494,19 +494,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("U1", "under overload claims keep out the completions of others", "proof::live::overload", [
         (QUEUE, "Lane::Claim => 5,", "Lane::Claim => 8,"),
     ]),
-    Mutant("U2", "the queue has no bound", "proof::live::overload", [
-        (QUEUE, "waiting.commands + commands > self.commands_max * lane.eighths() / 8", "waiting.commands + commands > usize::MAX / 2"),
-    ]),
-    Mutant("U3", "who is refused hears of it late", "proof::live::overload", [
-        ("src/ledger/mod.rs", "                Err(rejection) => Err(rejection),\n            };\n            if span.is_recorded() {", """\
-                Err(rejection) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                    Err(rejection)
-                }
-            };
-            if span.is_recorded() {"""),
-    ]),
-    Mutant("U4", "a server does not start on the next schema", "proof::live::versions", [
+    Mutant("U2", "a server does not start on the next schema", "proof::live::versions", [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
     ]),
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
