@@ -78,7 +78,7 @@ impl Entries for PgSession {
             return self.insert_one(&entry.key, row, until).await;
         }
         let mark = self.mark.get();
-        let looks = !self.quiet.is_quiet(Instant::now());
+        let looks = self.looks();
         let answers = match self.insert_all(if looks { INSERT } else { INSERT_NEW }, &raw, mark, until).await
         {
             Err(error) if !looks && meets_an_entry(&error) => {
@@ -210,10 +210,16 @@ impl PgSession {
         query.fetch_all(&mut self.connection).await
     }
 
+    /// Whether an insert looks for entries. Within a transaction of several statements it does: one that fails there ends
+    /// them all.
+    fn looks(&self) -> bool {
+        self.connection.is_within() || !self.quiet.is_quiet(Instant::now())
+    }
+
     /// The same of the row of one key.
     async fn insert_one(&mut self, key: &Key, row: Row, until: StoreTime) -> Result<Inserted, StoreError> {
         let mark = self.mark.get();
-        let looks = !self.quiet.is_quiet(Instant::now());
+        let looks = self.looks();
         let query = self
             .query(if looks { INSERT_ONE } else { INSERT_NEW_ONE })
             .bind(mark)

@@ -121,6 +121,11 @@ impl Link {
         Ok(())
     }
 
+    /// Whether statements are parts of a transaction of several.
+    pub(super) fn is_within(&self) -> bool {
+        self.within
+    }
+
     /// Whether a statement must be made a transaction of its own.
     fn is_alone(&self) -> bool {
         self.pooled.is_some() && !self.within

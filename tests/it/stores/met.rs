@@ -2,8 +2,11 @@
 //! it runs: in a batch, and alone.
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Command, Entry, FailureKind, Key, Policy, Settle, Span, StoreTime, Terms};
-use idempotency_ledger::store::{Completion, Done, Found, InsertOutcome, Session};
+use idempotency_ledger::domain::{
+    self, AuditEvent, Command, Context, Entry, FailureKind, Import, Imported, Key, Policy, Settle, Span,
+    StoreTime, Terms,
+};
+use idempotency_ledger::store::{Completion, Done, Found, InsertOutcome, Session, Write, WriteResult};
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection};
 
 use super::{claim, granted, insert, load, next};
@@ -191,6 +194,46 @@ async fn after_a_quiet_time_an_insert_that_meets_an_entry_is_sent_anew() {
         for id in ["before", "after"] {
             assert!(load(&mut *session, id).await.is_some(), "{id}");
         }
+    }
+}
+
+/// An operator's insert stands in a transaction, whose other statements must not fail by it.
+#[tokio::test]
+async fn an_operators_insert_that_meets_an_entry_is_lost() {
+    let policy = Policy::default();
+    let context = Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+    let imported = |row: &Entry| {
+        let import = Import { completed_at: None, result: Bytes::new(), fingerprint: Bytes::new() };
+        match domain::import(&row.key, None, &import, &context).unwrap() {
+            Imported::Stored(entry) => *entry,
+            other => panic!("{other:?}"),
+        }
+    };
+    for ids in [&["met"][..], &["met", "new"]] {
+        let at = TestStore::new(Kind::Postgres).await;
+        let mut session = at.session().await;
+        put(&mut *session, &["met"]).await;
+        let event = AuditEvent {
+            request_id: "operator".into(),
+            at: START,
+            actor: "tests".into(),
+            action: "OPERATOR".into(),
+            consumer: "stores".into(),
+            key: None,
+            reason: "tests".into(),
+            before: None,
+            after: None,
+        };
+        let rows = guesses(ids);
+        let done = if let [row] = &rows[..] {
+            session.operators().change(&Write::Insert(Box::new(row.clone())), &event).await
+        } else {
+            let rows: Vec<_> = rows.iter().map(imported).collect();
+            session.operators().import(&rows, &event).await
+        };
+        assert_eq!(done.unwrap(), WriteResult::Lost, "{ids:?}");
+        assert_eq!(at.number("SELECT count(*) FROM @ledger.entries").await, 1, "{ids:?}");
+        assert_eq!(at.number("SELECT count(*) FROM @ledger.audit").await, 0, "{ids:?}");
     }
 }
 
