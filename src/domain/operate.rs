@@ -188,6 +188,14 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
              processed although it is outside the window",
         ));
     }
+    // The purge takes what is in a run when the run is over: what came later would stay for ever.
+    if key.is_of_run() {
+        return Err(Rejection::new(
+            Reason::EntryNotFound,
+            "there is no entry for this key in its replay run, and `admit` makes none: a run has no window that a \
+             message could be outside of",
+        ));
+    }
     if change.expected_version != 0 {
         return Err(Rejection::new(
             Reason::VersionMismatch,

@@ -491,6 +491,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("X9", "whatever ends the connection of a commit says what became of it", "stores::commits", [
         ("src/store/postgres/errors.rs", "error.severity() != PgSeverity::Error", "error.severity() == PgSeverity::Warning"),
     ]),
+    Mutant("X10", "an operator's insert fails its transaction where it meets an entry", "stores::met", [
+        ("src/store/postgres/entries.rs", "self.connection.is_within() || ", ""),
+    ]),
     Mutant("U1", "under overload claims keep out the completions of others", "proof::live::overload", [
         (QUEUE, "Lane::Claim => 5,", "Lane::Claim => 8,"),
     ]),
@@ -1072,6 +1075,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("Z13", "the purge takes what is done in a run that is open", "proof::model::runs", [
         ("src/domain/retention.rs", "    taken_from <= now && !at_work", "    taken_from < StoreTime::MAX && !at_work"),
+    ]),
+    Mutant("Z15", "a redrive admits what no purge takes to a replay run", "operate_table", [
+        ("src/domain/operate.rs", "if key.is_of_run() {", "if false {"),
     ]),
     Mutant("Z14", "rights go by the replay run of a key, too", "identity::rights", [
         ("src/rpc/admin/mod.rs", "Sought::Key(key) => caller.allowed(key.consumer())?", "Sought::Key(key) => caller.allowed(key.namespace().name())?"),

@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Changed, ClosedBy, Context, Entry, OnExpiry, Reason, Rejection, Span, State,
+    Action, Change, Changed, ClosedBy, Context, Entry, Key, Namespace, OnExpiry, Reason, Rejection, Span,
+    State, operate,
 };
 
 use super::cases::{self, Ask, BUMPED, Case, NOW, OFFSET, POSITION, TOKEN, Time, VERSION, Was};
@@ -167,6 +168,20 @@ fn a_clock_that_is_behind_stops_deletes_and_admissions() {
     }
     let admit = Case { was: Was::Absent, ..harmless(Ask::Redrive { drop_fingerprint: false, admit: true }) };
     assert_eq!(reason(ask(&admit, None, 0, &behind)), refused, "admit");
+}
+
+/// A run has no window, and its entries go with it.
+#[test]
+fn nothing_is_admitted_to_a_replay_run() {
+    let policy = cases::policy();
+    let live = cases::key();
+    let key = Key::of(Namespace::new(live.consumer(), "r"), live.source().to_owned(), live.id().to_owned());
+    let action = Action::Redrive { drop_fingerprint: false, admit: true };
+    for expected_version in [0, VERSION] {
+        let change = Change { expected_version, action: action.clone(), force: false };
+        let refused = operate(&key, None, &change, &context(&policy));
+        assert_eq!(reason(refused), Some(Reason::EntryNotFound), "expected {expected_version}");
+    }
 }
 
 /// A claim that was parked stays the last claim: its history is written when it is forgotten, and names the

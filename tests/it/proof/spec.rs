@@ -496,6 +496,7 @@ pub(crate) fn order(
     let World { policy, now, offset, behind, .. } = *world;
     let Some(row) = row else {
         return match order {
+            Order::Redrive { admit: true, .. } if policy.run != Standing::Live => Err("ENTRY_NOT_FOUND"),
             Order::Redrive { admit: true, .. } if behind => Err("STORE_CLOCK_BEHIND"),
             Order::Redrive { admit: true, .. } => Ok(Some(admitted(world))),
             _ => Err("ENTRY_NOT_FOUND"),
