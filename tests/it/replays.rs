@@ -19,6 +19,7 @@ on_all_stores!(
     a_policy_that_forbids_replays_by_now_grants_nothing_more,
     a_settlement_that_forgets_its_run_changes_nothing_and_wakes_nobody,
     an_import_is_never_of_a_run,
+    nothing_is_admitted_to_a_run,
 );
 
 pub(super) fn seconds(seconds: i64) -> Option<prost_types::Duration> {
@@ -300,5 +301,27 @@ async fn an_import_is_never_of_a_run(kind: Kind) {
     let rejected = answer.rejections[0].rejected.clone().unwrap();
     assert_eq!(rejected.field_violations[0].field, "entries[0].key.replay_run");
     assert_eq!(server.at.number("SELECT count(*) FROM @entries").await, 0);
+    server.stop().await;
+}
+
+/// A run has no window that a message could be outside of, and its purge takes nothing that comes after it.
+async fn nothing_is_admitted_to_a_run(kind: Kind) {
+    let mut server = server(kind, proto::ReplayMode::Rebuild).await;
+    let admit = |run: &str, request_id: &str| proto::RedriveEntryRequest {
+        key: in_run(run, "1"),
+        request_id: request_id.into(),
+        reason: "a replay".into(),
+        admit: true,
+        ..Default::default()
+    };
+    server.admin.create_replay_run(creates("open")).await.unwrap();
+    server.admin.create_replay_run(creates("closed")).await.unwrap();
+    server.admin.close_replay_run(closes("closed")).await.unwrap();
+    for run in ["open", "closed", "unknown"] {
+        let status = server.admin.redrive_entry(admit(run, run)).await.unwrap_err();
+        assert_eq!(refusal(&status).reason, "ENTRY_NOT_FOUND", "{run}");
+        assert_eq!(server.entries(&[stored(run, "1")]).await, [None], "{run}");
+    }
+    server.admin.redrive_entry(admit("", "live")).await.unwrap();
     server.stop().await;
 }
