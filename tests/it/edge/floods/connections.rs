@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
-use super::{Healthy, PACE, SMALL, beside, ended, from_elsewhere};
+use super::{Healthy, SMALL, beside, ended, from_elsewhere};
 use crate::edge::{Edge, PREFACE, SETTINGS};
 use crate::harness::pki::Pki;
 use crate::harness::postgres::free_port;
@@ -101,7 +101,7 @@ async fn slow_handshakes_end() {
     let run = Run::new("floods", SMALL);
     let (edge, way) =
         secured(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
-    let healthy = Healthy { way, token: String::new(), every: PACE };
+    let healthy = Healthy { way, tokens: Vec::new() };
     let flood = async {
         let mut slow = JoinSet::new();
         for _ in 0..run.size {
