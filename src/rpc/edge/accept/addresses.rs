@@ -53,7 +53,7 @@ impl Drop for FromAddress {
 }
 
 /// What counts as one address.
-fn whose(address: IpAddr) -> IpAddr {
+pub(super) fn whose(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> NETWORK_BITS << NETWORK_BITS).into()),
         address @ IpAddr::V4(_) => address,

@@ -16,11 +16,12 @@ use tower::Service;
 
 use super::calls::Calls;
 use super::life::{Life, finished, log};
+use super::line::Line;
 use super::open::Open;
 use super::opening::Opened;
 use super::rest::Whole;
 use super::stream::{Moved, Stream};
-use super::turns::{Line, Turn, Turns};
+use super::turns::{Turn, Turns};
 use super::unread::{Unread, Waiting};
 use super::until;
 use crate::identity::Peer;
@@ -72,8 +73,9 @@ pub(super) async fn serve<S>(
     let open = Open::new(Unread::new(unread_max, all_unread, ends.clone()));
     let turn = Turn::new(open.clone());
     let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone(), turn.clone()));
+    let address = peer.address;
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
-    let mut serving = pin!(Turns::new(http2.serve_connection(stream, calls), turn, line));
+    let mut serving = pin!(Turns::new(http2.serve_connection(stream, calls), turn, line, address));
     let why = tokio::select! {
         biased;
         () = ends.cancelled() => None,

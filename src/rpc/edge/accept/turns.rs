@@ -5,40 +5,22 @@
 //! A connection that has more to read than one turn takes waits in a line for the next one, and few turns are taken at a
 //! time. Who sends little never waits there, and the ledger's own tasks wait behind few others.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pin_project_lite::pin_project;
-use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::PollSemaphore;
+use tokio::sync::oneshot;
 
+use super::line::{Line, Place};
 use super::open::Open;
 
-/// How many calls a turn is to begin: at first, and at the most.
-const FIRST: usize = 16;
-const MOST: usize = 128;
-/// How many bytes are read for them.
+/// How many bytes are read in a turn.
 const BYTES_LEAST: usize = 128;
 const BYTES_MOST: usize = 16 * 1_024;
-/// Whoever waits for longer until its turn comes begins fewer calls in it, and so leaves more to others.
-const WAIT: Duration = Duration::from_millis(10);
-/// For each thread of the runtime, so many connections of the line have their turn at a time.
-const AT_ONCE: usize = 4;
-
-/// Where those wait that have more to read, first come, first served. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Line(Arc<Semaphore>);
-
-impl Line {
-    /// Of the runtime on which it is called.
-    pub(super) fn new() -> Line {
-        Line(Arc::new(Semaphore::new(AT_ONCE * Handle::current().metrics().num_workers())))
-    }
-}
 
 /// What may still be read in this turn. Cheap to clone.
 #[derive(Clone)]
@@ -71,18 +53,21 @@ pin_project! {
         #[pin]
         connection: C,
         turn: Turn,
-        share: Share,
-        line: PollSemaphore,
+        // How many bytes it sends for each of its calls.
+        of_a_call: usize,
+        line: Line,
+        address: IpAddr,
         // It has more to read, and waits for its turn.
         waits_since: Option<Instant>,
-        place: Option<OwnedSemaphorePermit>,
+        called: Option<oneshot::Receiver<Place>>,
+        place: Option<Place>,
     }
 }
 
 impl<C> Turns<C> {
-    pub(super) fn new(connection: C, turn: Turn, line: Line) -> Turns<C> {
-        let share = Share { calls: FIRST, of_a_call: BYTES_LEAST };
-        Turns { connection, turn, share, line: PollSemaphore::new(line.0), waits_since: None, place: None }
+    pub(super) fn new(connection: C, turn: Turn, line: Line, address: IpAddr) -> Turns<C> {
+        let of_a_call = BYTES_LEAST;
+        Turns { connection, turn, of_a_call, line, address, waits_since: None, called: None, place: None }
     }
 
     pub(super) fn connection(self: Pin<&mut Self>) -> Pin<&mut C> {
@@ -96,28 +81,26 @@ impl<C: Future> Future for Turns<C> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
         let this = self.project();
         if let Some(since) = *this.waits_since {
-            if this.place.is_none()
-                && let Poll::Ready(place) = this.line.poll_acquire(context)
-            {
-                *this.place = place;
-            }
+            called(this.called, this.place, context);
             if this.place.is_some() {
-                this.share.waited(since.elapsed());
+                this.line.pace().waited(since.elapsed());
                 *this.waits_since = None;
             }
         }
         // Who waits may write meanwhile.
-        let bytes = if this.waits_since.is_none() { this.share.bytes() } else { 0 };
+        let bytes =
+            if this.waits_since.is_none() { bytes_of(this.line.pace().calls(), *this.of_a_call) } else { 0 };
         let begun = this.turn.open.begun();
         this.turn.left.store(bytes, Ordering::Relaxed);
         let polled = this.connection.poll(context);
         // The turn is over, and the next one in the line is called.
         *this.place = None;
         if bytes > 0 && this.turn.left.load(Ordering::Relaxed) == 0 {
-            this.share.took(bytes, this.turn.open.begun() - begun);
+            *this.of_a_call = took(*this.of_a_call, bytes, this.turn.open.begun() - begun);
             *this.waits_since = Some(Instant::now());
-            if let Poll::Ready(place) = this.line.poll_acquire(context) {
-                *this.place = place;
+            *this.called = Some(this.line.enter(*this.address));
+            called(this.called, this.place, context);
+            if this.place.is_some() {
                 context.waker().wake_by_ref();
             }
         }
@@ -125,31 +108,26 @@ impl<C: Future> Future for Turns<C> {
     }
 }
 
-/// What a connection may take in its next turn.
-#[derive(Debug, PartialEq, Eq)]
-struct Share {
-    calls: usize,
-    /// How many bytes it sends for each of its calls.
-    of_a_call: usize,
+/// Takes the place to which the line has called, or is woken once it calls.
+fn called(from: &mut Option<oneshot::Receiver<Place>>, place: &mut Option<Place>, context: &mut Context<'_>) {
+    if let Some(line) = from
+        && let Poll::Ready(called) = Pin::new(line).poll(context)
+    {
+        // The line calls each of those that wait.
+        (*from, *place) = (None, called.ok());
+    }
 }
 
-impl Share {
-    fn bytes(&self) -> usize {
-        (self.calls * self.of_a_call).clamp(BYTES_LEAST, BYTES_MOST)
-    }
+/// How many bytes are read in a turn that is to begin so many calls, of so many bytes each.
+fn bytes_of(calls: usize, of_a_call: usize) -> usize {
+    (calls * of_a_call).clamp(BYTES_LEAST, BYTES_MOST)
+}
 
-    /// Its turn came after this time.
-    fn waited(&mut self, time: Duration) {
-        self.calls = if time > WAIT { (self.calls / 2).max(1) } else { (self.calls * 2).min(MOST) };
-    }
-
-    /// It took all of its turn, and began so many calls. What comes next may be small again: its calls are taken for larger
-    /// ones little by little.
-    fn took(&mut self, bytes: usize, begun: u64) {
-        let begun = usize::try_from(begun).unwrap_or(usize::MAX);
-        let of_a_call = bytes.checked_div(begun).unwrap_or(BYTES_MOST);
-        self.of_a_call = of_a_call.clamp(1, 2 * self.of_a_call).min(BYTES_MOST);
-    }
+/// How many bytes a call is taken to have, after a turn took all of its bytes and began so many calls. What comes next may be
+/// small again: calls are taken for larger ones little by little.
+fn took(of_a_call: usize, bytes: usize, begun: u64) -> usize {
+    let begun = usize::try_from(begun).unwrap_or(usize::MAX);
+    bytes.checked_div(begun).unwrap_or(BYTES_MOST).clamp(1, 2 * of_a_call).min(BYTES_MOST)
 }
 
 #[cfg(test)]
@@ -161,6 +139,8 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::rpc::edge::accept::line::AT_ONCE;
+    use crate::rpc::edge::accept::pace::{FIRST, MOST};
     use crate::rpc::edge::accept::unread::{Unread, Waiting};
 
     /// Reads so many bytes, in one turn or in many.
@@ -201,12 +181,13 @@ mod tests {
     async fn few_have_their_turn_at_a_time_and_all_have_it_one_after_the_other() {
         const READERS: usize = 10;
         let (line, woken) = (Line::new(), Woken::default());
+        let address = IpAddr::from([192, 0, 2, 1]);
         let mut readers: Vec<_> = (0..=READERS)
             .map(|number| {
                 let open = Open::new(Unread::new(1, Waiting::new(1), CancellationToken::new()));
                 let turn = Turn::new(open);
                 let bytes = if number == READERS { FIRST * BYTES_LEAST - 1 } else { usize::MAX };
-                Box::pin(Turns::new(Reader { turn: turn.clone(), bytes }, turn, line.clone()))
+                Box::pin(Turns::new(Reader { turn: turn.clone(), bytes }, turn, line.clone(), address))
             })
             .collect();
         let mut poll = |number: usize| {
@@ -230,34 +211,28 @@ mod tests {
         }
     }
 
-    const SOON: u64 = 10;
-    const LATE: u64 = 11;
-
-    /// What is read in a turn after some others: how long each was waited for, and how many bytes each of its calls has.
-    fn bytes_after(turns: &[(u64, usize)]) -> usize {
-        let mut share = Share { calls: FIRST, of_a_call: BYTES_LEAST };
-        for (waited, of_a_call) in turns {
-            let bytes = share.bytes();
-            share.took(bytes, (bytes / of_a_call) as u64);
-            share.waited(Duration::from_millis(*waited));
-        }
-        share.bytes()
-    }
-
     #[test]
-    fn the_longer_a_turn_is_waited_for_the_fewer_calls_it_begins() {
-        let times = |times: usize, waited, of_a_call| vec![(waited, of_a_call); times];
-        let of = |parts: &[Vec<(u64, usize)>]| bytes_after(&parts.concat());
-        assert_eq!(of(&[]), 2_048);
-        // Small calls: as many as can be, or one or two.
-        assert_eq!(of(&[times(10, SOON, 100)]), MOST * 100);
-        assert_eq!(of(&[times(10, LATE, 100)]), BYTES_LEAST);
-        assert_eq!(of(&[times(10, LATE, 100), times(2, SOON, 100)]), 4 * 128);
-        // A large message is read in large parts, however long its turns are waited for.
-        assert_eq!(of(&[times(10, LATE, 100_000)]), BYTES_MOST);
-        assert_eq!(of(&[times(10, SOON, 100_000)]), BYTES_MOST);
-        // Whoever sends both is taken for one that sends small calls.
-        assert_eq!(of(&[times(10, LATE, 100_000), times(1, LATE, 100)]), BYTES_LEAST);
-        assert!(of(&[times(10, LATE, 100), times(3, LATE, 100_000)]) <= 1_024);
+    fn what_is_read_in_a_turn_follows_from_how_large_calls_are() {
+        // How many bytes the calls of some turns had, one after the other; how many calls the next one is to begin, and how
+        // many bytes it reads.
+        let times = |times: usize, of_a_call: usize| vec![of_a_call; times];
+        for (turns, calls, expected) in [
+            (vec![], FIRST, 2_048),
+            (times(10, 100), MOST, MOST * 100),
+            (times(10, 100), 1, BYTES_LEAST),
+            (times(10, 100), 4, 408),
+            // A large message is read in large parts, however few calls a turn begins.
+            (times(10, 100_000), 1, BYTES_MOST),
+            (times(10, 100_000), MOST, BYTES_MOST),
+            // Whoever sends both is taken for one that sends small calls.
+            ([times(10, 100_000), times(1, 100)].concat(), 1, BYTES_LEAST),
+            ([times(10, 100), times(3, 100_000)].concat(), 1, 1_024),
+        ] {
+            let of_a_call = turns.iter().fold(BYTES_LEAST, |before, of_a_call| {
+                let bytes = bytes_of(calls, before);
+                took(before, bytes, (bytes / of_a_call) as u64)
+            });
+            assert_eq!(bytes_of(calls, of_a_call), expected, "{turns:?} {calls}");
+        }
     }
 }
