@@ -29,9 +29,8 @@ mod runtime;
 mod tasks;
 mod upkeep;
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -51,6 +50,7 @@ use self::policies::in_force::PoliciesInForce;
 use self::refusals::lost;
 use self::tasks::supervised;
 use crate::domain::{Answer, Command, KeyHash, Reason, Rejection, Submission};
+use crate::give_way::{give_way, in_stretches};
 use crate::metrics::{self, Metrics};
 use crate::random;
 use crate::store::{LEVEL, Replica, Store};
@@ -226,7 +226,7 @@ impl Ledger {
                 span.answered(asked.counted.word(&answer), answer_log::attempt(&answer));
                 answer.as_ref().err().into_iter().for_each(|rejection| span.refused(rejection.reason));
             }
-            self.note(asked, &answer, &OnceCell::new());
+            self.note(asked, &answer, &OnceLock::new());
             answer
         }
     }
@@ -248,7 +248,7 @@ impl Ledger {
     }
 
     /// Counts an answer, and logs it where a person may want to know of it. The clock is read once for a call.
-    fn note(&self, Asked { subject, counted }: Asked, answer: &Answer, clock: &OnceCell<Option<i64>>) {
+    fn note(&self, Asked { subject, counted }: Asked, answer: &Answer, clock: &OnceLock<Option<i64>>) {
         let token_clock = || *clock.get_or_init(|| self.inner.clock.token_clock());
         let answered = metrics::Answered {
             answer,
@@ -270,20 +270,21 @@ impl Ledger {
         span: CallSpan,
     ) -> Result<Vec<Answer>, Rejection> {
         let mut before = metrics::Before::default();
-        let asked: Vec<Asked> =
-            submissions.iter_mut().map(|submission| self.asked(&mut before, submission)).collect();
+        let each = |submission| self.asked(&mut before, submission);
+        let asked: Vec<Asked> = in_stretches(submissions.iter_mut(), each).await;
         let answers = self.all_carried_out(submissions, &span).await;
         match &answers {
             Ok(answers) => {
-                let clock = OnceCell::new();
-                for (asked, answer) in asked.into_iter().zip(answers) {
+                let clock = OnceLock::new();
+                for (done, (asked, answer)) in asked.into_iter().zip(answers).enumerate() {
+                    give_way(done).await;
                     self.note(asked, answer, &clock);
                 }
             }
             Err(rejection) => {
                 let rejected = Err(rejection.clone());
                 for asked in asked {
-                    self.note(asked, &rejected, &OnceCell::new());
+                    self.note(asked, &rejected, &OnceLock::new());
                 }
             }
         }
@@ -300,6 +301,7 @@ impl Ledger {
         let mut waiting = Vec::with_capacity(submissions.len());
         let now = runtime::Instant::now();
         for submission in submissions {
+            give_way(waiting.len()).await;
             if let Err(rejection) = self.admit(&submission) {
                 waiting.push(Err(rejection));
                 continue;

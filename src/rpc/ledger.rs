@@ -15,6 +15,7 @@ use super::wire::fit;
 use super::wire::reasons::During;
 use crate::crash;
 use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
+use crate::give_way::in_stretches;
 use crate::ledger::Ledger;
 use crate::traces::CallSpan;
 
@@ -98,7 +99,7 @@ impl LedgerRpc {
     }
 
     /// The same of a batch.
-    fn all_asked(
+    async fn all_asked(
         &self,
         request: Request<proto::BatchClaimRequest>,
     ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
@@ -107,7 +108,7 @@ impl LedgerRpc {
         let (principal, traceparent) = (caller.principal(), caller.traceparent.as_str());
         self.count(requests.len(), "requests")?;
         let mut seen = HashSet::with_capacity(requests.len());
-        let asked = requests.into_iter().enumerate().map(|(index, request)| {
+        let read = |(index, request): (usize, proto::ClaimRequest)| {
             let part = Part::Item { list: "requests", index };
             caller.item(index)?;
             // What is no UUID is refused for that.
@@ -117,23 +118,23 @@ impl LedgerRpc {
                 convert::claim(request, principal, traceparent, &self.limits, part)
             };
             self.allowed(caller, asked)
-        });
-        Ok((asked.collect(), caller.span.clone()))
+        };
+        Ok((in_stretches(requests.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
     /// The commands of a batch of settlements.
-    fn all_settlements(
+    async fn all_settlements(
         &self,
         request: Request<proto::BatchSettleRequest>,
     ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
         let (_, extensions, proto::BatchSettleRequest { settlements }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         self.count(settlements.len(), "settlements")?;
-        let asked = settlements.into_iter().enumerate().map(|(index, settlement)| {
+        let read = |(index, settlement): (usize, proto::Settlement)| {
             caller.item(index)?;
             self.allowed(caller, convert::settle(settlement, &self.limits, index))
-        });
-        Ok((asked.collect(), caller.span.clone()))
+        };
+        Ok((in_stretches(settlements.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
     fn count(&self, items: usize, field: &str) -> Result<(), Rejection> {
@@ -199,18 +200,17 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchClaimRequest>,
     ) -> Result<Response<proto::BatchClaimResponse>, Status> {
-        let asked = self.all_asked(request)?;
+        let asked = self.all_asked(request).await?;
         let answers = self.submit_all(asked).await;
         let answers = answers.map_err(|rejection| errors::status(&rejection, During::Claim))?;
-        let responses =
-            answers.into_iter().enumerate().map(|(index, answer)| match answer.and_then(verdict) {
-                Ok(response) => response,
-                Err(rejection) => {
-                    let rejection = rejection.within(&format!("requests[{index}]."));
-                    convert::rejected_claim(errors::rejected(&rejection, During::Claim))
-                }
-            });
-        let mut responses: Vec<_> = responses.collect();
+        let response = |(index, answer): (usize, Answer)| match answer.and_then(verdict) {
+            Ok(response) => response,
+            Err(rejection) => {
+                let rejection = rejection.within(&format!("requests[{index}]."));
+                convert::rejected_claim(errors::rejected(&rejection, During::Claim))
+            }
+        };
+        let mut responses = in_stretches(answers.into_iter().enumerate(), response).await;
         fit::claims(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchClaimResponse { responses }))
     }
@@ -219,17 +219,17 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchSettleRequest>,
     ) -> Result<Response<proto::BatchSettleResponse>, Status> {
-        let asked = self.all_settlements(request)?;
+        let asked = self.all_settlements(request).await?;
         let answers = self.submit_all(asked).await;
         let answers = answers.map_err(Status::from)?;
-        let results = answers.into_iter().map(|answer| {
+        let result = |answer: Answer| {
             let outcome = match answer.and_then(|reply| convert::outcome(&reply)) {
                 Ok(outcome) => outcome,
                 Err(rejection) => Outcome::Rejected(errors::rejected(&rejection, During::Other)),
             };
             proto::SettlementResult { outcome: Some(outcome) }
-        });
-        let mut results: Vec<_> = results.collect();
+        };
+        let mut results = in_stretches(answers.into_iter(), result).await;
         fit::settlements(&mut results, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchSettleResponse { results }))
     }

@@ -88,6 +88,14 @@ impl Turns {
         }
     }
 
+    /// How many chains of a key's consumer wait.
+    pub(super) fn waits(&self, key: &Key) -> usize {
+        match &self.current {
+            Some(current) if current.0.namespace() == key.namespace() => self.line.chains.len(),
+            _ => self.others.get(key.namespace().name()).map_or(0, |line| line.chains.len()),
+        }
+    }
+
     /// The next chain.
     pub(super) fn pop(&mut self) -> Option<Chain> {
         while self.left == 0 && !self.order.is_empty() {

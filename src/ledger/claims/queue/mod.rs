@@ -9,46 +9,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::away::{Away, WORTH};
-use super::chain::Chain;
-use super::later::Later;
-use super::turns::Turns;
-use crate::domain::{Command, Reason, Rejection, Settle};
+use crate::domain::{Reason, Rejection};
+use crate::ledger::claims::away::{Away, WORTH};
+use crate::ledger::claims::chain::Chain;
+use crate::ledger::claims::lane::{LANES, Lane, few};
+use crate::ledger::claims::later::Later;
+use crate::ledger::claims::mix::Mix;
+use crate::ledger::claims::turns::Turns;
 use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::{Mutex, MutexGuard, pause};
-use crate::metrics;
-
-/// How important a command is: under overload those that end something are kept alive the longest.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
-    Close,
-    Renew,
-    Release,
-    Claim,
-}
-
-const LANES: usize = metrics::LANES.len();
-
-impl Lane {
-    fn of(command: &Command) -> Lane {
-        match command {
-            Command::Claim(_) => Lane::Claim,
-            Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. }) => Lane::Close,
-            Command::Settle(_, Settle::Renew { .. }) => Lane::Renew,
-            Command::Settle(_, Settle::Release { .. }) => Lane::Release,
-        }
-    }
-
-    /// The share of the queue, in eighths, that may be full when such a command still enters.
-    fn eighths(self) -> usize {
-        match self {
-            Lane::Close => 8,
-            Lane::Renew => 7,
-            Lane::Release => 6,
-            Lane::Claim => 5,
-        }
-    }
-}
 
 #[derive(Default)]
 struct Waiting {
@@ -61,6 +30,7 @@ struct Waiting {
     /// The batches that are at the store.
     away: Away,
     later: Later,
+    mix: Mix,
     /// A worker was called, and has not come yet: no other one is called.
     called: bool,
     /// Nobody is served any more, which is not for a moment.
@@ -68,7 +38,15 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Whether with all of these nobody of them has more than a few in a lane.
+    fn has_few(&self, lane: Lane, chains: &[Chain], few: usize) -> bool {
+        let more: usize = chains.iter().map(Chain::len).sum();
+        let all = |turns: &Turns| chains.iter().all(|chain| turns.waits(&chain.key) + more <= few);
+        self.lanes.get(lane as usize).is_some_and(all)
+    }
+
     fn take(&mut self, max: usize) -> Vec<Chain> {
+        let max = self.mix.batch_max(max);
         let (mut chains, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
         for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
             while commands < max {
@@ -105,14 +83,14 @@ pub(crate) struct Queue {
 }
 
 /// A batch that is at the store, until this is dropped.
-pub(super) struct AtStore<'a> {
+pub(in crate::ledger::claims) struct AtStore<'a> {
     queue: Option<&'a Queue>,
     batch: u64,
 }
 
 impl AtStore<'_> {
     /// It has come back, and its worker takes the next one.
-    pub(super) fn back(mut self) {
+    pub(in crate::ledger::claims) fn back(mut self) {
         if let Some(queue) = self.queue.take() {
             queue.waiting().away.back(self.batch);
         }
@@ -148,7 +126,7 @@ impl Queue {
 
     /// Takes one chain.
     pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
-        let mut waiting = self.admit(Lane::of(&chain.head.command), chain.len(), chain.bytes())?;
+        let mut waiting = self.admit(std::slice::from_ref(&chain))?;
         let before = waiting.commands;
         self.enter(&mut waiting, chain);
         self.call(waiting, before);
@@ -157,12 +135,10 @@ impl Queue {
 
     /// Takes all chains, or none.
     pub(crate) fn push_all(&self, chains: Vec<Chain>) -> Result<(), Rejection> {
-        let Some(lane) = chains.iter().map(|chain| Lane::of(&chain.head.command)).min() else {
+        if chains.is_empty() {
             return Ok(());
-        };
-        let commands = chains.iter().map(Chain::len).sum();
-        let bytes = chains.iter().map(Chain::bytes).sum();
-        let mut waiting = self.admit(lane, commands, bytes)?;
+        }
+        let mut waiting = self.admit(&chains)?;
         let before = waiting.commands;
         for chain in chains {
             self.enter(&mut waiting, chain);
@@ -183,8 +159,11 @@ impl Queue {
         }
     }
 
-    /// Whether there is room for so much, of which `lane` is the most important.
-    fn admit(&self, lane: Lane, commands: usize, bytes: usize) -> Result<MutexGuard<'_, Waiting>, Rejection> {
+    /// Whether there is room for all of these, as the most important of them finds it.
+    fn admit(&self, chains: &[Chain]) -> Result<MutexGuard<'_, Waiting>, Rejection> {
+        let lane = chains.iter().map(|chain| Lane::of(&chain.head.command)).min().unwrap_or(Lane::Close);
+        let commands: usize = chains.iter().map(Chain::len).sum();
+        let bytes: usize = chains.iter().map(Chain::bytes).sum();
         let mut waiting = self.waiting();
         if waiting.outdated {
             return Err(store_unavailable());
@@ -195,9 +174,12 @@ impl Queue {
                 "this server is shutting down; nothing was changed: try again, another one answers",
             ));
         }
-        let held = self.bytes.load(Ordering::SeqCst);
-        let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();
-        if too_full || waiting.commands + commands > self.commands_max * lane.eighths() / 8 {
+        let held = self.bytes.load(Ordering::SeqCst) + bytes;
+        let wait = waiting.commands + commands;
+        let is_room =
+            |few| held <= lane.share(self.bytes_max, few) && wait <= lane.share(self.commands_max, few);
+        let enters = is_room(false) || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max));
+        if !enters {
             let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
             let later = &mut waiting.later;
             let retry_after = if lane == Lane::Claim { later.claim() } else { later.settlement() };
@@ -209,6 +191,7 @@ impl Queue {
 
     fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
         waiting.commands += chain.len();
+        waiting.mix.comes(&chain.key, chain.since);
         chain.hold(&self.bytes);
         let lane = Lane::of(&chain.head.command) as usize;
         if let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
@@ -218,7 +201,7 @@ impl Queue {
     }
 
     /// Takes back chains that were accepted before: they come first, whatever the bounds say.
-    pub(super) fn give_back(&self, chains: Vec<Chain>) {
+    pub(in crate::ledger::claims) fn give_back(&self, chains: Vec<Chain>) {
         if chains.is_empty() {
             return;
         }
@@ -237,7 +220,7 @@ impl Queue {
     }
 
     /// Resolves once nothing more is taken, and nothing waits.
-    pub(super) async fn ended(&self) {
+    pub(in crate::ledger::claims) async fn ended(&self) {
         self.closed.cancelled().await;
         while self.waiting().commands > 0 {
             pause(EMPTY_YET).await;
@@ -246,7 +229,7 @@ impl Queue {
 
     /// Waits until a batch may leave for the store, and takes it: chains with up to `max` commands, and those of the last
     /// chain beyond. None once the queue is closed and empty.
-    pub(super) async fn pull(&self, max: usize) -> Option<(Vec<Chain>, AtStore<'_>)> {
+    pub(in crate::ledger::claims) async fn pull(&self, max: usize) -> Option<(Vec<Chain>, AtStore<'_>)> {
         loop {
             let notified = self.ready.notified();
             match self.take(max) {
@@ -266,7 +249,7 @@ impl Queue {
     }
 
     /// Takes chains with up to `max` commands, the most important first, to fill up a batch.
-    pub(super) fn try_pull(&self, max: usize) -> Vec<Chain> {
+    pub(in crate::ledger::claims) fn try_pull(&self, max: usize) -> Vec<Chain> {
         self.waiting().take(max)
     }
 
@@ -296,7 +279,7 @@ impl Queue {
     }
 
     /// The lane that a chain waits in, by its place.
-    pub(super) fn lane(chain: &Chain) -> usize {
+    pub(in crate::ledger::claims) fn lane(chain: &Chain) -> usize {
         Lane::of(&chain.head.command) as usize
     }
 
@@ -319,78 +302,4 @@ impl Queue {
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
-mod tests {
-    use bytes::Bytes;
-    use tokio::sync::oneshot;
-
-    use super::super::chain::Request;
-    use super::*;
-    use crate::domain::{Claim, Claimant, FailureKind, Key, Span};
-    use crate::ledger::runtime::Instant;
-    use crate::traces::CallSpan;
-
-    fn claim() -> Command {
-        let claimant =
-            Claimant { claim_id: uuid::Uuid::nil(), principal: String::new(), owner: String::new() };
-        Command::Claim(Claim {
-            claimant,
-            lease: None,
-            fingerprint: Bytes::new(),
-            occurred_at: None,
-            traceparent: String::new(),
-        })
-    }
-
-    /// Nobody waits for its answer, of which the queue knows nothing.
-    fn chain(id: usize, command: Command, since: Instant) -> Chain {
-        let request = Request::new(command, oneshot::channel().0, CallSpan::default());
-        Chain::new(Key::new("c", "s", &id.to_string()), request, since)
-    }
-
-    #[test]
-    fn what_ends_something_is_served_before_what_begins_it() {
-        let queue = Queue::new(100, 1 << 20, 100);
-        let settles = [
-            Settle::Release { delay: Span::ZERO },
-            Settle::Renew { lease: None, effect_started: false, checkpoint: None },
-            Settle::Complete { result: Bytes::new() },
-            Settle::Fail { kind: FailureKind::Retryable, error: String::new(), retry_after: None },
-        ];
-        let commands = std::iter::once(claim()).chain(settles.map(|settle| Command::Settle(1, settle)));
-        for (number, command) in commands.enumerate() {
-            assert!(queue.push(chain(number, command, Instant::now())).is_ok());
-        }
-        let mut served = Vec::new();
-        while let Some(chain) = queue.try_pull(1).pop() {
-            served.push(chain.key.id().to_owned());
-        }
-        assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
-    }
-
-    #[test]
-    fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
-        let queue = Queue::new(16, 1 << 20, 100);
-        let renew =
-            || Command::Settle(1, Settle::Renew { lease: None, effect_started: false, checkpoint: None });
-        let told =
-            |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
-        // How long the last batch had waited, and after which time at the least the next claims come again.
-        for (waited, least) in [(0, 250), (400, 400), (0, 250)] {
-            let now = Instant::now();
-            let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
-            // Claims take five eighths of 16.
-            assert!((0..10).all(|number| queue.push(chain(number, claim(), since)).is_ok()));
-            let Taken::Chains(chains, batch) = queue.take(100) else { panic!("nothing waits") };
-            assert_eq!(chains.len(), 10);
-            queue.waiting().away.back(batch);
-            let claims: Vec<i64> = (0..18).filter_map(|number| told(chain(number, claim(), now))).collect();
-            let fits = |told: &i64| (least..2 * least + 100).contains(told);
-            assert!(claims.len() == 8 && claims.iter().all(fits), "after {waited} ms: {claims:?} ms");
-            // Renewals take seven, and for them there is room as soon as a batch leaves.
-            let renews: Vec<i64> = (0..12).filter_map(|number| told(chain(number, renew(), now))).collect();
-            let fits = |told: &i64| (250..500).contains(told);
-            assert!(renews.len() == 8 && renews.iter().all(fits), "after {waited} ms: {renews:?} ms");
-            drop(queue.try_pull(100));
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,100 @@
+//! What finds room in the queue, and what is served first.
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::domain::{Claim, Claimant, Command, FailureKind, Key, Settle, Span};
+use crate::ledger::claims::chain::Request;
+use crate::ledger::runtime::Instant;
+use crate::traces::CallSpan;
+
+fn claim() -> Command {
+    let claimant = Claimant { claim_id: uuid::Uuid::nil(), principal: String::new(), owner: String::new() };
+    Command::Claim(Claim {
+        claimant,
+        lease: None,
+        fingerprint: Bytes::new(),
+        occurred_at: None,
+        traceparent: String::new(),
+    })
+}
+
+/// Nobody waits for its answer, of which the queue knows nothing.
+fn chain(id: usize, command: Command, since: Instant) -> Chain {
+    let request = Request::new(command, oneshot::channel().0, CallSpan::default());
+    Chain::new(Key::new("c", "s", &id.to_string()), request, since)
+}
+
+#[test]
+fn what_ends_something_is_served_before_what_begins_it() {
+    let queue = Queue::new(100, 1 << 20, 100);
+    let settles = [
+        Settle::Release { delay: Span::ZERO },
+        Settle::Renew { lease: None, effect_started: false, checkpoint: None },
+        Settle::Complete { result: Bytes::new() },
+        Settle::Fail { kind: FailureKind::Retryable, error: String::new(), retry_after: None },
+    ];
+    let commands = std::iter::once(claim()).chain(settles.map(|settle| Command::Settle(1, settle)));
+    for (number, command) in commands.enumerate() {
+        assert!(queue.push(chain(number, command, Instant::now())).is_ok());
+    }
+    let mut served = Vec::new();
+    while let Some(chain) = queue.try_pull(1).pop() {
+        served.push(chain.key.id().to_owned());
+    }
+    assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
+}
+
+#[test]
+fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
+    let queue = Queue::new(160, 1 << 20, 200);
+    let renew = || Command::Settle(1, Settle::Renew { lease: None, effect_started: false, checkpoint: None });
+    let told = |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
+    // How long the last batch had waited, and after which time at the least the next claims come again.
+    for (waited, least) in [(0, 250), (400, 400), (0, 250)] {
+        let now = Instant::now();
+        let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
+        // Claims take five eighths of 160.
+        assert!((0..100).all(|number| queue.push(chain(number, claim(), since)).is_ok()));
+        let Taken::Chains(chains, batch) = queue.take(200) else { panic!("nothing waits") };
+        assert_eq!(chains.len(), 100);
+        queue.waiting().away.back(batch);
+        let claims: Vec<i64> = (0..180).filter_map(|number| told(chain(number, claim(), now))).collect();
+        let fits = |told: &i64| (least..2 * least + 100).contains(told);
+        assert!(claims.len() == 80 && claims.iter().all(fits), "after {waited} ms: {claims:?} ms");
+        // Renewals take seven, and for them there is room as soon as a batch leaves.
+        let renews: Vec<i64> = (0..120).filter_map(|number| told(chain(number, renew(), now))).collect();
+        let fits = |told: &i64| (250..500).contains(told);
+        assert!(renews.len() == 80 && renews.iter().all(fits), "after {waited} ms: {renews:?} ms");
+        drop(queue.try_pull(200));
+    }
+}
+
+#[test]
+fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
+    let queue = Queue::new(1_024, 1_000_000, 100);
+    let push = |consumer: &str, commands: usize| {
+        let chains = (0..commands).map(|id| {
+            let request = Request::new(claim(), oneshot::channel().0, CallSpan::default());
+            Chain::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
+        });
+        queue.push_all(chains.collect()).is_ok()
+    };
+    // Who pushes how many, and whether there is room: 640 are for all claims, and 64 more for those who have few.
+    for (consumer, commands, room) in [
+        ("flood", 640, true),
+        ("flood", 1, false),
+        ("a", 17, false),
+        ("a", 16, true),
+        ("a", 1, false),
+        ("b", 10, true),
+        ("b", 7, false),
+        ("b", 6, true),
+        ("c", 16, true),
+        ("d", 16, true),
+        ("e", 1, false),
+    ] {
+        assert_eq!(push(consumer, commands), room, "{consumer}, {commands}");
+    }
+}
