@@ -222,13 +222,17 @@ impl<'a> Round<'a> {
 /// Answers the head, gives back what is left, and logs what a person should look into. Where it is unknown whether
 /// an earlier try was applied, no answer may say that the call was certainly not applied.
 pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
-    let answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
+    let mut answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
         if let Some(alert) = rejection.alert {
             let (consumer, key) = (chain.key.consumer(), chain.key.hash());
             tracing::error!(reason = %alert.reason, consumer, %key, "{}", alert.text);
         }
         if chain.head.unknown > 0 { Rejection { alert: rejection.alert, ..lost() } } else { rejection }
     });
+    // A second try finds the lease that the first one renewed.
+    if let Ok(Reply::Renewed { revived, .. }) = &mut answer {
+        *revived |= chain.head.revived;
+    }
     chain.answer(answer)
 }
 

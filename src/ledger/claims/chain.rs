@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub(super) unknown: u32,
     /// Where that is unknown: the version of the entry that its change would have replaced; none: it was inserted.
     pub(super) over: Option<i64>,
+    /// A try of it whose outcome is unknown found the lease over, and renewed it.
+    pub(super) revived: bool,
     /// Its call consists of this one command: no other answer waits for it.
     pub(super) alone: bool,
     /// Its bytes, once it is in the queue and until it is answered.
@@ -42,7 +44,17 @@ impl Drop for Held {
 
 impl Request {
     pub(crate) fn new(command: Command, reply: oneshot::Sender<Answer>, span: CallSpan) -> Request {
-        Request { command, reply, span, rounds: 0, unknown: 0, over: None, alone: false, held: None }
+        Request {
+            command,
+            reply,
+            span,
+            rounds: 0,
+            unknown: 0,
+            over: None,
+            revived: false,
+            alone: false,
+            held: None,
+        }
     }
 
     /// The caller has gone away before anything was sent to the store.

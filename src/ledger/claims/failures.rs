@@ -89,10 +89,11 @@ impl Round<'_> {
     /// lost a race.
     fn unknown(&mut self, mut pending: Pending) {
         let over = pending.over;
-        for (request, wrote) in pending.decided() {
+        for (request, wrote, revives) in pending.decided() {
             if wrote {
                 request.unknown += 1;
                 request.over = over;
+                request.revived |= revives;
             } else {
                 request.rounds += 1;
             }
@@ -190,7 +191,7 @@ impl Round<'_> {
 
     /// Somebody else changed the entry in between: nothing that was decided counts. Once more, within bounds.
     pub(super) fn lost_race(&mut self, mut pending: Pending) {
-        pending.decided().for_each(|(request, _)| request.rounds += 1);
+        pending.decided().for_each(|(request, ..)| request.rounds += 1);
         self.again(pending.chain);
     }
 

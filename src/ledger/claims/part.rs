@@ -1,7 +1,7 @@
 //! The part of a batch that one statement carries: the rows, and for each the chain that waits for it.
 
 use super::chain::{Chain, Request};
-use crate::domain::{Answer, Folded, StoreTime};
+use crate::domain::{Answer, Folded, Reply, StoreTime};
 
 /// How many bytes of payload one statement writes, unless a single row has more.
 const STATEMENT_BYTES_MAX: usize = 4 << 20;
@@ -25,11 +25,18 @@ impl Pending {
         Pending { chain, answer: None, later: Vec::new(), until: StoreTime::MAX, over: None }
     }
 
-    /// The commands that were decided, and whether the statement carries a change of theirs. The head's it does.
-    pub(super) fn decided(&mut self) -> impl Iterator<Item = (&mut Request, bool)> {
-        let wrote = std::iter::once(true).chain(self.later.iter().map(|folded| folded.wrote));
-        self.chain.requests_mut().zip(wrote)
+    /// The commands that were decided, whether the statement carries a change of theirs, and whether that renews a lease
+    /// that was over. The head's it does.
+    pub(super) fn decided(&mut self) -> impl Iterator<Item = (&mut Request, bool, bool)> {
+        let head = (true, self.answer.as_ref().is_some_and(revives));
+        let later = self.later.iter().map(|folded| (folded.wrote, revives(&folded.answer)));
+        let all = std::iter::once(head).chain(later);
+        self.chain.requests_mut().zip(all).map(|(request, (wrote, revives))| (request, wrote, revives))
     }
+}
+
+fn revives(answer: &Answer) -> bool {
+    matches!(answer, Ok(Reply::Renewed { revived: true, .. }))
 }
 
 /// See the module: as many rows as chains, in the same order.

@@ -1,4 +1,4 @@
-//! A claim whose outcome is unknown is tried once more: one call takes effect once.
+//! A command whose outcome is unknown is tried once more: one call takes effect once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,7 @@ on_both_stores!(
     a_grant_whose_answer_came_too_late_is_not_armed_once_more,
     a_grant_that_others_took_over_is_not_given_once_more,
     a_grant_that_was_deleted_since_is_not_given_once_more,
+    a_renewal_that_revived_the_lease_says_so,
 );
 
 /// A claim that was applied, whose answer waits at the gate to be lost; what it is refused with.
@@ -61,6 +62,27 @@ async fn a_grant_whose_answer_came_too_late_is_not_armed_once_more(kind: Kind) {
     assert!(held.replayed, "its own claim, armed by its own repeat");
     let closed = server.client.claim(delivery("1", 2)).await.unwrap().into_inner();
     assert!(matches!(closed.verdict, Some(Verdict::InProgress(_))), "the lease runs again: {closed:?}");
+    server.stop().await;
+}
+
+/// The second try finds the lease that the first one has renewed.
+async fn a_renewal_that_revived_the_lease_says_so(kind: Kind) {
+    let (mut server, plan) = server(kind).await;
+    let held = acquired(&server.client.claim(delivery("1", 1)).await.unwrap().into_inner());
+    let renew = || proto::RenewRequest { key: key("c", "1"), token: held.token, ..Default::default() };
+    // How long the claim is held before it is renewed, what becomes of the first try, and whether the lease was over.
+    for (seconds, fault, revived) in [
+        (31, Some(Inject::LostAnswer), true),
+        (31, Some(Inject::LostRequest), true),
+        (31, None, true),
+        (5, Some(Inject::LostAnswer), false),
+        (5, Some(Inject::LostRequest), false),
+    ] {
+        server.advance(Span::from_secs(seconds)).await;
+        plan.next(fault);
+        let answer = server.client.renew(renew()).await.unwrap().into_inner();
+        assert_eq!(answer.revived, revived, "{seconds} s, {fault:?}");
+    }
     server.stop().await;
 }
 
