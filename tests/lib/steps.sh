@@ -11,7 +11,7 @@ STEPS=(
     "doc the documentation builds without a broken link"
     "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
     "soak all harms at once for a minute: every history is linearizable"
-    "mesh behind Envoy restarts, kills and lost stores fail no call that need not fail: every history is linearizable"
+    "mesh behind Envoy, and by the service config without it, restarts, kills and lost stores fail no call that need not fail"
     "interleavings the batcher answers everybody once, under any schedule"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "pgbouncer behind PgBouncer the wire tells the same and nothing is lost, in session and in transaction mode"
@@ -34,6 +34,7 @@ step_tools() {
     cargo --version
     python --version
     say "buf $(buf --version)"
+    tests/lib/go version
     "$(postgres_bin)/initdb" --version
     mariadbd --version
     nats-server --version
@@ -86,14 +87,14 @@ step_soak() {
     tests/prove soak --size small
 }
 
-# Alone, too. Envoy is one of the tools.
+# Alone, too. Envoy and Go are among the tools.
 step_mesh() {
     need postgres
     need_venv
     tests/prove mesh --size small
+    tests/prove direct --size small
     build_as_tested
     on_postgres tests/python/behind_envoy.py
-    on_postgres tests/python/direct.py
 }
 
 step_interleavings() { cargo test --locked --lib --features shuttle interleavings; }

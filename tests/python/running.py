@@ -1,6 +1,7 @@
 """Starts and stops real processes: the server, the broker, consumers."""
 
 import argparse
+import os
 import pathlib
 import signal
 import socket
@@ -9,6 +10,8 @@ import sys
 import tempfile
 import time
 
+PORTS = range(20_000, 32_000)
+SIGNS = []
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "examples"))
 sys.path.insert(0, str(ROOT / "examples" / "consumer"))
@@ -22,9 +25,24 @@ def options(description):
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """One that stays free until it is listened on, and between two servers at it: below the ports that the system gives to
+    connections. A UDP socket at it is the sign for others, as in tests/it/harness, that it is taken.
+    """
+    for number in range(len(PORTS)):
+        port = PORTS[(os.getpid() * 97 + number) % len(PORTS)]
+        sign = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            sign.bind(("127.0.0.1", port))
+            with socket.socket() as listener:
+                # As servers do: what lingers of closed connections is in nobody's way.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(("127.0.0.1", port))
+        except OSError:
+            sign.close()
+            continue
+        SIGNS.append(sign)
+        return port
+    raise AssertionError(f"no port of {PORTS} is free")
 
 
 def wait_for(what, check, seconds=20.0, every=0.05):
@@ -73,7 +91,7 @@ class Running:
 
     def start(self, name, *command, environment=None, **more):
         log = (self.path / f"{name}.log").open("ab")
-        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, env=environment, **more)
+        process = subprocess.Popen([str(part) for part in command], **{"stdout": log, "stderr": log, "env": environment, **more})
         self.processes.append(process)
         return process
 

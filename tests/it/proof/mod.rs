@@ -2,10 +2,12 @@
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
 mod differential;
+mod direct;
 mod fuzz;
 mod fuzz_identity;
 mod guard;
 mod history;
+mod in_python;
 mod live;
 mod lockstep;
 mod model;
