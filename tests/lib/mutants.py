@@ -37,7 +37,8 @@ CONNECT = "src/store/postgres/connect.rs"
 LINK = "src/store/postgres/link.rs"
 PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
-QUEUE = "src/ledger/claims/queue.rs"
+QUEUE = "src/ledger/claims/queue/mod.rs"
+LANE = "src/ledger/claims/lane.rs"
 CHAIN = "src/ledger/claims/chain.rs"
 FAILURES = "src/ledger/claims/failures.rs"
 STATEMENT = "src/ledger/claims/statement.rs"
@@ -49,6 +50,8 @@ LOCKSTEP = "proof::lockstep"
 MESH = "proof::live::mesh"
 ACKNOWLEDGED = "store::postgres::acknowledged"
 ENVOY = "deploy/envoy/envoy.yaml"
+DIRECT = "proof::direct"
+SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
 GUARD_ONCE = "examples/guard/guard.py"
 GUARD_DATABASES = "examples/guard/databases.py"
@@ -348,10 +351,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/accept/unread.rs", "            self.0.cut.cancel();\n", "            let _cut = self.0.cut.is_cancelled();\n"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
-        ("src/ledger/claims/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held > usize::MAX - bytes;"),
+        ("src/ledger/claims/queue/mod.rs", "|few| held <= lane.share(self.bytes_max, few) && wait", "|few| held < usize::MAX && wait"),
     ]),
     Mutant("E12", "claims may fill the queue's bytes to the last", "edge::memory", [
-        ("src/ledger/claims/queue.rs", "let too_full = held + bytes > self.bytes_max / 8 * lane.eighths();", "let too_full = held + bytes > self.bytes_max;"),
+        ("src/ledger/claims/queue/mod.rs", "held <= lane.share(self.bytes_max, few)", "held <= self.bytes_max"),
     ]),
     Mutant("E13", "the limit of open files stays as low as it was", "edge::silence", [
         ("src/server/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
@@ -391,8 +394,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (LITE_AUDIT, "WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)", "WHERE consumer = ?4 AND at < ?1 AND ?2 IS NOT NULL"),
     ]),
     Mutant("S6", "Release outlives Renew under overload", "batches::", [
-        (QUEUE, "Lane::Renew => 7,", "Lane::Renew => 6,"),
-        (QUEUE, "Lane::Release => 6,", "Lane::Release => 7,"),
+        (LANE, "Lane::Renew => 14,", "Lane::Renew => 12,"),
+        (LANE, "Lane::Release => 12,", "Lane::Release => 14,"),
     ]),
     Mutant("S7", "synchronous_commit = local is accepted with standbys", "trust::", [
         (CONNECT, 'if synchronous_commit == "local" && !standbys.is_empty() {', 'if synchronous_commit == "none" && !standbys.is_empty() {'),
@@ -495,7 +498,19 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/postgres/entries.rs", "self.connection.is_within() || ", ""),
     ]),
     Mutant("U1", "under overload claims keep out the completions of others", "proof::live::overload", [
-        (QUEUE, "Lane::Claim => 5,", "Lane::Claim => 8,"),
+        (LANE, "Lane::Claim => 10,", "Lane::Claim => 16,"),
+    ]),
+    Mutant("U6", "a second try of Renew forgets that the first one revived the lease", "faults::", [
+        (BATCH, "*revived |= chain.head.revived;", "*revived |= chain.head.revived && chain.head.unknown == 0;"),
+    ]),
+    Mutant("U3", "the flood of one consumer gets the claims of others refused", "ledger::claims::queue", [
+        (QUEUE, " || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max))", ""),
+    ]),
+    Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "ledger::claims::queue", [
+        (QUEUE, "turns.waits(&chain.key) + more <= few", "turns.waits(&chain.key) == 0 || more <= few"),
+    ]),
+    Mutant("U5", "batches are large while several consumers are served", "ledger::claims::mix", [
+        ("src/ledger/claims/mix.rs", "max.min(BATCH_MAX)", "max.max(BATCH_MAX)"),
     ]),
     Mutant("U2", "a server does not start on the next schema", "proof::live::versions", [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
@@ -600,7 +615,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("K1", "an outdated server sends what it was about to send", "schema::level", [
         (STATEMENT, "    shared.outdated.check()?;\n", ""),
-        ("src/ledger/claims/queue.rs", "if waiting.outdated {", "if waiting.outdated && waiting.closed && waiting.commands > usize::MAX / 2 {"),
+        ("src/ledger/claims/queue/mod.rs", "if waiting.outdated {", "if waiting.outdated && waiting.closed && waiting.commands > usize::MAX / 2 {"),
     ]),
     Mutant("K2", "a start does not look at the level", "store::schema", [
         ("src/store/schema.rs", "        still(self.serves_from, self.level, known)\n", "        still(self.serves_from, 0, known)\n"),
@@ -700,7 +715,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),
     Mutant("L15", "a slow queue asks those whom it refuses to come again as soon as a quick one", "ledger::claims::queue", [
-        ("src/ledger/claims/queue.rs", "taken_after(last.since.elapsed())", "taken_after(last.since.elapsed() / 1_000)"),
+        ("src/ledger/claims/queue/mod.rs", "taken_after(last.since.elapsed())", "taken_after(last.since.elapsed() / 1_000)"),
     ]),
     Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
         ("src/ledger/claims/fold.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),
@@ -715,13 +730,22 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/accept/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
     ]),
     Mutant("L21", "a connection that waits for its turns reads no less in them", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/turns.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
+        ("src/rpc/edge/accept/pace.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
     ]),
     Mutant("L22", "all connections of the line have their turn at once", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/turns.rs", "Semaphore::new(AT_ONCE * ", "Semaphore::new(1_000 * AT_ONCE * "),
+        ("src/rpc/edge/accept/line.rs", "let free = AT_ONCE * ", "let free = 1_000 * AT_ONCE * "),
     ]),
     Mutant("L23", "a connection reads while it waits in the line", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/turns.rs", "this.share.bytes() } else { 0 }", "this.share.bytes() } else { 1 }"),
+        ("src/rpc/edge/accept/turns.rs", "} else { 0 };", "} else { 1 };"),
+    ]),
+    Mutant("L27", "addresses do not take turns", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/line.rs", "let address = self.order.pop_front()?;", "let address = self.order.pop_back()?;"),
+    ]),
+    Mutant("L28", "the turn of a connection that is gone is nobody's any more", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/line.rs", "Err(mut place) => place.0 = None,", "Err(mut place) => return place.0 = None,"),
+    ]),
+    Mutant("L29", "turns begin no fewer calls than at first", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/pace.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),
     ]),
     Mutant("L24", "the rest of a refused request is not read", "edge::refused", [
         ("src/rpc/edge/accept/rest.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
@@ -733,7 +757,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/accept/rest.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
     ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
-        ("src/ledger/claims/queue.rs", "later.settlement()", "later.claim()"),
+        ("src/ledger/claims/queue/mod.rs", "later.settlement()", "later.claim()"),
     ]),
     Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
         ("src/server/observe.rs", '"/readyz" if accepting.is() =>', '"/readyz" if accepting.is() || ledger.metrics().text().is_ok() =>'),
@@ -1102,6 +1126,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("V5", "a replica that drains says that it serves", MESH, [
         ("src/rpc/edge/health.rs", "self.set(ServingStatus::NotServing, |name| name != LIVENESS);",
          "self.set(ServingStatus::NotServing, |name| name == ACCEPTING);"),
+    ]),
+    Mutant("V6", "clients that reach servers themselves repeat no call", DIRECT, [
+        (SERVICE_CONFIG, '"timeout": "5s",\n      "retryPolicy": {', '"timeout": "5s",\n      "noRetryPolicy": {'),
+    ]),
+    Mutant("V7", "clients that reach servers themselves do not ask who drains", DIRECT, [
+        (SERVICE_CONFIG, '"healthCheckConfig"', '"noHealthCheckConfig"'),
     ]),
     Mutant("D1", "an effect is committed before its guard row is inserted", GUARD, [
         (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "        database.commit()\n        database.begin()\n" + GUARD_INSERT),
