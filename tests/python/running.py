@@ -21,6 +21,7 @@ def options(description):
     arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("--binary", default=str(ROOT / "target/debug/idempotency-ledger"))
     arguments.add_argument("--database-url", help="an empty database [default: SQLite in a new folder]")
+    arguments.add_argument("--migrated", action="store_true", help="the database has the schema")
     return arguments.parse_args()
 
 
@@ -73,7 +74,9 @@ def checked(checks):
 class Running:
     """Processes that end with the `with` block, however it ends."""
 
-    def __init__(self):
+    def __init__(self, migrates=True):
+        """`migrates`: a database has no schema before a server is to use it."""
+        self.migrates = migrates
         self.folder = tempfile.TemporaryDirectory(prefix="ledger-test-")
         self.path = pathlib.Path(self.folder.name)
         self.processes = []
@@ -101,7 +104,7 @@ class Running:
     def serve(self, binary, database_url, *more, name="server"):
         """A server that is healthy; returns its process and its address."""
         database_url = database_url or f"sqlite://{self.path / 'ledger.db'}"
-        if database_url.startswith("postgres"):
+        if self.migrates and database_url.startswith("postgres"):
             subprocess.run([binary, "migrate", "--database-url", database_url], check=True)
         address = f"127.0.0.1:{free_port()}"
         process = self.start(name, binary, "serve", "--listen", address, "--database-url", database_url, *more)

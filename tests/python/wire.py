@@ -240,7 +240,7 @@ def grpcurl_like_tools(running, binary, address):
 
 def main():
     chosen = options(__doc__)
-    with Running() as running:
+    with Running(migrates=not chosen.migrated) as running:
         server, address = running.serve(chosen.binary, chosen.database_url)
         client = Client(server, address)
         checks = [(check.__name__, lambda check=check: check(client)) for check in CHECKS]

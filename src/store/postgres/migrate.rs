@@ -177,8 +177,17 @@ async fn plain(connection: &mut PgConnection, statement: String) -> Result<(), S
 
 /// Somebody held a lock, or the migration held one for too long; or both waited for each other.
 fn in_the_way(error: &MigrateError) -> bool {
+    is_one_of(error, &["55P03", "57014", "40P01"])
+}
+
+/// A prepared statement is unknown to the connection, or is there already from somebody else.
+fn through_a_pooler(error: &MigrateError) -> bool {
+    is_one_of(error, &["26000", "42P05"])
+}
+
+fn is_one_of(error: &MigrateError, codes: &[&str]) -> bool {
     let code = database_error(error).and_then(|error| error.as_database_error()?.code());
-    code.is_some_and(|code| ["55P03", "57014", "40P01"].contains(&&*code))
+    code.is_some_and(|code| codes.contains(&&*code))
 }
 
 fn database_error(error: &MigrateError) -> Option<&sqlx::Error> {
@@ -190,10 +199,12 @@ fn database_error(error: &MigrateError) -> Option<&sqlx::Error> {
 }
 
 fn of_migrate(error: &MigrateError) -> StoreError {
-    let kept = if in_the_way(error) {
+    let advice = if in_the_way(error) {
         "; what stands in its way is shown by pg_stat_activity: wait for it or end it, and run it again"
+    } else if through_a_pooler(error) {
+        "; this is a pooler of transactions: name the database itself, past its pooler"
     } else {
         ""
     };
-    schema(format!("{error}{kept}"))
+    schema(format!("{error}{advice}"))
 }

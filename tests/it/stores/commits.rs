@@ -319,3 +319,15 @@ async fn commits_that_wait_for_a_standby_are_few() {
     }
     assert_eq!(store.left_behind(), 0);
 }
+
+/// `migrate` needs a connection of its own, and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrate_is_told_to_go_past_the_pooler() {
+    let scene = Scene::new().await;
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        said.extend(scene.store.migrate().await.err().map(|error| error.to_string()));
+    }
+    assert!(!said.is_empty(), "it works behind this pooler");
+    assert!(said.iter().all(|text| text.contains("past its pooler")), "{said:?}");
+}
