@@ -24,6 +24,7 @@ mod cancel;
 mod claim_table;
 mod claims;
 mod cli;
+mod crowd;
 mod cursors;
 mod demands;
 mod docs;
