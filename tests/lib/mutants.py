@@ -497,19 +497,22 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("X10", "an operator's insert fails its transaction where it meets an entry", "stores::met", [
         ("src/store/postgres/entries.rs", "self.connection.is_within() || ", ""),
     ]),
+    Mutant("X11", "migrate does not say that it came through a pooler", "stores::commits", [
+        ("src/store/postgres/migrate.rs", "} else if through_a_pooler(error) {", "} else if through_a_pooler(error) && in_the_way(error) {"),
+    ]),
     Mutant("U1", "under overload claims keep out the completions of others", "proof::live::overload", [
         (LANE, "Lane::Claim => 10,", "Lane::Claim => 16,"),
     ]),
     Mutant("U6", "a second try of Renew forgets that the first one revived the lease", "faults::", [
         (BATCH, "*revived |= chain.head.revived;", "*revived |= chain.head.revived && chain.head.unknown == 0;"),
     ]),
-    Mutant("U3", "the flood of one consumer gets the claims of others refused", "ledger::claims::queue", [
+    Mutant("U3", "the flood of one consumer gets the claims of others refused", "crowd::", [
         (QUEUE, " || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max))", ""),
     ]),
-    Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "ledger::claims::queue", [
+    Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "crowd::", [
         (QUEUE, "turns.waits(&chain.key) + more <= few", "turns.waits(&chain.key) == 0 || more <= few"),
     ]),
-    Mutant("U5", "batches are large while several consumers are served", "ledger::claims::mix", [
+    Mutant("U5", "batches are large while several consumers are served", "crowd::", [
         ("src/ledger/claims/mix.rs", "max.min(BATCH_MAX)", "max.max(BATCH_MAX)"),
     ]),
     Mutant("U2", "a server does not start on the next schema", "proof::live::versions", [
