@@ -7,7 +7,6 @@ when they are killed; no message may be lost or done twice.
 The database must be empty. The last line is what the run found.
 """
 
-import argparse
 import pathlib
 import random
 import subprocess
@@ -15,7 +14,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[0] / "python"))
-from running import Running, checked  # noqa: E402
+from running import Running, checked, suite_arguments  # noqa: E402
 
 import go_program  # noqa: E402
 from consumers import Consumers  # noqa: E402
@@ -24,12 +23,7 @@ from server import Server  # noqa: E402
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--database-url", required=True)
-    parser.add_argument("--size", type=int, default=3, help="restarts, and as many kills")
-    parser.add_argument("--seed", type=int, default=random.randrange(2 ** 31))
-    options = parser.parse_args()
+    options = suite_arguments(__doc__, 3, "restarts, and as many kills").parse_args()
     commands = {"grpcio": [sys.executable, HERE / "grpcio_program.py"], "grpc-go": [go_program.build()]}
     subprocess.run([options.binary, "migrate", "--database-url", options.database_url], check=True, stdout=subprocess.DEVNULL)
     with Running() as running:

@@ -7,7 +7,6 @@ The ledger and the first guard are in the Postgres cluster of --database-url, wh
 line is what the run found.
 """
 
-import argparse
 import collections
 import concurrent.futures
 import functools
@@ -28,7 +27,7 @@ from ledger import Ledger, Operator, results
 from nursery import Nursery
 from plan import AT_RANDOM, CALM, COPIES, HARMS, OPERATED
 from databases import open_database
-from running import Running, checked, wait_for
+from running import Running, checked, suite_arguments, wait_for
 
 import grpc
 from stubs import pb, rpc
@@ -135,11 +134,7 @@ def check(places):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--database-url", required=True)
-    parser.add_argument("--size", type=int, default=24, help="messages in each database, with the guard and without")
-    parser.add_argument("--seed", type=int, default=random.randrange(2 ** 31))
+    parser = suite_arguments(__doc__, 24, "messages in each database, with the guard and without")
     parser.add_argument("--harms-alone", action="store_true", help="without the cases that come first")
     parser.add_argument("--only", nargs="+", help="these databases")
     options = parser.parse_args()

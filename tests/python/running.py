@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -23,6 +24,16 @@ def options(description):
     arguments.add_argument("--database-url", help="an empty database [default: SQLite in a new folder]")
     arguments.add_argument("--migrated", action="store_true", help="the database has the schema")
     return arguments.parse_args()
+
+
+def suite_arguments(description, size, size_is):
+    """What tests/it/proof/in_python.rs gives to a suite."""
+    arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--binary", required=True)
+    arguments.add_argument("--database-url", required=True)
+    arguments.add_argument("--size", type=int, default=size, help=size_is)
+    arguments.add_argument("--seed", type=int, default=random.randrange(2**31))
+    return arguments
 
 
 def free_port():
