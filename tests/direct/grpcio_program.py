@@ -37,10 +37,12 @@ class Counts:
             self.slowest = max(self.slowest, seconds)
 
     def failed(self, error):
-        """By the ledger's reason where it gave one, else by what the client says."""
+        """By the ledger's reason where it gave one, else by what the client says; and whether its answer had begun to come,
+        after which gRPC repeats no call."""
         reason = dict(error.trailing_metadata() or ()).get("idempotency-ledger-reason", error.details())
+        begun = ", its answer had begun" if error.initial_metadata() else ""
         with self._lock:
-            self.failures[f"{error.code().name}: {reason}"] += 1
+            self.failures[f"{error.code().name}: {reason}{begun}"] += 1
 
     def gave_up(self):
         with self._lock:

@@ -100,14 +100,14 @@ func call[Request, Answer any](
 	c *consumer, method func(context.Context, *Request, ...grpc.CallOption) (*Answer, error), request *Request,
 ) *Answer {
 	for range 1 + repeats {
-		var trailer metadata.MD
+		var header, trailer metadata.MD
 		began := time.Now()
-		answer, err := method(context.Background(), request, grpc.Trailer(&trailer))
+		answer, err := method(context.Background(), request, grpc.Header(&header), grpc.Trailer(&trailer))
 		c.counts.called(time.Since(began))
 		if err == nil {
 			return answer
 		}
-		c.counts.failed(err, trailer)
+		c.counts.failed(err, header, trailer)
 	}
 	c.counts.gaveUp()
 	return nil

@@ -32,11 +32,15 @@ func (c *counter) called(took time.Duration) {
 	c.counts.SlowestMs = max(c.counts.SlowestMs, took.Milliseconds())
 }
 
-// failed takes the ledger's reason where it gave one, else what the client says.
-func (c *counter) failed(err error, trailer metadata.MD) {
+// failed takes the ledger's reason where it gave one, else what the client says; and whether the answer had begun to come,
+// after which gRPC repeats no call.
+func (c *counter) failed(err error, header, trailer metadata.MD) {
 	reason := status.Convert(err).Message()
 	if given := trailer.Get("idempotency-ledger-reason"); len(given) > 0 {
 		reason = given[0]
+	}
+	if header.Len() > 0 {
+		reason += ", its answer had begun"
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -101,10 +101,14 @@ RATIOS = [
     _ratio("observe", "not counted ÷ not counted: how far two runs differ", _server("unseen-again", "unseen"), 1.05, 1.02, at_most=True),
     Ratio("flood", "p99 of a consumer beside a flood of another's ÷ calm", ("flood",), lambda run: run["flood"]["p99"] / run["flood"]["calm_p99"],
           3, 2, at_most=True),
+    *(_ratio("knee", f"{2 * calls:,} ÷ {calls:,} in flight", _rates(f"claim-{2 * calls}", f"claim-{calls}"), 0.9, 1.0)
+      for calls in (256, 512, 1_024, 2_048, 4_096)),
     Ratio("start", "start of a server, the schema is there", ("start",), lambda run: run["start"]["start_ms"], 200, 100, at_most=True, unit="ms"),
     Ratio("RSS", "memory without a call", ("start",), lambda run: run["start"]["rss_mib"], 24, 16, at_most=True, unit="MiB"),
     Ratio("RSS", "memory with 1,024 in flight", ("claim-1024",), lambda run: run["claim-1024"]["rss_mib"], 64, 48, at_most=True, unit="MiB"),
     Ratio("RSS", "memory with 10,000 in flight", ("claim-10000",), lambda run: run["claim-10000"]["rss_mib"], 160, 128, at_most=True, unit="MiB"),
+    Ratio("knee", "memory a minute after 10,000 in flight ÷ before", ("given-back",),
+          lambda run: run["given-back"]["rss_mib"] / run["given-back"]["before_mib"], 1.2, 1.1, at_most=True),
 ]
 
 

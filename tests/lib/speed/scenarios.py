@@ -18,6 +18,8 @@ ENTRIES = "SELECT count(*) FROM ledger.entries"
 SIZE = ("SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = 'ledger' AND c.relkind IN ('r', 'm', 'p')")
 DAY_MICROS = 86_400_000_000
+# Seconds until the memory of a server is looked at that has nothing to do.
+REST = 60
 
 
 class Stage:
@@ -243,6 +245,20 @@ def flood(stage):
     return told
 
 
+def given_back(stage):
+    """The memory of a server at work, and a minute after 10,000 calls at once."""
+    told, url = {}, stage.database()
+    with programs.ledger(stage.ledger, url) as server:
+        stage.load(server, {}, 256)
+        time.sleep(REST)
+        told["before_mib"] = machine.resident_mib(server.pid)
+        with stage.measured(told, server.pid):
+            stage.load(server, told, 10_000)
+        time.sleep(REST)
+        told["rss_mib"] = machine.resident_mib(server.pid)
+    return told
+
+
 def start(stage):
     """How soon a server listens whose schema is there, and what it takes without a call."""
     url = stage.database()
@@ -272,7 +288,11 @@ SCENARIOS = {
     "tls": ("Claim, 256 in flight, TLS", service(256, known_by=("tls",))),
     "token": ("Claim, 256 in flight, a token, rights", service(256, known_by=("token",))),
     "web-token": ("Claim, 256 in flight, a web token, rights", service(256, known_by=("web-token",))),
+    "claim-512": ("Claim, 512 in flight", service(512)),
     "claim-1024": ("Claim, 1,024 in flight", service(1_024)),
+    "claim-2048": ("Claim, 2,048 in flight", service(2_048)),
+    "claim-4096": ("Claim, 4,096 in flight", service(4_096)),
+    "claim-8192": ("Claim, 8,192 in flight", service(8_192)),
     "claim-10000": ("Claim, 10,000 in flight", service(10_000)),
     "echo-256": ("bare echo, 256 in flight", echo(256)),
     "connections": ("Claim, 256 in flight on 256 connections", service(256, connections=256)),
@@ -293,5 +313,6 @@ SCENARIOS = {
     "full-random": ("Claim, 256 in flight, on a full table, random ids", full("random")),
     "full-v7": ("Claim, 256 in flight, on a full table, ids of version 7", full("v7")),
     "flood": ("Claim, 200 a second, beside a flood of batches", flood),
+    "given-back": ("Claim, 10,000 in flight, and a minute without a call", given_back),
     "start": ("start, and memory without a call", start),
 }

@@ -19,6 +19,7 @@ use super::life::{Life, finished, log};
 use super::line::Line;
 use super::open::Open;
 use super::opening::Opened;
+use super::outbox::{Outbox, Sends};
 use super::rest::Whole;
 use super::stream::{Moved, Stream};
 use super::turns::{Turn, Turns};
@@ -72,10 +73,12 @@ pub(super) async fn serve<S>(
     let ends = closing.child_token();
     let open = Open::new(Unread::new(unread_max, all_unread, ends.clone()));
     let turn = Turn::new(open.clone());
-    let stream = TokioIo::new(Stream::new(wire, read_before, moved.clone(), turn.clone()));
+    let outbox = Outbox::new(wire, moved.clone());
+    let stream = TokioIo::new(Stream::new(outbox.clone(), read_before, moved.clone(), turn.clone()));
     let address = peer.address;
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
-    let mut serving = pin!(Turns::new(http2.serve_connection(stream, calls), turn, line, address));
+    let connection = Sends::new(http2.serve_connection(stream, calls), outbox);
+    let mut serving = pin!(Turns::new(connection, turn, line, address));
     let why = tokio::select! {
         biased;
         () = ends.cancelled() => None,
@@ -89,7 +92,7 @@ pub(super) async fn serve<S>(
     if why.is_none() && !closing.is_cancelled() {
         return cut();
     }
-    serving.as_mut().connection().graceful_shutdown();
+    serving.as_mut().connection().connection().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
         tracing::debug!(?why, "a connection was told to go");

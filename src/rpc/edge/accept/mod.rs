@@ -10,6 +10,7 @@ mod line;
 mod open;
 mod opening;
 mod options;
+mod outbox;
 mod pace;
 mod rest;
 mod stream;

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::outbox::Outbox;
 use super::turns::Turn;
 use super::wire::Wire;
 
@@ -21,28 +22,28 @@ impl Moved {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn add(&self, bytes: usize) {
+    pub(super) fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
 pub(super) struct Stream {
-    inner: Wire,
+    wire: Outbox<Wire>,
     read_before: BytesMut,
     moved: Moved,
     turn: Turn,
 }
 
 impl Stream {
-    pub(super) fn new(inner: Wire, read_before: BytesMut, moved: Moved, turn: Turn) -> Stream {
-        Stream { inner, read_before, moved, turn }
+    pub(super) fn new(wire: Outbox<Wire>, read_before: BytesMut, moved: Moved, turn: Turn) -> Stream {
+        Stream { wire, read_before, moved, turn }
     }
 
     /// Reads of the connection, as much as it may in this turn.
     fn poll_wire(&mut self, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let room = ready!(self.turn.poll_room(context)).min(to.remaining());
         let mut part = ReadBuf::new(to.initialize_unfilled_to(room));
-        ready!(Pin::new(&mut self.inner).poll_read(context, &mut part))?;
+        ready!(Pin::new(&mut self.wire).poll_read(context, &mut part))?;
         let bytes = part.filled().len();
         to.advance(bytes);
         self.moved.add(bytes);
@@ -76,9 +77,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.inner).poll_write(context, from))?;
-        self.moved.add(written);
-        Poll::Ready(Ok(written))
+        Pin::new(&mut self.wire).poll_write(context, from)
     }
 
     fn poll_write_vectored(
@@ -86,20 +85,18 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.inner).poll_write_vectored(context, from))?;
-        self.moved.add(written);
-        Poll::Ready(Ok(written))
+        Pin::new(&mut self.wire).poll_write_vectored(context, from)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
+        self.wire.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        Pin::new(&mut self.wire).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        Pin::new(&mut self.wire).poll_shutdown(context)
     }
 }

@@ -1,0 +1,290 @@
+//! What a connection writes is sent at the end of its turn, in as few packets as can be. HTTP/2 would send the end of an
+//! answer by itself where the answer has more than 256 bytes: it costs each side more, and a server that is killed between
+//! the two leaves a call that has begun to be answered, which no client of gRPC repeats by itself.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::stream::Moved;
+
+/// So many bytes wait at the most; what is larger is not copied.
+const WAIT_MOST: usize = 16 * 1_024;
+/// A buffer that is larger is not kept for the next turn: there may be many idle connections.
+const KEPT_MOST: usize = 1_024;
+
+/// The bytes that wait, and where they go. One task has all of its clones.
+pub(super) struct Outbox<W>(Arc<Mutex<Shared<W>>>);
+
+impl<W> Clone for Outbox<W> {
+    fn clone(&self) -> Outbox<W> {
+        Outbox(Arc::clone(&self.0))
+    }
+}
+
+struct Shared<W> {
+    wire: W,
+    waits: Vec<u8>,
+    /// How many of these are sent.
+    sent: usize,
+    moved: Moved,
+    /// Why nothing can be sent any more.
+    failed: Option<io::ErrorKind>,
+}
+
+impl<W> Outbox<W> {
+    /// Counts in `moved` what is sent.
+    pub(super) fn new(wire: W, moved: Moved) -> Outbox<W> {
+        Outbox(Arc::new(Mutex::new(Shared { wire, waits: Vec::new(), sent: 0, moved, failed: None })))
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared<W>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Shared<W> {
+    /// Sends all that waits.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.waits.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            let sent = ready!(Pin::new(&mut self.wire).poll_write(context, rest))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += sent;
+            self.moved.add(sent);
+        }
+        self.sent = 0;
+        self.waits.clear();
+        if self.waits.capacity() > KEPT_MOST {
+            self.waits = Vec::new();
+        }
+        Pin::new(&mut self.wire).poll_flush(context)
+    }
+
+    /// At the end of a turn nobody is told of an error: who writes next is.
+    fn end_of_turn(&mut self, context: &mut Context<'_>) {
+        if self.failed.is_none()
+            && let Poll::Ready(Err(error)) = self.poll_send(context)
+        {
+            self.failed = Some(error.kind());
+        }
+    }
+
+    fn can_write(&self) -> io::Result<()> {
+        self.failed.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+}
+
+impl<W: AsyncRead + Unpin> AsyncRead for Outbox<W> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.shared().wire).poll_read(context, to)
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Outbox<W> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(from)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut shared = self.shared();
+        shared.can_write()?;
+        let bytes: usize = from.iter().map(|part| part.len()).sum();
+        if shared.waits.len() + bytes <= WAIT_MOST {
+            from.iter().for_each(|part| shared.waits.extend_from_slice(part));
+            return Poll::Ready(Ok(bytes));
+        }
+        ready!(shared.poll_send(context))?;
+        let sent = ready!(Pin::new(&mut shared.wire).poll_write_vectored(context, from))?;
+        shared.moved.add(sent);
+        Poll::Ready(Ok(sent))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Nothing is sent before the end of the turn, which is near.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.shared().can_write())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut shared = self.shared();
+        shared.can_write()?;
+        ready!(shared.poll_send(context))?;
+        Pin::new(&mut shared.wire).poll_shutdown(context)
+    }
+}
+
+pin_project! {
+    /// A connection whose turn ends each time that it was polled.
+    pub(super) struct Sends<C, W> {
+        #[pin]
+        connection: C,
+        outbox: Outbox<W>,
+    }
+}
+
+impl<C, W> Sends<C, W> {
+    pub(super) fn new(connection: C, outbox: Outbox<W>) -> Sends<C, W> {
+        Sends { connection, outbox }
+    }
+
+    pub(super) fn connection(self: Pin<&mut Self>) -> Pin<&mut C> {
+        self.project().connection
+    }
+}
+
+impl<C: Future, W: AsyncWrite + Unpin> Future for Sends<C, W> {
+    type Output = C::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
+        let this = self.project();
+        let polled = this.connection.poll(context);
+        this.outbox.shared().end_of_turn(context);
+        polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Takes so many bytes of each write, one after the other, and as many as there are after these; none: not now.
+    #[derive(Default)]
+    struct Wire {
+        takes: VecDeque<Option<usize>>,
+        fails: bool,
+        writes: Vec<Vec<u8>>,
+        ended: bool,
+    }
+
+    impl AsyncWrite for Wire {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+            if self.fails {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            let Some(takes) = self.takes.pop_front().unwrap_or(Some(usize::MAX)) else {
+                return Poll::Pending;
+            };
+            let taken = &from[..from.len().min(takes)];
+            self.writes.push(taken.to_vec());
+            Poll::Ready(Ok(taken.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.ended = true;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn outbox(takes: &[Option<usize>]) -> Outbox<Wire> {
+        let wire = Wire { takes: takes.iter().copied().collect(), ..Wire::default() };
+        Outbox::new(wire, Moved::default())
+    }
+
+    /// What a turn writes: how many bytes were taken of each part, or why not. It flushes after each.
+    fn turn(outbox: &Outbox<Wire>, parts: &[usize]) -> Vec<Poll<Result<usize, io::ErrorKind>>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let writes = std::future::poll_fn(|context| {
+            let mut told = Vec::new();
+            for (part, byte) in parts.iter().zip(b'a'..) {
+                let mut outbox = outbox.clone();
+                let wrote = Pin::new(&mut outbox).poll_write(context, &vec![byte; *part]);
+                let _flushed = Pin::new(&mut outbox).poll_flush(context);
+                told.push(wrote.map_err(|error| error.kind()));
+            }
+            Poll::Ready(told)
+        });
+        match std::pin::pin!(Sends::new(writes, outbox.clone())).poll(&mut context) {
+            Poll::Ready(told) => told,
+            Poll::Pending => unreachable!("it waits for nothing"),
+        }
+    }
+
+    /// How many bytes each write to the wire had, and all of them.
+    fn written(outbox: &Outbox<Wire>) -> (Vec<usize>, String) {
+        let writes = &outbox.shared().wire.writes;
+        (writes.iter().map(Vec::len).collect(), String::from_utf8(writes.concat()).expect("letters"))
+    }
+
+    #[test]
+    fn what_a_turn_writes_is_sent_at_its_end_at_once() {
+        const ALL: usize = WAIT_MOST;
+        // The parts, what the wire takes, and the writes that it sees.
+        for (parts, takes, writes) in [
+            (&[9, 300, 40][..], &[][..], &[349][..]),
+            (&[], &[], &[]),
+            // Nothing is lost where the wire takes less.
+            (&[9, 300], &[Some(10), Some(100)], &[10, 100, 199]),
+            // Large ones are not copied; what waits comes first.
+            (&[ALL, 1], &[], &[ALL, 1]),
+            (&[9, ALL, 9], &[], &[9, ALL, 9]),
+            (&[2 * ALL], &[], &[2 * ALL]),
+        ] {
+            let outbox = outbox(takes);
+            let took: usize = parts.iter().sum();
+            assert!(
+                turn(&outbox, parts).iter().zip(parts).all(|(told, part)| *told == Poll::Ready(Ok(*part)))
+            );
+            let letters: String =
+                parts.iter().zip('a'..).map(|(part, letter)| letter.to_string().repeat(*part)).collect();
+            assert_eq!(written(&outbox), (writes.to_vec(), letters), "{parts:?}");
+            let shared = outbox.shared();
+            assert_eq!((shared.moved.bytes(), shared.waits.len()), (took as u64, 0));
+            assert!(shared.waits.capacity() <= KEPT_MOST, "{parts:?}: an idle connection keeps little");
+        }
+    }
+
+    #[test]
+    fn whoever_reads_nothing_is_written_no_more_than_may_wait() {
+        let outbox = outbox(&[None, None, None]);
+        let parts = [WAIT_MOST - 1, 1, 1];
+        let full = Poll::Ready(Ok(WAIT_MOST - 1));
+        assert_eq!(turn(&outbox, &parts), [full, Poll::Ready(Ok(1)), Poll::Pending]);
+        assert_eq!(outbox.shared().moved.bytes(), 0, "nothing has moved");
+        // It reads: what waits is sent, though nothing new is written.
+        assert_eq!((turn(&outbox, &[]), written(&outbox).0), (vec![], vec![]));
+        assert_eq!((turn(&outbox, &[]), written(&outbox).0), (vec![], vec![WAIT_MOST]));
+    }
+
+    #[test]
+    fn whoever_writes_next_is_told_that_nothing_can_be_sent() {
+        let outbox = outbox(&[]);
+        outbox.shared().wire.fails = true;
+        assert_eq!(turn(&outbox, &[1]), [Poll::Ready(Ok(1))]);
+        assert_eq!(turn(&outbox, &[1]), [Poll::Ready(Err(io::ErrorKind::ConnectionReset))]);
+    }
+
+    #[test]
+    fn what_waits_is_sent_before_the_end() {
+        let outbox = outbox(&[]);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut writer = outbox.clone();
+        assert!(Pin::new(&mut writer).poll_write(&mut context, b"goodbye").is_ready());
+        assert!(Pin::new(&mut writer).poll_shutdown(&mut context).is_ready());
+        assert_eq!((written(&outbox).1.as_str(), outbox.shared().wire.ended), ("goodbye", true));
+    }
+}
