@@ -750,6 +750,21 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L29", "turns begin no fewer calls than at first", "rpc::edge::accept", [
         ("src/rpc/edge/accept/pace.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),
     ]),
+    Mutant("L30", "the end of a larger answer is sent by itself", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "if shared.waits.len() + bytes <= WAIT_MOST {", "if shared.waits.len() + bytes <= 256 {"),
+    ]),
+    Mutant("L31", "nobody is told that nothing can be sent any more", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "self.failed = Some(error.kind());", "self.failed = Some(error.kind()).filter(|_| false);"),
+    ]),
+    Mutant("L32", "what waits is lost where a connection ends", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "        ready!(shared.poll_send(context))?;\n        Pin::new(&mut shared.wire).poll_shutdown(context)", "        Pin::new(&mut shared.wire).poll_shutdown(context)"),
+    ]),
+    Mutant("L33", "an idle connection keeps the buffer of its largest turn", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "if self.waits.capacity() > KEPT_MOST {", "if self.waits.capacity() > usize::MAX - KEPT_MOST {"),
+    ]),
+    Mutant("L34", "a slow reader loses what the wire did not take at once", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "            self.sent += sent;", "            self.sent = usize::MAX;"),
+    ]),
     Mutant("L24", "the rest of a refused request is not read", "edge::refused", [
         ("src/rpc/edge/accept/rest.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
     ]),
