@@ -105,7 +105,9 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outbox<W> {
         shared.can_write()?;
         let bytes: usize = from.iter().map(|part| part.len()).sum();
         if shared.waits.len() + bytes <= WAIT_MOST {
-            from.iter().for_each(|part| shared.waits.extend_from_slice(part));
+            for part in from {
+                shared.waits.extend_from_slice(part);
+            }
             return Poll::Ready(Ok(bytes));
         }
         ready!(shared.poll_send(context))?;
@@ -182,10 +184,10 @@ mod tests {
             if self.fails {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
             }
-            let Some(takes) = self.takes.pop_front().unwrap_or(Some(usize::MAX)) else {
+            let Some(most) = self.takes.pop_front().unwrap_or(Some(usize::MAX)) else {
                 return Poll::Pending;
             };
-            let taken = &from[..from.len().min(takes)];
+            let taken = &from[..from.len().min(most)];
             self.writes.push(taken.to_vec());
             Poll::Ready(Ok(taken.len()))
         }
