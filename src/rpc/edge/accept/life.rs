@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::moved::Moved;
 use super::open::Open;
 use super::options::ConnectionLimits;
-use super::stream::Moved;
 use crate::metrics::Closed;
 use crate::random;
 

@@ -7,6 +7,7 @@ mod calls;
 mod connection;
 mod life;
 mod line;
+mod moved;
 mod open;
 mod opening;
 mod options;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::stream::Moved;
+use super::moved::Moved;
 
 /// So many bytes wait at the most; what is larger is not copied.
 const WAIT_MOST: usize = 16 * 1_024;

@@ -2,30 +2,15 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::moved::Moved;
 use super::outbox::Outbox;
 use super::turns::Turn;
 use super::wire::Wire;
-
-/// How many bytes went through a connection, both ways.
-#[derive(Clone, Default)]
-pub(super) struct Moved(Arc<AtomicU64>);
-
-impl Moved {
-    pub(super) fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-}
 
 pub(super) struct Stream {
     wire: Outbox<Wire>,
