@@ -12,12 +12,14 @@ mod linear;
 mod model;
 mod rules;
 mod search;
+mod second_tries;
 
 use std::fmt;
 
 pub(crate) use linear::check_in_real_time;
 pub(crate) use rules::{Backoff, Change, EVERYWHERE, Expiry, Facts, InForce, Loss, Raise, Rules, Shift};
 pub(crate) use search::check_linearizable;
+pub(crate) use second_tries::check_with_second_tries;
 
 /// What a client asked of a key. Claims are told apart by a number for each claim_id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
