@@ -1,9 +1,10 @@
 //! The connection to a server.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Uri;
+use http::{HeaderValue, Uri};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -49,8 +50,7 @@ pub(super) type Ledger = LedgerServiceClient<InterceptedService<Channel, Caller>
 pub(super) struct Client {
     endpoint: Endpoint,
     caller: Caller,
-    timeout: Duration,
-    context: Option<String>,
+    reach: Reach,
     contexts_file: Option<PathBuf>,
     pub(super) screen: Screen,
 }
@@ -71,9 +71,8 @@ impl Client {
             let error = |error| Problem::usage(format!("the TLS options cannot be used: {}", chain(&error)));
             endpoint = endpoint.tls_config(tls(&reach)?).map_err(error)?;
         }
-        let Reach { timeout, context, .. } = reach;
         let contexts_file = options.contexts.contexts_file.clone();
-        Ok(Client { endpoint, caller: Caller(token), timeout, context, contexts_file, screen })
+        Ok(Client { endpoint, caller: Caller(token), reach, contexts_file, screen })
     }
 
     /// The operators' service of the server.
@@ -90,19 +89,44 @@ impl Client {
 
     /// Connects, so that a server that is not there is told from one that does not answer.
     async fn channel(&self) -> Result<Channel, Problem> {
-        let connected = tokio::time::timeout(self.timeout, self.endpoint.connect()).await;
-        let unreachable = |said: String| {
-            let text = format!("{}: {said}", self.in_context(&clean(&self.endpoint.uri().to_string())));
-            let next = if said.contains("certificate") {
-                "name the authority of the server's certificate with --tls-ca, or its name with --tls-domain"
-            } else {
-                "is the server running? Name another with --endpoint or --context"
-            };
-            Problem::new(Exit::Unavailable, text).next(next)
-        };
+        self.connected(self.endpoint.connect()).await
+    }
+
+    /// What it waits for, in time.
+    ///
+    /// # Errors
+    /// There is no connection, and why.
+    pub(super) async fn connected<T, E: Error>(
+        &self,
+        connecting: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Problem> {
+        let connected = tokio::time::timeout(self.reach.timeout, connecting).await;
         connected
-            .map_err(|_| unreachable(format!("no connection within {:?}", self.timeout)))?
-            .map_err(|error| unreachable(chain(&error)))
+            .map_err(|_| self.unreachable(&format!("no connection within {:?}", self.reach.timeout)))?
+            .map_err(|error| self.unreachable(&chain(&error)))
+    }
+
+    fn unreachable(&self, said: &str) -> Problem {
+        let text = format!("{}: {said}", self.in_context(&clean(&self.uri().to_string())));
+        let next = if said.contains("certificate") {
+            "name the authority of the server's certificate with --tls-ca, or its name with --tls-domain"
+        } else {
+            "is the server running? Name another with --endpoint or --context"
+        };
+        Problem::new(Exit::Unavailable, text).next(next)
+    }
+
+    /// How the server is reached.
+    pub(super) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// The header that says who calls.
+    pub(super) fn authorization(&self) -> Option<HeaderValue> {
+        let token = self.caller.0.as_ref()?;
+        let mut header = HeaderValue::from_bytes(token.as_bytes()).ok()?;
+        header.set_sensitive(true);
+        Some(header)
     }
 
     /// The server, for people, behind the context that names it.
@@ -111,19 +135,22 @@ impl Client {
     }
 
     fn in_context(&self, server: &str) -> String {
-        self.context.as_ref().map_or_else(|| server.to_owned(), |context| format!("{context}: {server}"))
+        self.reach
+            .context
+            .as_ref()
+            .map_or_else(|| server.to_owned(), |context| format!("{context}: {server}"))
     }
 
     /// The context that is in use.
     pub(super) fn context(&self) -> Option<&str> {
-        self.context.as_deref()
+        self.reach.context.as_deref()
     }
 
     /// This program, for commands that people paste: they go to the same server, whichever context is the current one
     /// by then.
     pub(super) fn program(&self) -> String {
         let mut words = vec![program()];
-        if let Some(context) = &self.context {
+        if let Some(context) = &self.reach.context {
             if let Some(file) = &self.contexts_file {
                 words.push(format!("--contexts-file {}", quoted(&file.display().to_string())));
             }
@@ -137,14 +164,14 @@ impl Client {
         reach::is_local(self.uri())
     }
 
-    fn uri(&self) -> &Uri {
+    pub(super) fn uri(&self) -> &Uri {
         self.endpoint.uri()
     }
 
     /// A request that is answered in time, or not at all.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.set_timeout(self.timeout);
+        request.set_timeout(self.reach.timeout);
         request
     }
 }
@@ -176,7 +203,7 @@ fn tls(reach: &Reach) -> Result<ClientTlsConfig, Problem> {
     })
 }
 
-fn read(file: &Named<PathBuf>) -> Result<Vec<u8>, Problem> {
+pub(super) fn read(file: &Named<PathBuf>) -> Result<Vec<u8>, Problem> {
     let Named { value: path, by } = file;
     std::fs::read(path).map_err(|error| Problem::usage(format!("{by}: {}: {error}", path.display())))
 }

@@ -558,6 +558,12 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
         ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
     ]),
+    Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "cli::bench::link", [
+        ("src/cli/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
+    ]),
+    Mutant("B6", "the load of the benchmark takes any certificate of a client for none", "cli::tls", [
+        ("src/cli/bench/dial.rs", "(Some(cert), Some(key)) => {", "(Some(cert), Some(key)) if false => {"),
+    ]),
     Mutant("N1", "the token and the key of the current context go to whatever an endpoint names", "cli::context", [
         ("src/cli/contexts/choose.rs", "(Some(_), None) => None,", "(Some(_), None) => choose(options, None)?,"),
     ]),

@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::answers::verdict;
 use super::keys::{Key, Kind};
+use super::link::Ledger;
 use super::shared::Shared;
 use super::slot::Left;
-use crate::cli::client::Ledger;
 use crate::rpc::proto::{self, claim_response::Verdict};
 
 const BATCH: usize = 500;

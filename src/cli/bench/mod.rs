@@ -3,9 +3,11 @@
 
 mod again;
 mod answers;
+mod dial;
 mod grants;
 mod keys;
 mod knee;
+mod link;
 mod machine;
 mod measured;
 mod numbers;

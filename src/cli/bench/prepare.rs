@@ -1,8 +1,9 @@
 //! The messages that a workload claims again and again.
 
 use super::keys::{Key, Kind, Names};
+use super::link::Ledger;
 use super::workload::Workload;
-use crate::cli::client::{Client, Ledger};
+use crate::cli::client::Client;
 use crate::cli::problem::{Problem, rejected};
 use crate::cli::retry;
 use crate::rpc::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};

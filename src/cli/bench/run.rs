@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::dial::dial;
 use super::keys::{Kind, Names};
+use super::link::Ledger;
 use super::machine::Usage;
 use super::measured::Measured;
 use super::options::Plan;
@@ -16,7 +18,7 @@ use super::report;
 use super::shared::Shared;
 use super::slot::{Left, Slot};
 use super::tally::Tally;
-use crate::cli::client::{Client, Ledger};
+use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem};
 
 /// How soon it is noticed that the load has ended early.
@@ -36,7 +38,7 @@ impl Bench {
     pub(super) async fn new(plan: Plan, client: Client) -> Result<Bench, Problem> {
         let mut ledgers = Vec::new();
         for _ in 0..plan.connections {
-            ledgers.push(client.connect_ledger().await?);
+            ledgers.push(dial(&client).await?);
         }
         let names = Names::new(plan.ids, plan.first_consumer, plan.consumers);
         let prepared = prepare::keys(plan.workload, &names, &client, &mut ledgers[0]).await?;

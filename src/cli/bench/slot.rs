@@ -9,12 +9,12 @@ use tonic_types::StatusExt as _;
 
 use super::answers::{goes_on, is_wrong, of_another, verdict};
 use super::keys::{Key, Kind, below};
+use super::link::Ledger;
 use super::options::Plan;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::tally::Call;
 use super::workload::Workload;
-use crate::cli::client::Ledger;
 use crate::cli::problem::{self, Problem};
 use crate::random;
 use crate::rpc::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};

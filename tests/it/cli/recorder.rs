@@ -54,9 +54,18 @@ impl Recorder {
 
     /// A call of it, by its address alone.
     pub(super) async fn ask(&self, flags: &[&str]) -> Ran {
-        let mut arguments =
-            vec!["policy".to_owned(), "get".into(), "c".into(), "--endpoint".into(), self.endpoint()];
-        arguments.extend(flags.iter().map(ToString::to_string));
+        self.run(&["policy", "get", "c"], flags).await
+    }
+
+    /// A load of a few calls, of which none has an answer that counts.
+    pub(super) async fn bench(&self, flags: &[&str]) -> Ran {
+        self.run(&["bench", "--for", "100ms", "--warm-up", "0s", "--in-flight", "2"], flags).await
+    }
+
+    async fn run(&self, command: &[&str], flags: &[&str]) -> Ran {
+        let endpoint = self.endpoint();
+        let arguments = [command, &["--endpoint", &endpoint], flags].concat();
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
         let run = move || alone(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         tokio::task::spawn_blocking(run).await.unwrap()
     }

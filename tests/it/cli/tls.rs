@@ -30,6 +30,14 @@ async fn a_server_is_known_by_its_authority() {
     server.ask(&["--tls-ca", &other.path("ca.pem")]).await.says(5, &["certificate", "--tls-ca"]);
     server.ask(&["--tls-ca", &ca, "--tls-domain", "elsewhere"]).await.says(5, &["--tls-domain"]);
     assert_eq!(server.tokens().len(), 3, "nobody else was told the token");
+    // The load of `bench` has connections of its own kind.
+    server.bench(&[]).await.says(5, &["UnknownIssuer", "--tls-ca"]);
+    server.bench(&["--tls-ca", &other.path("ca.pem")]).await.says(5, &["certificate", "--tls-ca"]);
+    server.bench(&["--tls-ca", &ca, "--tls-domain", "elsewhere"]).await.says(5, &["--tls-domain"]);
+    assert_eq!(server.tokens().len(), 3, "nobody else was told the token");
+    server.bench(&["--tls-ca", &ca, "--token-file", &pki.path("token")]).await.says(5, &["NotFound"]);
+    let tokens = server.tokens().split_off(3);
+    assert!(!tokens.is_empty() && tokens.iter().all(|token| token == "Bearer t2"), "{tokens:?}");
     server.stop();
 }
 
@@ -50,6 +58,8 @@ async fn a_server_may_ask_who_calls() {
     let named = [&known[..], &["--tls-cert", &mine, "--tls-key", &mine_key]].concat();
     server.ask(&named).await.says(1, &["seen"]);
     server.ask(&known).await.says(5, &["error: "]);
+    server.bench(&named).await.says(5, &["NotFound"]);
+    server.bench(&known).await.says(5, &["error: "]);
     write(&mine_key, "no key");
     server.ask(&named).await.says(2, &["the TLS options cannot be used"]);
     server.stop();
