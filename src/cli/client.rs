@@ -1,6 +1,5 @@
 //! The connection to a server.
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,24 +88,13 @@ impl Client {
 
     /// Connects, so that a server that is not there is told from one that does not answer.
     async fn channel(&self) -> Result<Channel, Problem> {
-        self.connected(self.endpoint.connect()).await
-    }
-
-    /// What it waits for, in time.
-    ///
-    /// # Errors
-    /// There is no connection, and why.
-    pub(super) async fn connected<T, E: Error>(
-        &self,
-        connecting: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, Problem> {
-        let connected = tokio::time::timeout(self.reach.timeout, connecting).await;
+        let connected = tokio::time::timeout(self.reach.timeout, self.endpoint.connect()).await;
         connected
             .map_err(|_| self.unreachable(&format!("no connection within {:?}", self.reach.timeout)))?
             .map_err(|error| self.unreachable(&chain(&error)))
     }
 
-    fn unreachable(&self, said: &str) -> Problem {
+    pub(super) fn unreachable(&self, said: &str) -> Problem {
         let text = format!("{}: {said}", self.in_context(&clean(&self.uri().to_string())));
         let next = if said.contains("certificate") {
             "name the authority of the server's certificate with --tls-ca, or its name with --tls-domain"

@@ -558,11 +558,17 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
         ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
     ]),
+    Mutant("L35", "a connection that cannot send is polled when somebody else wakes it", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "            self.failed = Some(error.kind());\n            context.waker().wake_by_ref();", "            self.failed = Some(error.kind());"),
+    ]),
     Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "cli::bench::link", [
         ("src/cli/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
     ]),
     Mutant("B6", "the load of the benchmark takes any certificate of a client for none", "cli::tls", [
         ("src/cli/bench/dial.rs", "(Some(cert), Some(key)) => {", "(Some(cert), Some(key)) if false => {"),
+    ]),
+    Mutant("B7", "the load of the benchmark ends with the connection that its server ends", "cli::bench::link", [
+        ("src/cli/bench/link.rs", "if ready!(self.calls.poll_ready(context)).is_ok() {", "if ready!(self.calls.poll_ready(context)).is_ok() || true {"),
     ]),
     Mutant("N1", "the token and the key of the current context go to whatever an endpoint names", "cli::context", [
         ("src/cli/contexts/choose.rs", "(Some(_), None) => None,", "(Some(_), None) => choose(options, None)?,"),
@@ -748,10 +754,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/rpc/edge/accept/turns.rs", "} else { 0 };", "} else { 1 };"),
     ]),
     Mutant("L27", "addresses do not take turns", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/line.rs", "let address = self.order.pop_front()?;", "let address = self.order.pop_back()?;"),
+        ("src/rpc/edge/accept/line.rs", "while let Some(address) = self.order.pop_front() {", "while let Some(address) = self.order.pop_back() {"),
     ]),
-    Mutant("L28", "the turn of a connection that is gone is nobody's any more", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/line.rs", "Err(mut place) => place.0 = None,", "Err(mut place) => return place.0 = None,"),
+    Mutant("L28", "connections that are gone use up the turns of their address", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/line.rs", "let next = std::iter::from_fn(|| waits.pop_front()).find(|call| !call.is_closed());", "let next = waits.pop_front();"),
     ]),
     Mutant("L29", "turns begin no fewer calls than at first", "rpc::edge::accept", [
         ("src/rpc/edge/accept/pace.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),

@@ -1,50 +1,84 @@
 //! How `bench` reaches a server: the connection that is measured, with TLS where the address has it.
 
-use std::io;
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::Uri;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::link::{Ledger, Link};
+use super::link::{Calls, Ledger, Link, over};
 use crate::cli::client::{Client, read};
-use crate::cli::problem::Problem;
+use crate::cli::problem::{Problem, chain};
 use crate::cli::reach::{Named, Reach};
+
+/// The protocol, as TLS names it.
+const HTTP2: &[u8] = b"h2";
 
 /// Connects.
 ///
 /// # Errors
 /// The server is not there, or the files of TLS cannot be used.
 pub(super) async fn dial(client: &Client) -> Result<Ledger, Problem> {
-    let uri = client.uri();
+    let (uri, reach) = (client.uri(), client.reach());
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let tls = match uri.scheme_str() {
-        Some("https") => Some(tls(client.reach())?),
+        Some("https") => Some(TlsConnector::from(Arc::new(tls(reach)?))),
         Some(_) | None => None,
     };
-    let link = client.connected(Box::pin(link(client, uri, tls))).await?;
-    Ok(Ledger::with_origin(link, uri.clone()))
+    let to = To {
+        port: uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 }),
+        name: reach.tls_domain.clone().unwrap_or_else(|| host.clone()),
+        host,
+        tls,
+        within: reach.timeout,
+    };
+    let dial = Box::new(move || Box::pin(to.clone().connected()) as BoxFuture<'static, _>);
+    let link = Link::new(dial, client.authorization(), reach.timeout).await;
+    let link = link.map_err(|error| client.unreachable(&chain(&*error)))?;
+    let mut origin = Uri::builder().path_and_query("/");
+    if let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) {
+        origin = origin.scheme(scheme.clone()).authority(authority.clone());
+    }
+    let origin = origin.build().map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Ledger::with_origin(link, origin))
 }
 
-async fn link(client: &Client, uri: &Uri, tls: Option<ClientConfig>) -> io::Result<Link> {
-    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
-    let stream = TcpStream::connect((host, port)).await?;
-    stream.set_nodelay(true)?;
-    let (authorization, timeout) = (client.authorization(), client.reach().timeout);
-    let link = if let Some(tls) = tls {
-        let name = client.reach().tls_domain.as_deref().unwrap_or(host);
-        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await?;
-        Link::over(stream, authorization, timeout).await
-    } else {
-        Link::over(stream, authorization, timeout).await
-    };
-    link.map_err(io::Error::other)
+/// Where a server is.
+#[derive(Clone)]
+struct To {
+    host: String,
+    port: u16,
+    tls: Option<TlsConnector>,
+    /// What its certificate must be for.
+    name: String,
+    within: Duration,
+}
+
+impl To {
+    async fn connected(self) -> Result<Calls, Box<dyn Error + Send + Sync>> {
+        let within = self.within;
+        let connected = timeout(within, self.connect()).await;
+        connected.unwrap_or_else(|_| Err(format!("no connection within {within:?}").into()))
+    }
+
+    async fn connect(self) -> Result<Calls, Box<dyn Error + Send + Sync>> {
+        let stream = TcpStream::connect((self.host, self.port)).await?;
+        stream.set_nodelay(true)?;
+        let Some(tls) = self.tls else { return Ok(over(stream).await?) };
+        let stream = tls.connect(ServerName::try_from(self.name)?, stream).await?;
+        if stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
+            return Err("the server does not speak HTTP/2 over TLS".into());
+        }
+        Ok(over(stream).await?)
+    }
 }
 
 /// What the operators' connections say of TLS, too: the client's authorities, certificate and key.
@@ -70,7 +104,7 @@ fn tls(reach: &Reach) -> Result<ClientConfig, Problem> {
         }
         _ => tls.with_no_client_auth(),
     };
-    tls.alpn_protocols = vec![b"h2".to_vec()];
+    tls.alpn_protocols = vec![HTTP2.to_vec()];
     Ok(tls)
 }
 

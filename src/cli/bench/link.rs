@@ -1,20 +1,23 @@
 //! A connection that takes little of the machine, which the server may be on, too: a call is no task of its own, and waits in
-//! no queue, as it does with tonic's channel.
+//! no queue, as it does with tonic's channel. A server that ends it is called again.
 
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use h2::client::{Builder, SendRequest};
-use h2::{RecvStream, SendStream};
+use h2::{Ping, PingPong, RecvStream, SendStream};
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
 use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
@@ -24,47 +27,123 @@ use crate::rpc::proto::ledger_service_client::LedgerServiceClient;
 /// How much of an answer, and of all answers, the server may send before it is read.
 const ANSWER_WINDOW: u32 = 2 << 20;
 const ANSWERS_WINDOW: u32 = 5 << 20;
+/// How often it is asked whether the other side is there, and how soon that has to answer.
+const ALIVE_EVERY: Duration = Duration::from_secs(20);
 
 /// The consumers' service.
 pub(super) type Ledger = LedgerServiceClient<Link>;
 
+type Failed = Box<dyn Error + Send + Sync>;
+/// What carries calls.
+pub(super) type Calls = SendRequest<Bytes>;
+type Dial = dyn Fn() -> BoxFuture<'static, Result<Calls, Failed>> + Send + Sync;
+
+/// HTTP/2 over these bytes.
+///
+/// # Errors
+/// The server does not speak HTTP/2.
+pub(super) async fn over(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<Calls, h2::Error> {
+    let (calls, mut connection) = Builder::new()
+        .initial_window_size(ANSWER_WINDOW)
+        .initial_connection_window_size(ANSWERS_WINDOW)
+        .enable_push(false)
+        .handshake(stream)
+        .await?;
+    let pings = connection.ping_pong();
+    // Its error is the error of each of its calls, too.
+    tokio::spawn(async move {
+        tokio::select! {
+            ended = connection => drop(ended),
+            () = deaf(pings) => {}
+        }
+    });
+    Ok(calls)
+}
+
+/// Resolves once the other side does not answer any more.
+async fn deaf(pings: Option<PingPong>) {
+    let Some(mut pings) = pings else { return std::future::pending().await };
+    loop {
+        sleep(ALIVE_EVERY).await;
+        if !matches!(timeout(ALIVE_EVERY, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
+            return;
+        }
+    }
+}
+
+/// The present connection, and how it is made again.
+struct Line {
+    dial: Box<Dial>,
+    /// How often it was made again.
+    present: Mutex<(u64, Calls)>,
+}
+
+impl Line {
+    /// A connection later than this one: another call may have made it already.
+    async fn after(self: Arc<Line>, number: u64) -> Result<(u64, Calls), Failed> {
+        let mut present = self.present.lock().await;
+        if present.0 <= number {
+            *present = (number + 1, (self.dial)().await?);
+        }
+        Ok(present.clone())
+    }
+}
+
 /// See the module. Clones are calls on the same connection.
-#[derive(Clone)]
 pub(super) struct Link {
-    calls: SendRequest<Bytes>,
+    line: Arc<Line>,
+    number: u64,
+    calls: Calls,
+    /// The connection has ended.
+    again: Option<BoxFuture<'static, Result<(u64, Calls), Failed>>>,
     /// Says who calls.
     authorization: Option<HeaderValue>,
     timeout: Duration,
 }
 
+impl Clone for Link {
+    fn clone(&self) -> Link {
+        let Link { line, number, calls, authorization, timeout, .. } = self;
+        let (line, calls, authorization) = (Arc::clone(line), calls.clone(), authorization.clone());
+        Link { line, number: *number, calls, again: None, authorization, timeout: *timeout }
+    }
+}
+
 impl Link {
-    /// HTTP/2 over these bytes. A call that is not answered in time fails.
+    /// A call that is not answered in time fails.
     ///
     /// # Errors
-    /// The server does not speak HTTP/2.
-    pub(super) async fn over(
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    /// There is no connection.
+    pub(super) async fn new(
+        dial: Box<Dial>,
         authorization: Option<HeaderValue>,
         timeout: Duration,
-    ) -> Result<Link, h2::Error> {
-        let (calls, connection) = Builder::new()
-            .initial_window_size(ANSWER_WINDOW)
-            .initial_connection_window_size(ANSWERS_WINDOW)
-            .enable_push(false)
-            .handshake(stream)
-            .await?;
-        // Its error is the error of each of its calls, too.
-        tokio::spawn(async move { drop(connection.await) });
-        Ok(Link { calls, authorization, timeout })
+    ) -> Result<Link, Failed> {
+        let calls = dial().await?;
+        let line = Arc::new(Line { dial, present: Mutex::new((0, calls.clone())) });
+        Ok(Link { line, number: 0, calls, again: None, authorization, timeout })
     }
 }
 
 impl Service<Request<Body>> for Link {
     type Response = Response<Answer>;
-    type Error = Box<dyn Error + Send + Sync>;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Self::Error>> + Send>>;
+    type Error = Failed;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Failed>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        if self.again.is_none() {
+            if ready!(self.calls.poll_ready(context)).is_ok() {
+                return Poll::Ready(Ok(()));
+            }
+            self.again = Some(Box::pin(Arc::clone(&self.line).after(self.number)));
+        }
+        if let Some(again) = &mut self.again {
+            let made = ready!(again.as_mut().poll(context));
+            self.again = None;
+            (self.number, self.calls) = made?;
+        }
         self.calls.poll_ready(context).map_err(Into::into)
     }
 
@@ -88,7 +167,7 @@ impl Service<Request<Body>> for Link {
 }
 
 /// Sends a request. Its last bytes end it, with no frame of its own for that.
-async fn send(mut body: Body, mut stream: SendStream<Bytes>) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn send(mut body: Body, mut stream: SendStream<Bytes>) -> Result<(), Failed> {
     let mut before = Bytes::new();
     while let Some(frame) = body.frame().await {
         if let Ok(bytes) = frame?.into_data() {
@@ -153,51 +232,68 @@ mod tests {
     const ANSWERS: usize = 100;
     const ANSWER_BYTES: usize = 100 * 1_024;
 
-    /// A link to a server that answers so.
-    async fn linked(within: Duration, mut answer: impl FnMut(SendResponse<Bytes>) + Send + 'static) -> Link {
-        let (ours, theirs): (DuplexStream, DuplexStream) = tokio::io::duplex(64 * 1_024);
-        tokio::spawn(async move {
-            let mut server = h2::server::handshake(theirs).await.expect("HTTP/2");
-            while let Some(Ok((request, reply))) = server.accept().await {
-                assert_eq!(request.headers().get(AUTHORIZATION), Some(&HeaderValue::from_static("Bearer x")));
-                answer(reply);
-            }
-        });
-        Link::over(ours, Some(HeaderValue::from_static("Bearer x")), within).await.expect("a connection")
+    /// A link to a server that answers so, and ends each connection after so many calls.
+    async fn linked(
+        within: Duration,
+        calls: usize,
+        answer: impl FnMut(SendResponse<Bytes>) + Clone + Send + Sync + 'static,
+    ) -> Link {
+        let dial = move || {
+            let mut answer = answer.clone();
+            let (ours, theirs): (DuplexStream, DuplexStream) = tokio::io::duplex(64 * 1_024);
+            tokio::spawn(async move {
+                let mut server = h2::server::handshake(theirs).await.expect("HTTP/2");
+                let mut answered = 0;
+                while let Some(Ok((request, reply))) = server.accept().await {
+                    let who = request.headers().get(AUTHORIZATION);
+                    assert_eq!(who, Some(&HeaderValue::from_static("Bearer x")));
+                    answer(reply);
+                    answered += 1;
+                    if answered == calls {
+                        server.graceful_shutdown();
+                    }
+                }
+            });
+            Box::pin(async move { Ok(over(ours).await?) }) as BoxFuture<'static, _>
+        };
+        let who = Some(HeaderValue::from_static("Bearer x"));
+        Link::new(Box::new(dial), who, within).await.expect("a connection")
     }
 
-    async fn called(link: &mut Link) -> Result<Response<Answer>, Box<dyn Error + Send + Sync>> {
+    async fn called(link: &mut Link) -> Result<Response<Answer>, Failed> {
         std::future::poll_fn(|context| link.poll_ready(context)).await?;
         link.call(Request::post("http://ledger/x").body(Body::empty())?).await
     }
 
     #[tokio::test]
     async fn answers_are_read_to_their_trailers_however_many_they_are() {
-        let mut link = linked(Duration::from_secs(10), |mut reply| {
-            let mut stream = reply.send_response(Response::new(()), false).expect("it is asked");
-            stream.send_data(vec![b'a'; ANSWER_BYTES].into(), false).expect("it is open");
-            let status = HeaderMap::from_iter([(
-                "grpc-status".parse().expect("a name"),
-                "0".parse().expect("a value"),
-            )]);
-            stream.send_trailers(status).expect("it is open");
-        })
-        .await;
-        for _ in 0..ANSWERS {
-            let answer = called(&mut link).await.expect("an answer").into_body().collect();
-            let answer = timeout(Duration::from_secs(10), answer).await.expect("in time").expect("all of it");
-            assert_eq!(
-                answer.trailers().and_then(|trailers| trailers.get("grpc-status")?.to_str().ok()),
-                Some("0")
-            );
-            assert_eq!(answer.to_bytes().len(), ANSWER_BYTES);
+        // As many calls as a connection carries.
+        for calls in [usize::MAX, 1, 7] {
+            let mut link = linked(Duration::from_secs(10), calls, |mut reply| {
+                let mut stream = reply.send_response(Response::new(()), false).expect("it is asked");
+                stream.send_data(vec![b'a'; ANSWER_BYTES].into(), false).expect("it is open");
+                let mut status = HeaderMap::new();
+                status.insert("grpc-status", HeaderValue::from_static("0"));
+                stream.send_trailers(status).expect("it is open");
+            })
+            .await;
+            for number in 0..ANSWERS {
+                let answer = called(&mut link).await.expect("an answer").into_body().collect();
+                let answer =
+                    timeout(Duration::from_secs(10), answer).await.expect("in time").expect("all of it");
+                let status =
+                    answer.trailers().and_then(|trailers| trailers.get("grpc-status")?.to_str().ok());
+                assert_eq!(status, Some("0"), "{number} of {calls}");
+                assert_eq!(answer.to_bytes().len(), ANSWER_BYTES);
+            }
         }
     }
 
     #[tokio::test]
     async fn whoever_is_not_answered_in_time_is_told() {
-        let mut kept = Vec::new();
-        let mut link = linked(Duration::from_millis(20), move |reply| kept.push(reply)).await;
+        let kept = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let keep = move |reply| kept.lock().expect("never poisoned").push(reply);
+        let mut link = linked(Duration::from_millis(20), usize::MAX, keep).await;
         let error = called(&mut link).await.err().expect("no answer");
         let status = error.downcast::<Status>().expect("a status");
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded);

@@ -32,17 +32,21 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whose turn it is.
+    /// Whose turn it is. Whoever is gone takes no turn of its address.
     fn next(&mut self) -> Option<oneshot::Sender<Place>> {
-        let address = self.order.pop_front()?;
-        let waits = self.by_address.get_mut(&address)?;
-        let next = waits.pop_front();
-        if waits.is_empty() {
-            self.by_address.remove(&address);
-        } else {
-            self.order.push_back(address);
+        while let Some(address) = self.order.pop_front() {
+            let waits = self.by_address.get_mut(&address)?;
+            let next = std::iter::from_fn(|| waits.pop_front()).find(|call| !call.is_closed());
+            if waits.is_empty() {
+                self.by_address.remove(&address);
+            } else {
+                self.order.push_back(address);
+            }
+            if next.is_some() {
+                return next;
+            }
         }
-        next
+        None
     }
 }
 
@@ -139,6 +143,24 @@ mod tests {
             assert_eq!(order.len(), before + 1, "one is called for each turn that ends");
         }
         assert_eq!(order, [0, 3, 5, 1, 4, 2]);
+        drop(places);
+        assert!(is_empty(&line), "nothing is kept");
+    }
+
+    #[tokio::test]
+    async fn whoever_is_gone_takes_no_turn_of_its_address() {
+        let line = Line::new();
+        let places: Vec<Place> =
+            (0..FREE).map(|_| come(&line, "192.0.2.1").try_recv().expect("free")).collect();
+        let gone: Vec<_> = (0..10).map(|_| come(&line, "192.0.2.2")).collect();
+        let (mut behind, mut other) = (come(&line, "192.0.2.2"), come(&line, "192.0.2.3"));
+        drop(gone);
+        let mut places = places.into_iter();
+        drop(places.next());
+        let place = behind.try_recv().expect("it is the turn of its address");
+        assert!(other.try_recv().is_err(), "it comes next");
+        drop(place);
+        drop(other.try_recv().expect("it is called"));
         drop(places);
         assert!(is_empty(&line), "nothing is kept");
     }

@@ -67,12 +67,13 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
         Pin::new(&mut self.wire).poll_flush(context)
     }
 
-    /// At the end of a turn nobody is told of an error: who writes next is.
+    /// At the end of a turn nobody is told of an error: who writes next is, and the next turn is at once.
     fn end_of_turn(&mut self, context: &mut Context<'_>) {
         if self.failed.is_none()
             && let Poll::Ready(Err(error)) = self.poll_send(context)
         {
             self.failed = Some(error.kind());
+            context.waker().wake_by_ref();
         }
     }
 
@@ -166,7 +167,8 @@ impl<C: Future, W: AsyncWrite + Unpin> Future for Sends<C, W> {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Wake, Waker};
 
     use super::*;
 
@@ -278,6 +280,29 @@ mod tests {
         outbox.shared().wire.fails = true;
         assert_eq!(turn(&outbox, &[1]), [Poll::Ready(Ok(1))]);
         assert_eq!(turn(&outbox, &[1]), [Poll::Ready(Err(io::ErrorKind::ConnectionReset))]);
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Woken>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_cannot_send_is_polled_again_at_once() {
+        for fails in [false, true] {
+            let outbox = outbox(&[]);
+            outbox.shared().wire.fails = fails;
+            let woken = Arc::new(Woken(AtomicBool::new(false)));
+            let waker = Waker::from(Arc::clone(&woken));
+            let mut writer = outbox.clone();
+            let writes = std::future::poll_fn(|context| Pin::new(&mut writer).poll_write(context, b"a"));
+            let mut sends = std::pin::pin!(Sends::new(writes, outbox.clone()));
+            assert!(sends.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+            assert_eq!(woken.0.load(Ordering::Relaxed), fails);
+        }
     }
 
     #[test]
