@@ -312,6 +312,14 @@ async fn malformed_orders_are_refused_by_field(kind: Kind) {
     };
     let refused = server.admin.resolve_entry(request).await.unwrap_err();
     assert_eq!(fields(&refused), ["result", "state", "result", "request_id", "reason", "expected_version"]);
+    // What follows a slash is an entry of a redriving of many.
+    let request = proto::ParkEntryRequest {
+        key: key("c", "1"),
+        request_id: format!("everything/{}", "0".repeat(32)),
+        expected_version: 1,
+        reason: "r".into(),
+    };
+    assert_eq!(fields(&server.admin.park_entry(request).await.unwrap_err()), ["request_id"]);
     let request =
         proto::ListAuditEventsRequest { page_size: 1_001, page_token: "x".into(), ..Default::default() };
     let refused = server.admin.list_audit_events(request).await.unwrap_err();

@@ -164,6 +164,10 @@ async fn what_is_only_validated_is_answered_alike_and_not_written(kind: Kind) {
         ..first("")
     };
     assert_eq!(fields(&admin.set_policy(only).await.unwrap_err()), ["consumer", "request_id", "reason"]);
+    for validate_only in [false, true] {
+        let slash = proto::SetPolicyRequest { validate_only, request_id: "a/b".into(), ..first("c") };
+        assert_eq!(fields(&admin.set_policy(slash).await.unwrap_err()), ["request_id"], "{validate_only}");
+    }
     server.stop().await;
 }
 

@@ -189,6 +189,7 @@ async fn malformed_requests_are_refused_by_field(kind: Kind) {
     for (request, wrong) in [
         (proto::RaiseTokenOffsetRequest::default(), &["request_id", "reason", "token_offset"][..]),
         (proto::RaiseTokenOffsetRequest { request_id: "r".repeat(129), ..raise(0, 1) }, &["request_id"]),
+        (proto::RaiseTokenOffsetRequest { request_id: "a/b".into(), ..raise(0, 1) }, &["request_id"]),
         (proto::RaiseTokenOffsetRequest { reason: "r".repeat(1_025), ..raise(0, 1) }, &["reason"]),
         (
             proto::RaiseTokenOffsetRequest {

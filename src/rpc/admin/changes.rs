@@ -50,7 +50,7 @@ fn order(
     action: Action,
 ) -> Result<ChangeRequest, Rejection> {
     let key = fields.key(common.key);
-    fields.name("request_id", common.request_id, REQUEST_ID_MAX);
+    fields.request_id("request_id", common.request_id, REQUEST_ID_MAX);
     fields.name("reason", common.reason, REASON_MAX);
     let admits = matches!(action, Action::Redrive { admit: true, .. });
     if common.expected_version < i64::from(!admits) {

@@ -18,7 +18,7 @@ pub(super) fn set(
     let mut fields = Fields::new(limits);
     if request.validate_only {
         fields.name("consumer", &request.consumer, limits.consumer);
-        fields.text("request_id", &request.request_id, REQUEST_ID_MAX);
+        fields.spare_request_id("request_id", &request.request_id, REQUEST_ID_MAX);
         fields.text("reason", &request.reason, REASON_MAX);
     } else {
         common(&mut fields, &request.consumer, &request.request_id, &request.reason, limits);
@@ -73,7 +73,7 @@ pub(super) fn delete(
 
 fn common(fields: &mut Fields<'_>, consumer: &str, request_id: &str, reason: &str, limits: &Limits) {
     fields.name("consumer", consumer, limits.consumer);
-    fields.name("request_id", request_id, REQUEST_ID_MAX);
+    fields.request_id("request_id", request_id, REQUEST_ID_MAX);
     fields.name("reason", reason, REASON_MAX);
 }
 

@@ -43,7 +43,7 @@ fn order(
         fields.wrong("replay_run", format!("is empty, must be 1 to {REPLAY_RUN_MAX} bytes"));
     }
     fields.replay_run("replay_run", replay_run);
-    fields.name("request_id", request_id, REQUEST_ID_MAX);
+    fields.request_id("request_id", request_id, REQUEST_ID_MAX);
     fields.name("reason", reason, REASON_MAX);
     fields.finish(|| RunOrder {
         request_id: request_id.clone(),

@@ -17,10 +17,10 @@ pub(super) fn order(
 ) -> Result<OffsetOrder, Rejection> {
     let mut fields = Fields::new(limits);
     if request.validate_only {
-        fields.text("request_id", &request.request_id, REQUEST_ID_MAX);
+        fields.spare_request_id("request_id", &request.request_id, REQUEST_ID_MAX);
         fields.text("reason", &request.reason, REASON_MAX);
     } else {
-        fields.name("request_id", &request.request_id, REQUEST_ID_MAX);
+        fields.request_id("request_id", &request.request_id, REQUEST_ID_MAX);
         fields.name("reason", &request.reason, REASON_MAX);
     }
     let token_offset = micros(&mut fields, "token_offset", request.token_offset.as_ref());

@@ -172,6 +172,25 @@ impl<'a> Fields<'a> {
         self.text(field, value, max);
     }
 
+    /// The id of an operator's request. What follows a slash is a part of an operation on many, which nobody else may
+    /// take in advance.
+    pub(crate) fn request_id(&mut self, field: &str, value: &str, max: usize) {
+        self.name(field, value, max);
+        self.no_slash(field, value);
+    }
+
+    /// The same where none is needed.
+    pub(crate) fn spare_request_id(&mut self, field: &str, value: &str, max: usize) {
+        self.text(field, value, max);
+        self.no_slash(field, value);
+    }
+
+    fn no_slash(&mut self, field: &str, value: &str) {
+        if value.contains('/') {
+            self.wrong(field, "contains a slash; none is allowed");
+        }
+    }
+
     /// A text that may be empty.
     pub(crate) fn text(&mut self, field: &str, value: &str, max: usize) {
         self.bytes(field, value.as_bytes(), max);

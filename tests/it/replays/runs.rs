@@ -34,6 +34,7 @@ async fn orders_are_repeatable_audited_and_bounded(kind: Kind) {
         (creates(""), "replay_run"),
         (proto::CreateReplayRunRequest { consumer: String::new(), ..creates("r") }, "consumer"),
         (proto::CreateReplayRunRequest { request_id: String::new(), ..creates("r") }, "request_id"),
+        (proto::CreateReplayRunRequest { request_id: "a/b".into(), ..creates("r") }, "request_id"),
         (proto::CreateReplayRunRequest { reason: String::new(), ..creates("r") }, "reason"),
         (proto::CreateReplayRunRequest { ends_in: seconds(59), ..creates("r") }, "ends_in"),
         (proto::CreateReplayRunRequest { ends_in: seconds(7 * DAY + 1), ..creates("r") }, "ends_in"),
