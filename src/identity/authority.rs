@@ -48,6 +48,12 @@ impl ClientAuthority {
             if lists.is_empty() {
                 return Err(("client_crl", "has no revocation list in PEM".into()));
             }
+            let mut scopes: Vec<_> = lists.iter().filter_map(certificate::list_scope).collect();
+            scopes.sort();
+            if scopes.windows(2).any(|two| two[0] == two[1]) {
+                let text = "has two revocation lists of the same authority, of which only one would count: keep the later";
+                return Err(("client_crl", text.into()));
+            }
             lists_end_at = lists.iter().filter_map(certificate::list_ends_at).min();
             builder = builder.with_crls(lists);
         }
@@ -129,7 +135,7 @@ impl ClientCertVerifier for Lenient {
 #[cfg(test)]
 mod tests {
     use rcgen::{
-        BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
+        BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa,
         KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
     };
 
@@ -138,7 +144,12 @@ mod tests {
     type Signer = CertifiedIssuer<'static, KeyPair>;
 
     fn authority() -> Signer {
+        named("authority")
+    }
+
+    fn named(name: &str) -> Signer {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
@@ -203,16 +214,23 @@ mod tests {
 
     #[test]
     fn the_first_list_that_is_to_be_followed_is_told() {
-        let one = authority();
-        let lists = |untils: &[i32]| untils.iter().map(|until| list(&one, 7, *until)).collect::<String>();
-        for (revoked, ends) in [
-            (None, None),
-            (Some(lists(&[2027])), Some(second(2027))),
-            (Some(lists(&[2029, 2028])), Some(second(2028))),
-        ] {
+        let (one, other) = (named("one"), named("other"));
+        let both = list(&one, 7, 2029) + &list(&other, 7, 2028);
+        for (revoked, ends) in
+            [(None, None), (Some(list(&one, 7, 2027)), Some(second(2027))), (Some(both), Some(second(2028)))]
+        {
             let revoked = revoked.as_ref().map(String::as_bytes);
             let read = ClientAuthority::read(one.pem().as_bytes(), revoked).unwrap();
             assert_eq!(read.lists_end_at, ends);
         }
+    }
+
+    #[test]
+    fn of_one_authority_there_is_one_list() {
+        let one = named("one");
+        let both = list(&one, 7, 2029) + &list(&one, 8, 2030);
+        let refused = ClientAuthority::read(one.pem().as_bytes(), Some(both.as_bytes())).unwrap_err();
+        assert_eq!(refused.0, "client_crl");
+        assert!(refused.1.contains("two revocation lists of the same authority"), "{}", refused.1);
     }
 }

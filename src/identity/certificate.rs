@@ -2,6 +2,7 @@
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use x509_parser::oid_registry::OID_X509_EXT_ISSUER_DISTRIBUTION_POINT;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, GeneralName, X509Certificate};
 
 use super::refused::Refused;
@@ -92,6 +93,14 @@ pub(super) fn chain_ends_at(chain: &[CertificateDer<'_>]) -> Option<i64> {
 pub(super) fn list_ends_at(list: &CertificateRevocationListDer<'_>) -> Option<i64> {
     let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
     parsed.next_update().map(|at| at.timestamp())
+}
+
+/// Whose revocations a list tells: its authority and, where that has several lists, which of them. Of two lists with the
+/// same only one is ever looked at.
+pub(super) fn list_scope(list: &CertificateRevocationListDer<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
+    let point = parsed.extensions().iter().find(|one| one.oid == OID_X509_EXT_ISSUER_DISTRIBUTION_POINT);
+    Some((parsed.issuer().as_raw().to_vec(), point.map(|one| one.value.to_vec()).unwrap_or_default()))
 }
 
 /// The first DNS name of a certificate that is the name of one host.

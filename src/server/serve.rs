@@ -44,12 +44,14 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
             }
         });
     }
-    if config.identity.tokens_in_the_clear(config.listen) {
-        tracing::warn!(
-            listen = %config.listen,
-            "tokens come in without TLS from where others may listen: set listen_tls_cert, or keep to a network that \
-             encrypts"
-        );
+    for listen in [Some(config.listen), config.admin_listen].into_iter().flatten() {
+        if config.identity.tokens_in_the_clear(listen) {
+            tracing::warn!(
+                %listen,
+                "tokens come in without TLS from where others may listen: set listen_tls_cert, or keep to a network that \
+                 encrypts"
+            );
+        }
     }
     let hangups = hangups()?;
     let guard = Guard::new(files.trust()?);

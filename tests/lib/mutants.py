@@ -561,6 +561,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L35", "a connection that cannot send is polled when somebody else wakes it", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "            self.failed = Some(error.kind());\n            context.waker().wake_by_ref();", "            self.failed = Some(error.kind());"),
     ]),
+    Mutant("I28", "an operator takes the ids of another one's redriving in advance", "operators::", [
+        ("src/rpc/wire/fields.rs", "if value.contains('/') {", "if value.contains(\"//\") {"),
+    ]),
+    Mutant("I29", "of two lists of one authority the first counts, and nobody is told", "identity::authority", [
+        ("src/identity/authority.rs", "two[0] == two[1]", "two[0] < two[0]"),
+    ]),
+    Mutant("I30", "a stream outlives the rights of its caller", "identity::rights", [
+        ("src/rpc/admin/bulk.rs", "        caller.allowed_somewhere()?;\n", ""),
+    ]),
     Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "cli::bench::link", [
         ("src/cli/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
     ]),

@@ -49,7 +49,7 @@ pub(super) fn redrive(
             "names COMPLETED, which needs `force`: redrive such entries one by one, with RedriveEntry",
         );
     }
-    operation_id(&mut fields, &request.operation_id);
+    fields.request_id("operation_id", &request.operation_id, OPERATION_ID_MAX);
     fields.name("reason", &request.reason, REASON_MAX);
     let rate = match u32::try_from(request.rate) {
         Ok(0) => RATE_DEFAULT,
@@ -69,7 +69,7 @@ pub(super) fn redrive(
             MAXIMUM_DEFAULT
         }
     };
-    let asked = serde_json::json!({
+    let mut asked = serde_json::json!({
         "source": filter.source,
         "id_prefix": filter.id_prefix,
         "states": filter.states,
@@ -79,6 +79,10 @@ pub(super) fn redrive(
         "max_age_us": ages.max,
         "drop_fingerprint": request.drop_fingerprint,
     });
+    // Operations that were begun before there were runs go on.
+    if let Some(run) = Some(&filter.replay_run).filter(|run| !run.is_empty()) {
+        asked["replay_run"] = run.as_str().into();
+    }
     fields.finish(|| RedriveOrder {
         filter,
         ages,
@@ -91,14 +95,6 @@ pub(super) fn redrive(
         maximum: maximum.into(),
         drop_fingerprint: request.drop_fingerprint,
     })
-}
-
-/// What follows a slash are the entries of an operation.
-fn operation_id(fields: &mut Fields<'_>, id: &str) {
-    fields.name("operation_id", id, OPERATION_ID_MAX);
-    if id.contains('/') {
-        fields.wrong("operation_id", "contains a slash; none is allowed");
-    }
 }
 
 /// What is told, as messages, for as long as the caller has the right to it: who reads no more ends the redriving.
@@ -210,11 +206,12 @@ impl Intake {
         request: proto::ImportEntriesRequest,
     ) -> Result<proto::ImportEntriesResponse, Rejection> {
         let mut fields = Fields::new(&self.limits);
-        operation_id(&mut fields, &request.operation_id);
+        fields.request_id("operation_id", &request.operation_id, OPERATION_ID_MAX);
         fields.name("reason", &request.reason, REASON_MAX);
         fields.finish(|| ())?;
         // A message may come long after the first: what counts is who the caller is now.
         let caller = self.caller.again()?;
+        caller.allowed_somewhere()?;
         if request.entries.len() > self.limits.batch_items {
             let (items, max) = (request.entries.len(), self.limits.batch_items);
             let description = format!("has {items} items, must be at most {max}");

@@ -270,3 +270,29 @@ async fn health_needs_no_credential() {
     assert!(HealthClient::new(channel).check(request).await.is_ok());
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_ends_with_the_last_right_of_its_caller() {
+    let people = People::new(&[("mender", &[("mine", "admin")])]);
+    let guard = Guard::new(people.trust());
+    let mut server =
+        TestServer::start_with(Kind::Sqlite, Setup { guard: guard.clone(), ..Setup::default() }).await;
+    let (send, messages) = tokio::sync::mpsc::channel(1);
+    // What has no entry asks for no right to any of them.
+    let message = || proto::ImportEntriesRequest {
+        operation_id: "o".into(),
+        reason: "adoption".into(),
+        ..Default::default()
+    };
+    let messages =
+        futures_util::stream::unfold(messages, |mut from| async { Some((from.recv().await?, from)) });
+    send.send(message()).await.unwrap();
+    let request = by(people.token("mender"), Box::pin(messages));
+    let mut import = server.admin.import_entries(request).await.unwrap().into_inner();
+    assert!(import.message().await.unwrap().is_some());
+    let nobody = People { rights_file: String::new(), ..people };
+    guard.replace(nobody.trust());
+    send.send(message()).await.unwrap();
+    assert_eq!(why(import.message().await.map(tonic::Response::new)), DENIED);
+    server.stop().await;
+}

@@ -297,8 +297,8 @@ mod tests {
             outbox.shared().wire.fails = fails;
             let woken = Arc::new(Woken(AtomicBool::new(false)));
             let waker = Waker::from(Arc::clone(&woken));
-            let mut writer = outbox.clone();
-            let writes = std::future::poll_fn(|context| Pin::new(&mut writer).poll_write(context, b"a"));
+            let mut to = outbox.clone();
+            let writes = std::future::poll_fn(|context| Pin::new(&mut to).poll_write(context, b"a"));
             let mut sends = std::pin::pin!(Sends::new(writes, outbox.clone()));
             assert!(sends.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
             assert_eq!(woken.0.load(Ordering::Relaxed), fails);
