@@ -385,7 +385,8 @@ async fn an_operation_counts_its_own_entries_only(kind: Kind) {
         reason: "why".into(),
         ..Default::default()
     };
-    server.admin.redrive_entry(single).await.unwrap();
+    let refused = server.admin.redrive_entry(single).await.unwrap_err();
+    assert_eq!(fields(&refused), ["request_id"], "it would count as one of the operation's");
     let ended = whole(&mut server, RedriveEntriesRequest { maximum: 3, ..redrive("op") }).await;
     assert_eq!((ended.redriven, ended.outcomes.len()), (3, 3));
     server.stop().await;
