@@ -45,6 +45,9 @@ fn sound_histories_over_an_ill_store_are_accepted() {
         ("a later claim is lost, and the one before is told again", loss(15, 50), &[at(1, 2, 9, claim(1), got(5)), at(1, 10, 14, release(5), OK), at(2, 16, 19, claim(2), got(18)), at(3, 60, 69, claim(3), got(65)), at(2, 70, 79, complete(18), Outcome::Refused(Refusal::LeaseLost))]),
         ("lost with the one that followed", loss(0, 50), &[at(1, 2, 9, claim(1), got(5)), at(1, 10, 14, release(5), OK), at(2, 16, 19, claim(2), got(18)), at(2, 60, 69, renew(18), ABSENT)]),
         ("a later token is lost, an earlier claim told again", loss(15, 50), &[at(1, 2, 9, claim(1), got(5)), at(2, 1_200, 1_210, claim(1), told_again(5))]),
+        ("granted by the next database before anybody knows of it", loss(0, 20), &[at(1, 2, 9, claim(1), got(5)), at(1, 10, 14, complete(5), OK), at(2, 22, 29, claim(2), got(25)), at(2, 30, 34, complete(25), OK)]),
+        ("asked of one database, carried out by the next", loss(0, 20), &[at(1, 2, 9, claim(1), got(5)), at(1, 10, 14, complete(5), OK), at(2, 16, 29, claim(2), got(25)), at(2, 30, 34, complete(25), OK), at(3, 40, 49, claim(3), Completed)]),
+        ("the answer of a lost completion came after the death", loss(0, 20), &[at(1, 2, 9, claim(1), got(5)), at(1, 18, 22, complete(5), OK), at(2, 30, 34, claim(2), got(32))]),
         ("nothing of it was lost", loss(0, 50), &[at(1, 2, 9, claim(1), got(5)), at(1, 16, 19, complete(5), OK), at(2, 60, 69, claim(2), Completed)]),
     ];
     for (name, in_force, events) in rows {
@@ -66,6 +69,8 @@ fn each_seeded_fault_over_an_ill_store_is_caught() {
         ("a grant that was answered after the loss", loss(0, 50), &[at(1, 60, 64, claim(1), got(62)), at(2, 66, 69, claim(2), got(67))]),
         ("two holders before the loss", loss(0, 50), &[at(1, 2, 9, claim(1), got(5)), at(2, 12, 19, claim(2), got(15))]),
         ("the later one is there, the earlier one lost", loss(0, 50), &[at(1, 2, 9, claim(1), got(5)), at(1, 10, 14, complete(5), OK), at(2, 60, 69, claim(2), Completed), at(3, 70, 79, claim(3), got(75))]),
+        ("two holders at the next database", loss(0, 20), &[at(1, 16, 24, claim(1), got(22)), at(2, 26, 29, claim(2), got(27)), at(1, 30, 34, renew(22), OK)]),
+        ("carried out by the next database, and gone", loss(0, 20), &[at(1, 16, 24, claim(1), got(22)), at(1, 25, 29, complete(22), OK), at(2, 30, 34, claim(2), got(32))]),
         ("what is lost comes back", loss(0, 50), &[at(1, 2, 9, claim(1), got(5)), at(1, 10, 14, complete(5), OK), at(2, 60, 69, claim(2), got(65)), at(3, 70, 79, claim(3), Completed)]),
         ("a token below one that was lost", loss(0, 50), &[at(1, 2, 9, claim(1), got(5)), at(2, 60, 69, claim(2), got(4))]),
         ("a token from the future that is none", loss(20, 50), &[at(1, 2, 9, claim(1), got(5)), at(1, 60, 69, complete(5), FUTURE)]),

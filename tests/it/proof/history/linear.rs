@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Call, Event, Outcome};
+use super::{Call, Event, Loss, Outcome};
 
 /// A token belongs to one claim; tokens of different claims grow in real-time order; nothing is
 /// acquired by a call that began after a Complete had returned, unless an operator had a hand in the
 /// key, or it may have been undone. `events` are sorted by invocation.
-pub(crate) fn check_in_real_time(events: &[Event], undone: &[Option<i64>]) -> Result<(), String> {
+pub(crate) fn check_in_real_time(events: &[Event], undone: &[Option<Loss>]) -> Result<(), String> {
     let operated = events.iter().any(|event| matches!(event.call, Call::Order { .. }));
     let mut owners = HashMap::new();
     let (mut grants, mut completed) = (Vec::new(), i64::MAX);

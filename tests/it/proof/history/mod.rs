@@ -158,8 +158,8 @@ fn until(events: &[Event], end: i64) -> Vec<Event> {
     begun.map(|event| if known(event) { *event } else { cut(event) }).collect()
 }
 
-/// For each call: until when it must have taken effect, if it was not undone.
-fn undone(events: &[Event], losses: &[Loss]) -> Vec<Option<i64>> {
-    let until = |event: &Event| losses.iter().find(|loss| loss.concerns(event)).map(|loss| loss.until);
-    events.iter().map(until).collect()
+/// For each call: by which loss it may have been undone.
+fn undone(events: &[Event], losses: &[Loss]) -> Vec<Option<Loss>> {
+    let by = |event: &Event| losses.iter().find(|loss| loss.concerns(event)).copied();
+    events.iter().map(by).collect()
 }

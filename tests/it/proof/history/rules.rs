@@ -1,7 +1,7 @@
 //! The rules that histories are made under, and which of them may have been in force when: operators
 //! change them meanwhile.
 
-use super::{Event, Refusal};
+use super::{Event, Outcome, Refusal};
 
 /// Within this a change is in force on every replica; on the one that was asked with the answer.
 pub(crate) const EVERYWHERE: i64 = 5_000_000;
@@ -80,18 +80,23 @@ pub(crate) struct Shift {
     pub(crate) ahead: i64,
 }
 
-/// The database lost commits: of what was answered between two instants, whatever came after some moment.
-#[derive(Clone, Copy, Debug)]
+/// The database lost commits: of what was answered from an instant on, whatever came after some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) from: i64,
-    /// From then on another database answers, or the same one as it was before.
+    /// That database is dead. From then on another one carries out calls, or the same one as it was before.
     pub(crate) until: i64,
 }
 
 impl Loss {
     /// Whether a call may have been undone.
     pub(crate) fn concerns(&self, event: &Event) -> bool {
-        self.from <= event.returned && event.returned <= self.until
+        event.outcome != Outcome::Unknown && self.from <= event.returned && event.invoked <= self.until
+    }
+
+    /// Whether the database that takes over may have carried it out, though it was not the first one that was asked.
+    pub(crate) fn spans(&self, event: &Event) -> bool {
+        event.returned > self.until
     }
 }
 

@@ -4,18 +4,18 @@
 use std::collections::HashSet;
 
 use super::model::State;
-use super::{Call, Event, Facts, InForce, Outcome};
+use super::{Call, Event, Facts, InForce, Loss, Outcome};
 
 /// A history longer than this is a mistake of the suite.
 pub(crate) const EVENTS_MAX: usize = 128;
 /// A search that needs more is given up, loudly.
 const VISITS_MAX: usize = 3_000_000;
 
-/// `events` are sorted by invocation. What may have been undone has an instant in `undone`: it took effect before that,
-/// in the order of the others, or never.
+/// `events` are sorted by invocation. What may have been undone has a loss in `undone`: it took effect in the order of
+/// the others, or never.
 pub(crate) fn check_linearizable(
     events: &[Event],
-    undone: &[Option<i64>],
+    undone: &[Option<Loss>],
     in_force: &InForce,
 ) -> Result<(), String> {
     assert!(events.len() <= EVENTS_MAX, "{} events on one key", events.len());
@@ -33,11 +33,13 @@ pub(crate) fn check_linearizable(
     };
     // What must have come before one that may have been undone, and what must not.
     let (mut before, mut after) = (vec![0; events.len()], vec![0; events.len()]);
-    for (index, undone_until) in undone.iter().enumerate().filter(|(_, until)| until.is_some()) {
-        let earlier =
-            |other: usize| undone[other] == *undone_until && events[other].returned < events[index].invoked;
-        before[index] = mask(&earlier);
-        after[index] = mask(&|other| undone_until.is_some_and(|until| events[other].invoked > until));
+    for (index, loss) in undone.iter().enumerate().filter_map(|(index, loss)| Some((index, (*loss)?))) {
+        let event = &events[index];
+        let earlier = |other: usize| undone[other] == Some(loss) && events[other].returned < event.invoked;
+        // What the next database may have carried out says nothing of what the first one has lost.
+        before[index] = if loss.spans(event) { 0 } else { mask(&earlier) };
+        let latest = loss.until.max(event.returned);
+        after[index] = mask(&|other| events[other].invoked > latest);
     }
     let covered: Vec<u128> = (0..events.len()).map(|index| covered(index, events, &facts)).collect();
     let must = mask(&surely);
@@ -107,7 +109,7 @@ fn covered(index: usize, events: &[Event], facts: &[Facts]) -> u128 {
 }
 
 /// More attempts were used than a later grant tells of, and no release is left that would give one back.
-fn too_many_attempts(events: &[Event], undone: &[Option<i64>], done: u128, state: &State) -> bool {
+fn too_many_attempts(events: &[Event], undone: &[Option<Loss>], done: u128, state: &State) -> bool {
     let rest = || (0..events.len()).filter(|index| done & (1 << index) == 0).map(|index| &events[index]);
     if rest().any(|event| matches!(event.call, Call::Order { .. })) {
         return false;

@@ -91,10 +91,11 @@ impl Pair {
     async fn fails_over(&mut self) -> Duration {
         let died = Instant::now();
         blocking(|| self.live.cluster.kill());
-        self.standby.promote().await;
+        // Before the other one takes writes, which it does a while before it says so.
         if let Some(loss) = self.live.world.losses.lock().unwrap().last_mut() {
             loss.until = now();
         }
+        self.standby.promote().await;
         std::mem::swap(&mut self.live.cluster, &mut self.standby);
         self.live.grants_again(WITHIN).await;
         let outage = died.elapsed();
