@@ -8,13 +8,15 @@ STEPS=(
     "fmt the Rust code is formatted"
     "proto the protobuf files are clean, formatted, and compatible with the last release"
     "clippy no lint complains"
-    "doc the documentation builds without a broken link"
     "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
+    "lints nor does one with the features of other tests, or with none"
+    "doc the documentation builds without a broken link"
+    "interleavings the batcher answers everybody once, under any schedule"
+    "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
     "soak all harms at once for a minute: every history is linearizable"
     "mesh behind Envoy, and by the service config without it, restarts, kills and lost stores fail no call that need not fail"
-    "interleavings the batcher answers everybody once, under any schedule"
     "guard effects in the consumer's own database happen once, in Postgres, SQLite and MariaDB, whoever is killed or stopped"
-    "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
+    "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "pgbouncer behind PgBouncer the wire tells the same and nothing is lost, in session and in transaction mode"
     "readme the commands of the README work as they stand there"
@@ -23,7 +25,6 @@ STEPS=(
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
     "observe alerts fire when they should, and a person sees what happens: by metrics, log lines and the dashboard"
     "speed a claim costs the database no more CPU time, log and disk than it did"
-    "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
 )
 
 step_tools() {
@@ -57,8 +58,9 @@ step_proto() {
     fi
 }
 
-step_clippy() {
-    cargo clippy --all-targets --locked --features crash-points -- -D warnings
+step_clippy() { cargo clippy --all-targets --locked --features crash-points -- -D warnings; }
+
+step_lints() {
     cargo clippy --lib --profile test --locked --features shuttle -- -D warnings
     # As a newcomer builds it: without any feature.
     cargo clippy --bin idempotency-ledger --example echo --profile test --locked -- -D warnings
