@@ -30,6 +30,7 @@ on_all_stores!(
     grants_and_purges_stop_while_the_clock_is_behind,
     the_mark_of_the_clock_survives_a_restart,
     every_kind_of_text_survives,
+    a_batch_keeps_what_only_some_of_its_rows_have,
 );
 
 fn claim(number: u128) -> Command {
@@ -327,5 +328,45 @@ async fn every_kind_of_text_survives(kind: Kind) {
     put_new(&mut *session, START, &rows).await;
     for id in ids {
         assert_eq!(load(&mut *session, id).await.unwrap().key.id(), id);
+    }
+}
+
+async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let mut number = 0;
+    // What each row has: a UUID as its id, an owner, a fingerprint, a trace; and the result of its completion.
+    for rows in [
+        [(false, "", "", "", ""), (false, "", "", "", "")],
+        [(true, "worker", "print", "00-trace", "done"), (true, "worker", "print", "00-trace", "done")],
+        [(true, "", "print", "", "done"), (false, "worker", "", "00-trace", "")],
+        [(false, "worker", "", "00-trace", ""), (true, "", "print", "", "done")],
+    ] {
+        let mut entry = |(is_uuid, owner, print, trace, _): (bool, &str, &'static str, &'static str, _)| {
+            number += 1;
+            let number = uuid::Uuid::from_u128(number);
+            let mut entry =
+                granted(&if is_uuid { number.to_string() } else { number.simple().to_string() }, START);
+            entry.claimant.as_mut().unwrap().owner = owner.into();
+            entry.fingerprint = Bytes::from_static(print.as_bytes());
+            entry.traceparent = trace.into();
+            entry
+        };
+        let entries = rows.map(&mut entry);
+        put_new(&mut *session, START, &entries).await;
+        let completion = |(entry, row): (&Entry, &(_, _, _, _, &'static str))| Completion {
+            key: entry.key.clone(),
+            token: entry.token,
+            result: Bytes::from_static(row.4.as_bytes()),
+            terms: Terms::of(&Policy::default()),
+        };
+        for entry in &entries {
+            assert_eq!(load(&mut *session, entry.key.id()).await.as_ref(), Some(entry), "{rows:?}");
+        }
+        let completions: Vec<_> = entries.iter().zip(&rows).map(completion).collect();
+        assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
+        for (entry, row) in entries.iter().zip(&rows) {
+            assert_eq!(load(&mut *session, entry.key.id()).await.unwrap().result, row.4, "{rows:?}");
+        }
     }
 }

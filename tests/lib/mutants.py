@@ -629,7 +629,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRY_ROWS, "met.chain(fresh).collect()", "fresh.chain(met).collect()"),
     ]),
     Mutant("G2", "an insert that is done is told as failed", "stores::met", [
-        (PG_ENTRY_ROWS, "self.raw_of(&answers).await.unwrap_or_default()\n        } else", "self.raw_of(&answers).await?\n        } else"),
+        (PG_ENTRY_ROWS, "self.raw_of(answers).await.unwrap_or_default()\n        } else", "self.raw_of(answers).await?\n        } else"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
         (BATCH, "InsertOutcome::Unseen => losers.unseen.push(pending.chain),", "InsertOutcome::Unseen => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),
@@ -734,6 +734,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("R13", "calls have as many threads as there are processors, whatever is set", "process::as_many", [
         ("src/server/config/mod.rs", "        match self.threads {\n", "        match self.threads / 257 {\n"),
+    ]),
+    Mutant("R14", "a batch that came too late is told as inserted", "stores::", [
+        (PG_ENTRY_ROWS, "if usize::try_from(inserted) != Ok(rows.len()) {", "if inserted < 0 {"),
+    ]),
+    Mutant("R15", "a column that some rows of a batch have is sent by none", "stores::", [
+        ("src/store/postgres/mod.rs", "if all.iter().any(Option::is_some) { all }", "if all.iter().all(Option::is_some) { all }"),
+    ]),
+    Mutant("R16", "tokens of a batch follow another clock than the database's", "stores::", [
+        (PG_ENTRY_ROWS, "rows.iter().map(|row| row.token + reading.token_clock())", "rows.iter().map(|row| row.token + reading.token_clock() + 1)"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

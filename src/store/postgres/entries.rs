@@ -12,7 +12,7 @@ use super::entry_statements::{
     REPLACE,
 };
 use super::errors::of_sqlx;
-use super::{PgSession, column, no_meta};
+use super::{PgSession, column, no_meta, sparse};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
@@ -78,45 +78,14 @@ impl Entries for PgSession {
             return self.insert_one(&entry.key, row, until).await;
         }
         let mark = self.mark.get();
-        let looks = self.looks();
-        let answers = match self.insert_all(if looks { INSERT } else { INSERT_NEW }, &raw, mark, until).await
-        {
-            Err(error) if !looks && meets_an_entry(&error) => {
-                self.quiet.met(Instant::now());
-                self.insert_all(INSERT, &raw, mark, until).await
+        if !self.looks() {
+            match self.insert_all(INSERT_NEW, &raw, mark, until).await {
+                Err(error) if meets_an_entry(&error) => self.quiet.met(Instant::now()),
+                answers => return self.all_new(&raw, mark, &answers.map_err(of_sqlx)?),
             }
-            answers => answers,
-        };
-        let answers = answers.map_err(of_sqlx)?;
-        let first = answers.first().ok_or_else(no_meta)?;
-        known_level(first)?;
-        let reading = self.reading(first, mark)?;
-        if reading.behind() {
-            return Err(StoreError::NotApplied(Fault::ClockBehind));
         }
-        let keys: Option<Vec<Uuid>> = first.try_get("fresh_keys").map_err(of_sqlx)?;
-        let tokens: Option<Vec<i64>> = first.try_get("fresh_tokens").map_err(of_sqlx)?;
-        if let (Some([key, ..]), Some([token, ..])) = (keys.as_deref(), tokens.as_deref()) {
-            self.acknowledged.granted(self.server_started, *key, *token, reading.now.micros());
-        }
-        // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
-        // entries are as good as not seen.
-        let met = if answers.len() > 1 {
-            self.quiet.met(Instant::now());
-            self.raw_of(&answers).await.unwrap_or_default()
-        } else {
-            Vec::new()
-        };
-        // Boxed: there are few, and a token is small.
-        let met = met.into_iter().map(|row| (row.hash(), Err(Box::new(row))));
-        let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default().into_iter().map(Ok));
-        let all = in_order(rows.iter().map(|row| row.key.hash()), met.chain(fresh).collect());
-        let outcomes = all.zip(rows).map(|(row, entry)| match row {
-            Some(Ok(token)) => InsertOutcome::Granted(token),
-            Some(Err(met)) => InsertOutcome::Met(met.under(&entry.key, &self.dictionary)),
-            None => InsertOutcome::Unseen,
-        });
-        Ok(Inserted { reading, outcomes: outcomes.collect() })
+        let answers = self.insert_all(INSERT, &raw, mark, until).await.map_err(of_sqlx)?;
+        self.new_and_met(rows, mark, &answers).await
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
@@ -129,7 +98,7 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.token))
             .bind(column(completions, |one| self.dictionary.terms.of(&one.terms)))
             .bind(column(completions, |one| one.terms.retention.micros()))
-            .bind(column(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
+            .bind(sparse(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let done: Vec<(KeyHash, Done)> = rows
             .iter()
@@ -200,14 +169,73 @@ impl PgSession {
             .bind(column(rows, |row| row.lease_until))
             .bind(column(rows, |row| row.consumer))
             .bind(column(rows, |row| row.source))
-            .bind(column(rows, |row| row.principal))
+            .bind(sparse(rows, |row| row.principal))
             .bind(column(rows, |row| row.terms))
-            .bind(column(rows, |row| &row.id))
-            .bind(column(rows, |row| row.id_uuid))
-            .bind(column(rows, |row| &row.owner))
-            .bind(column(rows, |row| &row.fingerprint))
-            .bind(column(rows, |row| &row.traceparent));
+            .bind(sparse(rows, |row| row.id.as_ref()))
+            .bind(sparse(rows, |row| row.id_uuid))
+            .bind(sparse(rows, |row| row.owner.as_ref()))
+            .bind(sparse(rows, |row| row.fingerprint.as_ref()))
+            .bind(sparse(rows, |row| row.traceparent.as_ref()));
         query.fetch_all(&mut self.connection).await
+    }
+
+    /// All of them were inserted, or none at all.
+    fn all_new(&self, rows: &[Row], mark: i64, answers: &[PgRow]) -> Result<Inserted, StoreError> {
+        let (reading, answer) = self.read_first(mark, answers)?;
+        let inserted: i64 = answer.try_get("inserted").map_err(of_sqlx)?;
+        if usize::try_from(inserted) != Ok(rows.len()) {
+            let outcomes = rows.iter().map(|_| InsertOutcome::Unseen).collect();
+            return Ok(Inserted { reading, outcomes });
+        }
+        let tokens = || rows.iter().map(|row| row.token + reading.token_clock());
+        if let (Some(row), Some(token)) = (rows.first(), tokens().next()) {
+            self.acknowledged.granted(self.server_started, row.key, token, reading.now.micros());
+        }
+        Ok(Inserted { reading, outcomes: tokens().map(InsertOutcome::Granted).collect() })
+    }
+
+    /// Some were inserted, and some met an entry.
+    async fn new_and_met(
+        &mut self,
+        entries: &[Entry],
+        mark: i64,
+        answers: &[PgRow],
+    ) -> Result<Inserted, StoreError> {
+        let (reading, answer) = self.read_first(mark, answers)?;
+        let keys: Option<Vec<Uuid>> = answer.try_get("fresh_keys").map_err(of_sqlx)?;
+        let tokens: Option<Vec<i64>> = answer.try_get("fresh_tokens").map_err(of_sqlx)?;
+        if let (Some([key, ..]), Some([token, ..])) = (keys.as_deref(), tokens.as_deref()) {
+            self.acknowledged.granted(self.server_started, *key, *token, reading.now.micros());
+        }
+        // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
+        // entries are as good as not seen.
+        let met = if answers.len() > 1 {
+            self.quiet.met(Instant::now());
+            self.raw_of(answers).await.unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        // Boxed: there are few, and a token is small.
+        let met = met.into_iter().map(|row| (row.hash(), Err(Box::new(row))));
+        let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default().into_iter().map(Ok));
+        let all = in_order(entries.iter().map(|entry| entry.key.hash()), met.chain(fresh).collect());
+        let outcomes = all.zip(entries).map(|(row, entry)| match row {
+            Some(Ok(token)) => InsertOutcome::Granted(token),
+            Some(Err(met)) => InsertOutcome::Met(met.under(&entry.key, &self.dictionary)),
+            None => InsertOutcome::Unseen,
+        });
+        Ok(Inserted { reading, outcomes: outcomes.collect() })
+    }
+
+    /// The reading of an insert, and the row that tells it.
+    fn read_first<'a>(&self, mark: i64, answers: &'a [PgRow]) -> Result<(Reading, &'a PgRow), StoreError> {
+        let first = answers.first().ok_or_else(no_meta)?;
+        known_level(first)?;
+        let reading = self.reading(first, mark)?;
+        if reading.behind() {
+            return Err(StoreError::NotApplied(Fault::ClockBehind));
+        }
+        Ok((reading, first))
     }
 
     /// Whether an insert looks for entries. Within a transaction of several statements it does: one that fails there ends

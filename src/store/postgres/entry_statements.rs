@@ -46,7 +46,7 @@ pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
 /// First grants: `clock` is added to what was decided as of instant zero.
 macro_rules! first_grants {
-    ($name:literal, $rows:ident, $open:literal, $conflict:literal) => {
+    ($name:literal, $rows:ident, $open:literal, $conflict:literal, $returning:literal) => {
         concat!(
             "-- ledger.",
             $name,
@@ -79,33 +79,19 @@ WITH clock AS MATERIALIZED (
     ORDER BY r.key",
             $conflict,
             "
-    RETURNING e.key, e.created_at, e.token"
+    RETURNING ",
+            $returning
         )
     };
 }
 
-macro_rules! reading_and_fresh {
-    () => {
-        "
-)
-SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens"
-    };
-}
-
-/// The clock that a statement read, and what it inserted.
-macro_rules! from_fresh {
-    () => {
-        "
-FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f"
-    };
-}
-
-/// The reading with the keys and tokens of what was inserted: all, or none at all where the clock forbids it. Where a
-/// single row meets an entry, the statement fails.
+/// The reading with how many rows were inserted: all, or none at all where the clock forbids it. Where a single row meets
+/// an entry, the statement fails. Tokens follow from the reading.
 pub(super) const INSERT_NEW: &str = concat!(
-    first_grants!("insert_new", many, ", fresh AS (\n    ", ""),
-    reading_and_fresh!(),
-    from_fresh!(),
+    first_grants!("insert_new", many, ", fresh AS (\n    ", "", "1"),
+    "
+)
+SELECT clock_now, token_offset, clock_mark, level, (SELECT count(*) FROM fresh) AS inserted FROM clock"
 );
 
 /// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
@@ -113,12 +99,13 @@ pub(super) const INSERT_NEW: &str = concat!(
 /// too, and not seen: of such a key the answer says nothing. One that was deleted after that is still seen: its key
 /// was inserted, and says so.
 pub(super) const INSERT: &str = concat!(
-    first_grants!("insert", many, ", fresh AS (\n    ", "\n    ON CONFLICT (key) DO NOTHING"),
-    reading_and_fresh!(),
-    ", ",
-    no_columns!(),
-    from_fresh!(),
+    first_grants!("insert", many, ", fresh AS (\n    ", "\n    ON CONFLICT (key) DO NOTHING", "e.key, e.token"),
     "
+)
+SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens, ",
+    no_columns!(),
+    "
+FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, ",
     columns!(),
@@ -131,10 +118,11 @@ WHERE (SELECT count(*) FROM fresh) < cardinality($3) AND r.key NOT IN (SELECT f.
 /// One row, where the claim of a new message waits for nothing else. It says nothing of what it meets: that takes a
 /// load of its own, which is cheap, since nothing was written.
 pub(super) const INSERT_ONE: &str =
-    first_grants!("insert_one", one, "\n", "\n    ON CONFLICT (key) DO NOTHING");
+    first_grants!("insert_one", one, "\n", "\n    ON CONFLICT (key) DO NOTHING", "e.created_at, e.token");
 
 /// The same, failing where it meets an entry.
-pub(super) const INSERT_NEW_ONE: &str = first_grants!("insert_new_one", one, "\n", "");
+pub(super) const INSERT_NEW_ONE: &str =
+    first_grants!("insert_new_one", one, "\n", "", "e.created_at, e.token");
 
 macro_rules! complete {
     ($name:literal, $rows:ident) => {

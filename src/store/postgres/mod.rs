@@ -154,6 +154,12 @@ fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 
+/// The same of a column that may be empty: where all of it is, no value is sent, and `unnest` fills it up.
+fn sparse<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> Option<T>) -> Vec<Option<T>> {
+    let all = column(rows, value);
+    if all.iter().any(Option::is_some) { all } else { Vec::new() }
+}
+
 /// Where a row stands in the order of a list; none where the statement found none.
 fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
     let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;
