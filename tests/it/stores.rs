@@ -69,6 +69,14 @@ async fn load(session: &mut dyn Session, id: &str) -> Option<Entry> {
     }
 }
 
+async fn load_all(session: &mut dyn Session, keys: &[Key]) -> Vec<Entry> {
+    let entry = |found| match found {
+        Found::Entry(entry) => *entry,
+        other => panic!("{other:?}"),
+    };
+    session.entries().load(keys).await.unwrap().found.into_iter().map(entry).collect()
+}
+
 async fn insert(session: &mut dyn Session, entry: &Entry) {
     put_new(session, START, std::slice::from_ref(entry)).await;
 }
@@ -331,42 +339,54 @@ async fn every_kind_of_text_survives(kind: Kind) {
     }
 }
 
+/// Also what all of them share, or none has: a batch is sent without it.
 async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let mut number = 0;
-    // What each row has: a UUID as its id, an owner, a fingerprint, a trace; and the result of its completion.
+    // What each row has: its consumer and source, a UUID as its id, seconds of lease, an owner, a fingerprint, a trace;
+    // and the result of its completion.
     for rows in [
-        [(false, "", "", "", ""), (false, "", "", "", "")],
-        [(true, "worker", "print", "00-trace", "done"), (true, "worker", "print", "00-trace", "done")],
-        [(true, "", "print", "", "done"), (false, "worker", "", "00-trace", "")],
-        [(false, "worker", "", "00-trace", ""), (true, "", "print", "", "done")],
+        [("a", "x", false, 30, "", "", "", ""), ("a", "x", false, 30, "", "", "", "")],
+        [
+            ("a", "x", true, 30, "o", "print", "00-1", "done"),
+            ("a", "x", true, 30, "o", "print", "00-1", "done"),
+        ],
+        [("a", "x", true, 30, "", "print", "", "done"), ("b", "y", false, 40, "o", "", "00-1", "")],
+        [("a", "y", false, 40, "o", "", "00-1", ""), ("a", "x", true, 30, "", "print", "", "done")],
     ] {
-        let mut entry = |(is_uuid, owner, print, trace, _): (bool, &str, &'static str, &'static str, _)| {
+        let entries = rows.map(|(consumer, source, is_uuid, lease, owner, print, trace, _)| {
             number += 1;
-            let number = uuid::Uuid::from_u128(number);
-            let mut entry =
-                granted(&if is_uuid { number.to_string() } else { number.simple().to_string() }, START);
-            entry.claimant.as_mut().unwrap().owner = owner.into();
-            entry.fingerprint = Bytes::from_static(print.as_bytes());
-            entry.traceparent = trace.into();
-            entry
-        };
-        let entries = rows.map(&mut entry);
+            let id = uuid::Uuid::from_u128(number);
+            let id = if is_uuid { id.to_string() } else { id.simple().to_string() };
+            let policy = Policy { retention: Span::from_secs(lease * 1_000), ..Policy::default() };
+            let context =
+                Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+            let claimant = Claimant {
+                claim_id: uuid::Uuid::from_u128(number),
+                principal: "p".into(),
+                owner: owner.into(),
+            };
+            let claim = Command::Claim(Claim {
+                claimant,
+                lease: Some(Span::from_secs(lease)),
+                fingerprint: Bytes::from_static(print.as_bytes()),
+                occurred_at: None,
+                traceparent: trace.into(),
+            });
+            decide(&Key::new(consumer, source, &id), None, &claim, &context).write.unwrap()
+        });
+        let keys = entries.each_ref().map(|entry| entry.key.clone());
         put_new(&mut *session, START, &entries).await;
-        let completion = |(entry, row): (&Entry, &(_, _, _, _, &'static str))| Completion {
+        assert_eq!(load_all(&mut *session, &keys).await, entries, "{rows:?}");
+        let completions = entries.each_ref().map(|entry| Completion {
             key: entry.key.clone(),
             token: entry.token,
-            result: Bytes::from_static(row.4.as_bytes()),
+            result: Bytes::from_static(rows[usize::from(entry.key != keys[0])].7.as_bytes()),
             terms: Terms::of(&Policy::default()),
-        };
-        for entry in &entries {
-            assert_eq!(load(&mut *session, entry.key.id()).await.as_ref(), Some(entry), "{rows:?}");
-        }
-        let completions: Vec<_> = entries.iter().zip(&rows).map(completion).collect();
+        });
         assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
-        for (entry, row) in entries.iter().zip(&rows) {
-            assert_eq!(load(&mut *session, entry.key.id()).await.unwrap().result, row.4, "{rows:?}");
-        }
+        let results = load_all(&mut *session, &keys).await.into_iter().map(|entry| entry.result);
+        assert!(results.eq(rows.iter().map(|row| row.7)), "{rows:?}");
     }
 }

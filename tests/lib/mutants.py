@@ -744,6 +744,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("R16", "tokens of a batch follow another clock than the database's", "stores::", [
         (PG_ENTRY_ROWS, "rows.iter().map(|row| row.token + reading.token_clock())", "rows.iter().map(|row| row.token + reading.token_clock() + 1)"),
     ]),
+    Mutant("R17", "what two rows of a batch share is sent for all of them", "stores::", [
+        ("src/store/postgres/mod.rs", "if all.windows(2).all(|pair| pair.first() == pair.last()) {", "if all.len() > 1 {"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),

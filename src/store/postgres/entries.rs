@@ -12,7 +12,7 @@ use super::entry_statements::{
     REPLACE,
 };
 use super::errors::of_sqlx;
-use super::{PgSession, column, no_meta, sparse};
+use super::{PgSession, column, no_meta, shared, sparse};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
@@ -166,11 +166,11 @@ impl PgSession {
             .bind(column(rows, |row| row.key))
             .bind(column(rows, |row| row.claim_id))
             .bind(column(rows, |row| row.token))
-            .bind(column(rows, |row| row.lease_until))
-            .bind(column(rows, |row| row.consumer))
-            .bind(column(rows, |row| row.source))
+            .bind(shared(rows, |row| row.lease_until))
+            .bind(shared(rows, |row| row.consumer))
+            .bind(shared(rows, |row| row.source))
             .bind(sparse(rows, |row| row.principal))
-            .bind(column(rows, |row| row.terms))
+            .bind(shared(rows, |row| row.terms))
             .bind(sparse(rows, |row| row.id.as_ref()))
             .bind(sparse(rows, |row| row.id_uuid))
             .bind(sparse(rows, |row| row.owner.as_ref()))

@@ -44,6 +44,25 @@ LEFT JOIN (",
 pub(super) const LOAD: &str = load!("load", many);
 pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
+/// What all rows of a batch share is sent once: the first value of its list counts for those that have none.
+macro_rules! first {
+    (many) => {
+        ",
+           ($6::bigint[])[1] AS lease_until, ($7::int[])[1] AS consumer, ($8::int[])[1] AS source, ($10::int[])[1] AS terms"
+    };
+    (one) => {
+        ""
+    };
+}
+macro_rules! or_first {
+    (many, $column:literal) => {
+        concat!("coalesce(r.", $column, ", c.", $column, ")")
+    };
+    (one, $column:literal) => {
+        concat!("r.", $column)
+    };
+}
+
 /// First grants: `clock` is added to what was decided as of instant zero.
 macro_rules! first_grants {
     ($name:literal, $rows:ident, $open:literal, $conflict:literal, $returning:literal) => {
@@ -52,15 +71,25 @@ macro_rules! first_grants {
             $name,
             "
 WITH clock AS MATERIALIZED (
-    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level
+    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level",
+            first!($rows),
+            "
     FROM (SELECT ledger.clock() AS now, token_offset, clock_mark, level FROM ledger.meta OFFSET 0) AS reading
 )",
             $open,
             "INSERT INTO ledger.entries AS e (
         key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
         state, closed_by, id, id_uuid, owner, fingerprint, traceparent)
-    SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + r.lease_until,
-           r.consumer, r.source, r.principal, r.terms, 1, c.token_clock - c.token_clock % 1000, ",
+    SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + ",
+            or_first!($rows, "lease_until"),
+            ",
+           ",
+            or_first!($rows, "consumer"),
+            ", ",
+            or_first!($rows, "source"),
+            ", r.principal, ",
+            or_first!($rows, "terms"),
+            ", 1, c.token_clock - c.token_clock % 1000, ",
             number!(IN_PROGRESS),
             ", ",
             number!(OPEN),

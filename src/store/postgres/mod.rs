@@ -160,6 +160,15 @@ fn sparse<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> Option<T>) -> Vec<Op
     if all.iter().any(Option::is_some) { all } else { Vec::new() }
 }
 
+/// The same of a column that all rows often share: then its value is sent once. The statement must know of that.
+fn shared<'r, R, T: PartialEq>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
+    let mut all = column(rows, value);
+    if all.windows(2).all(|pair| pair.first() == pair.last()) {
+        all.truncate(1);
+    }
+    all
+}
+
 /// Where a row stands in the order of a list; none where the statement found none.
 fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
     let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;
