@@ -136,7 +136,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
     ]),
     Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
-        (PG_ENTRIES, "r.terms, 1, c.token_clock - c.token_clock % 1000, \",", "r.terms, 1, 1, \","),
+        (PG_ENTRIES, ", 1, c.token_clock - c.token_clock % 1000, \",", ", 1, 1, \","),
         ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
