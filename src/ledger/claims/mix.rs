@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use super::away::WORTH;
 use crate::domain::Key;
 use crate::ledger::runtime::Instant;
 
-/// So many commands a batch has at the most while several consumers are served: as many as are worth a statement of their
-/// own. It takes an eighth of the time of one for a thousand.
-const BATCH_MAX: usize = WORTH;
+/// So many commands a batch has at the most while several consumers are served, and so many are worth a batch beside one
+/// that is under way. It takes an eighth of the time of one for a thousand.
+const BATCH_MAX: usize = 128;
 /// For so long after one consumer came behind another one, both of them are taken to be there.
 const FOR: Duration = Duration::from_secs(1);
 

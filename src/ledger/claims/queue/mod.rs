@@ -78,7 +78,7 @@ pub(crate) struct Queue {
     /// Bytes of all chains that are not answered.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
-    /// So many commands are worth a batch beside one that is at the store.
+    /// So many commands are worth a batch beside one that is at the store, while one consumer is served.
     worth: usize,
 }
 
@@ -150,7 +150,8 @@ impl Queue {
     /// Calls a worker where there is something new for it: a batch that may leave at once, or the first command for
     /// which it must watch the time. `before`: so many commands waited already.
     fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
-        let worth = before < self.worth && waiting.commands >= self.worth;
+        let least = waiting.mix.batch_max(self.worth);
+        let worth = before < least && waiting.commands >= least;
         let call = !waiting.called && (before == 0 || worth || waiting.away.is_empty());
         waiting.called |= call;
         drop(waiting);
@@ -261,7 +262,7 @@ impl Queue {
         if waiting.commands == 0 {
             return if waiting.closed { Taken::Ended } else { Taken::Later(None) };
         }
-        let wait = waiting.away.wait(waiting.commands, self.worth);
+        let wait = waiting.away.wait(waiting.commands, waiting.mix.batch_max(self.worth));
         if wait > Duration::ZERO && !waiting.closed {
             return Taken::Later(Some(wait));
         }
