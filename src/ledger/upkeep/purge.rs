@@ -23,7 +23,8 @@ use crate::store::{Created, Fault, PurgeTurn, Purpose, Session, StoreError};
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
 pub struct PurgeOptions {
-    /// How often the purge looks for consumers that are due, and how soon a consumer's next turn is due.
+    /// How often the purge looks for consumers that are due, and how soon a consumer's next turn is due, whichever server
+    /// has it.
     pub every: Duration,
     /// How many entries it looks at in one batch.
     pub batch: usize,

@@ -169,7 +169,7 @@ pub struct Settings {
     /// Refuse a SetPolicy whose policy does not state max_redelivery_window [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REDELIVERY_WINDOW", value_name = "BOOL")]
     pub require_redelivery_window: Option<Given<bool>>,
-    /// How often the purge looks for entries whose retention is over, 100ms to 1d [default: 10s]
+    /// How often the purge looks for entries whose retention is over; the same on all servers, 100ms to 1d [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_EVERY", value_name = "DURATION")]
     pub purge_every: Option<Given<DurationArg>>,
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
