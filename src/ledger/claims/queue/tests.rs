@@ -46,6 +46,33 @@ fn what_ends_something_is_served_before_what_begins_it() {
     assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
 }
 
+/// What a session did last is still in its processor's cache, and in that of its backend.
+#[test]
+fn the_worker_that_was_at_work_last_is_called() {
+    let queue = Queue::new(100, 1 << 20, 100);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100))).collect();
+    for worker in &mut workers {
+        assert!(worker.as_mut().poll(&mut context).is_pending());
+    }
+    // Who begins to wait last comes first, also after the others had their turns.
+    for (id, called) in [2, 2, 2, 2].into_iter().enumerate() {
+        assert!(queue.push(chain(id, claim(), Instant::now())).is_ok());
+        let taken: Vec<usize> = (0..workers.len())
+            .filter(|worker| match workers[*worker].as_mut().poll(&mut context) {
+                std::task::Poll::Ready(Some((chains, batch))) => {
+                    batch.back();
+                    chains.len() == 1
+                }
+                _ => false,
+            })
+            .collect();
+        assert_eq!(taken, [called], "command {id}");
+        workers[called] = Box::pin(queue.pull(100));
+        assert!(workers[called].as_mut().poll(&mut context).is_pending());
+    }
+}
+
 #[test]
 fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
     let queue = Queue::new(160, 1 << 20, 200);
