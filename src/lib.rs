@@ -34,6 +34,7 @@ pub mod command_line;
 mod crash;
 pub mod domain;
 pub mod duration_arg;
+mod gathering;
 mod give_way;
 pub mod identity;
 pub mod ledger;

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::link::{Calls, Ledger, Link, over};
+use super::link::{Calls, Ledger, Link, UnderWay, over};
 use crate::cli::client::{Client, read};
 use crate::cli::problem::{Problem, chain};
 use crate::cli::reach::{Named, Reach};
@@ -40,7 +40,7 @@ pub(super) async fn dial(client: &Client) -> Result<Ledger, Problem> {
         tls,
         within: reach.timeout,
     };
-    let dial = Box::new(move || Box::pin(to.clone().connected()) as BoxFuture<'static, _>);
+    let dial = Box::new(move |under_way| Box::pin(to.clone().connected(under_way)) as BoxFuture<'static, _>);
     let link = Link::new(dial, client.authorization(), reach.timeout).await;
     let link = link.map_err(|error| client.unreachable(&chain(&*error)))?;
     let mut origin = Uri::builder().path_and_query("/");
@@ -63,21 +63,21 @@ struct To {
 }
 
 impl To {
-    async fn connected(self) -> Result<Calls, Box<dyn Error + Send + Sync>> {
+    async fn connected(self, under_way: UnderWay) -> Result<Calls, Box<dyn Error + Send + Sync>> {
         let within = self.within;
-        let connected = timeout(within, self.connect()).await;
+        let connected = timeout(within, self.connect(under_way)).await;
         connected.unwrap_or_else(|_| Err(format!("no connection within {within:?}").into()))
     }
 
-    async fn connect(self) -> Result<Calls, Box<dyn Error + Send + Sync>> {
+    async fn connect(self, under_way: UnderWay) -> Result<Calls, Box<dyn Error + Send + Sync>> {
         let stream = TcpStream::connect((self.host, self.port)).await?;
         stream.set_nodelay(true)?;
-        let Some(tls) = self.tls else { return Ok(over(stream).await?) };
+        let Some(tls) = self.tls else { return Ok(over(stream, under_way).await?) };
         let stream = tls.connect(ServerName::try_from(self.name)?, stream).await?;
         if stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
             return Err("the server does not speak HTTP/2 over TLS".into());
         }
-        Ok(over(stream).await?)
+        Ok(over(stream, under_way).await?)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
+use crate::gathering::Gathering;
 use crate::rpc::proto::ledger_service_client::LedgerServiceClient;
 
 /// How much of an answer, and of all answers, the server may send before it is read.
@@ -36,14 +38,39 @@ pub(super) type Ledger = LedgerServiceClient<Link>;
 type Failed = Box<dyn Error + Send + Sync>;
 /// What carries calls.
 pub(super) type Calls = SendRequest<Bytes>;
-type Dial = dyn Fn() -> BoxFuture<'static, Result<Calls, Failed>> + Send + Sync;
+type Dial = dyn Fn(UnderWay) -> BoxFuture<'static, Result<Calls, Failed>> + Send + Sync;
 
-/// HTTP/2 over these bytes.
+/// How many calls are under way on a connection.
+#[derive(Clone, Default)]
+pub(super) struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(&self) -> Begun {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Begun(self.clone())
+    }
+
+    fn calls(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One of them, for as long as this lives.
+struct Begun(UnderWay);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// HTTP/2 over these bytes, for these calls.
 ///
 /// # Errors
 /// The server does not speak HTTP/2.
 pub(super) async fn over(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    under_way: UnderWay,
 ) -> Result<Calls, h2::Error> {
     let (calls, mut connection) = Builder::new()
         .initial_window_size(ANSWER_WINDOW)
@@ -52,6 +79,7 @@ pub(super) async fn over(
         .handshake(stream)
         .await?;
     let pings = connection.ping_pong();
+    let connection = Gathering::new(connection, move || under_way.calls());
     // Its error is the error of each of its calls, too.
     tokio::spawn(async move {
         tokio::select! {
@@ -76,6 +104,7 @@ async fn deaf(pings: Option<PingPong>) {
 /// The present connection, and how it is made again.
 struct Line {
     dial: Box<Dial>,
+    under_way: UnderWay,
     /// How often it was made again.
     present: Mutex<(u64, Calls)>,
 }
@@ -85,7 +114,7 @@ impl Line {
     async fn after(self: Arc<Line>, number: u64) -> Result<(u64, Calls), Failed> {
         let mut present = self.present.lock().await;
         if present.0 <= number {
-            *present = (number + 1, (self.dial)().await?);
+            *present = (number + 1, (self.dial)(self.under_way.clone()).await?);
         }
         Ok(present.clone())
     }
@@ -121,8 +150,9 @@ impl Link {
         authorization: Option<HeaderValue>,
         timeout: Duration,
     ) -> Result<Link, Failed> {
-        let calls = dial().await?;
-        let line = Arc::new(Line { dial, present: Mutex::new((0, calls.clone())) });
+        let under_way = UnderWay::default();
+        let calls = dial(under_way.clone()).await?;
+        let line = Arc::new(Line { dial, under_way, present: Mutex::new((0, calls.clone())) });
         Ok(Link { line, number: 0, calls, again: None, authorization, timeout })
     }
 }
@@ -153,8 +183,9 @@ impl Service<Request<Body>> for Link {
             head.headers.insert(AUTHORIZATION, authorization.clone());
         }
         let begun = self.calls.send_request(Request::from_parts(head, ()), false);
-        let within = self.timeout;
+        let (within, under_way) = (self.timeout, self.line.under_way.begin());
         Box::pin(async move {
+            let _under_way = under_way;
             let (answer, stream) = begun?;
             let answered = timeout(within, async {
                 send(body, stream).await?;
@@ -238,7 +269,7 @@ mod tests {
         calls: usize,
         answer: impl FnMut(SendResponse<Bytes>) + Clone + Send + Sync + 'static,
     ) -> Link {
-        let dial = move || {
+        let dial = move |under_way| {
             let mut answer = answer.clone();
             let (ours, theirs): (DuplexStream, DuplexStream) = tokio::io::duplex(64 * 1_024);
             tokio::spawn(async move {
@@ -254,7 +285,7 @@ mod tests {
                     }
                 }
             });
-            Box::pin(async move { Ok(over(ours).await?) }) as BoxFuture<'static, _>
+            Box::pin(async move { Ok(over(ours, under_way).await?) }) as BoxFuture<'static, _>
         };
         let who = Some(HeaderValue::from_static("Bearer x"));
         Link::new(Box::new(dial), who, within).await.expect("a connection")

@@ -26,6 +26,7 @@ use super::stream::Stream;
 use super::turns::{Turn, Turns};
 use super::unread::{Unread, Waiting};
 use super::until;
+use crate::gathering::Gathering;
 use crate::identity::Peer;
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
@@ -79,7 +80,8 @@ pub(super) async fn serve<S>(
     let address = peer.address;
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
     let connection = Sends::new(http2.serve_connection(stream, calls), outbox);
-    let mut serving = pin!(Turns::new(connection, turn, line, address));
+    let turns = Turns::new(connection, turn, line, address);
+    let mut serving = pin!(Gathering::new(turns, || open.about()));
     let why = tokio::select! {
         biased;
         () = ends.cancelled() => None,
@@ -93,7 +95,7 @@ pub(super) async fn serve<S>(
     if why.is_none() && !closing.is_cancelled() {
         return cut();
     }
-    serving.as_mut().connection().connection().graceful_shutdown();
+    serving.as_mut().connection().connection().connection().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
         tracing::debug!(?why, "a connection was told to go");

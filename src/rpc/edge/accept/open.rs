@@ -40,6 +40,11 @@ impl Open {
         self.0.open.load(Ordering::SeqCst) == 0
     }
 
+    /// How many calls are open, give or take those that begin or end just now.
+    pub(super) fn about(&self) -> usize {
+        self.0.open.load(Ordering::Relaxed)
+    }
+
     /// How many calls began since the connection did: a look at the clock for each of them would cost more.
     pub(super) fn begun(&self) -> u64 {
         self.0.begun.load(Ordering::Relaxed)
