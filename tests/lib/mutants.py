@@ -747,6 +747,18 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("R17", "what two rows of a batch share is sent for all of them", "stores::", [
         ("src/store/postgres/mod.rs", "if all.windows(2).all(|pair| pair.first() == pair.last()) {", "if all.len() > 1 {"),
     ]),
+    Mutant("L36", "the worker that has waited longest is called", "ledger::claims::queue", [
+        ("src/ledger/claims/queue/mod.rs", "self.ready.notify_last()", "self.ready.notify_one()"),
+    ]),
+    Mutant("L37", "a busy connection lets every other turn go, and the next one too", "gathering", [
+        ("src/gathering.rs", "*this.lets = !*this.lets && (this.under_way)() > FEW;", "*this.lets = (this.under_way)() > FEW;"),
+    ]),
+    Mutant("L38", "a connection that let a turn go is not woken for the next one", "gathering", [
+        ("src/gathering.rs", "            context.waker().wake_by_ref();\n            return Poll::Pending;", "            return Poll::Pending;"),
+    ]),
+    Mutant("L39", "a connection with one call lets a turn go, too", "gathering", [
+        ("src/gathering.rs", "(this.under_way)() > FEW", "(this.under_way)() > 0"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),
