@@ -81,7 +81,7 @@ pub(super) async fn serve<S>(
     let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
     let connection = Sends::new(http2.serve_connection(stream, calls), outbox);
     let turns = Turns::new(connection, turn, line, address);
-    let mut serving = pin!(Gathering::new(turns, || open.about()));
+    let mut serving = pin!(Gathering::new(turns, || open.calls()));
     let why = tokio::select! {
         biased;
         () = ends.cancelled() => None,

@@ -41,7 +41,7 @@ impl Open {
     }
 
     /// How many calls are open, give or take those that begin or end just now.
-    pub(super) fn about(&self) -> usize {
+    pub(super) fn calls(&self) -> usize {
         self.0.open.load(Ordering::Relaxed)
     }
 
