@@ -4,8 +4,6 @@
 mod rebuild;
 mod runs;
 
-use std::time::Duration;
-
 use idempotency_ledger::domain::{Key, Namespace, Policy, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 
@@ -28,10 +26,11 @@ pub(super) fn seconds(seconds: i64) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds, nanos: 0 })
 }
 
-/// A server that purges all the time, whose consumer `c` may replay so.
+/// A server whose consumer `c` may replay so.
 pub(super) async fn server(kind: Kind, replay: proto::ReplayMode) -> TestServer {
-    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
-    let mut server = TestServer::start_with(kind, setup).await;
+    let mut server = TestServer::start(kind).await;
+    // It purges once a day, and has done so before there is a consumer: it takes no turn from a server that purges.
+    server.looked().await;
     set(&mut server, 0, proto::Policy { replay: replay.into(), ..Default::default() }).await;
     server
 }
@@ -147,10 +146,10 @@ async fn a_suppressing_run_acknowledges_and_leaves_no_trace(kind: Kind) {
     server.advance(Span::from_secs(3_600)).await;
     let over = async {
         while told(&mut server, replayed("r", "1")).await != "REPLAY_RUN_CLOSED" {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), over).await.expect("the run is over");
+    tokio::time::timeout(std::time::Duration::from_secs(10), over).await.expect("the run is over");
     let count = |verdict: &str| {
         let series = format!(
             "idempotency_ledger_replay_claims_total{{consumer=\"c\",replay=\"true\",verdict=\"{verdict}\"}}"

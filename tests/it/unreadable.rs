@@ -1,6 +1,7 @@
 //! Policies that a newer version wrote: what this one cannot read it does not guess, and it writes nothing
 //! that an older one could not read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{AuditEvent, Key, OnExpiry, Policy, PolicyVersion, Span, StoreTime};
@@ -10,7 +11,7 @@ use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, START, Setup, TestServer, TestStore, replica};
+use crate::harness::server::{Kind, START, Served, Setup, TestServer, TestStore, replica};
 
 on_both_stores!(
     by_a_policy_that_can_not_be_read_nothing_is_granted_and_nothing_parked,
@@ -176,8 +177,9 @@ async fn an_unreadable_policy_is_one_at_the_start_too(kind: Kind) {
 }
 
 async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
-    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
-    let mut server = TestServer::start_with(kind, setup).await;
+    let mut server = TestServer::start(kind).await;
+    // It purges once a day, and has done so before there is a consumer.
+    server.looked().await;
     for consumer in ["c", "d"] {
         let token = acquired(&server.client.claim(claim(consumer, "1")).await.unwrap().into_inner()).token;
         let request = proto::CompleteRequest { key: key(consumer, "1"), token, ..Default::default() };
@@ -185,6 +187,8 @@ async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
     }
     newer(&server.at, "c", 1, r#"{"retention_class":"LEGAL_HOLD"}"#).await;
     server.advance(Span::from_days(100)).await;
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     let gone = async {
         while server.entry(&Key::new("d", "tests", "1")).await.is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -204,6 +208,7 @@ async fn nothing_is_purged_by_a_policy_that_can_not_be_read(kind: Kind) {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), gone).await.expect("soon after it can be read");
+    purging.stop().await;
     server.stop().await;
 }
 

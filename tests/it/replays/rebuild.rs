@@ -1,13 +1,16 @@
 //! A rebuild of ten thousand messages, each delivered twice, beside a purge and operators at work: nothing live changes
 //! by a byte.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use idempotency_ledger::domain::{Entry, Key, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 
 use super::{creates, in_run, replayed, server};
 use crate::harness::details::{claim, key};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Served, Setup, TestServer};
 
 on_both_stores!(a_rebuild_leaves_everything_live_as_it_is,);
 
@@ -56,6 +59,8 @@ async fn a_rebuild_leaves_everything_live_as_it_is(kind: Kind) {
     assert!(before.iter().all(Option::is_some));
     server.advance(Span::from_secs(120)).await;
     server.admin.create_replay_run(creates("r")).await.unwrap();
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     let mut granted = 0;
     for first in (0..MESSAGES).step_by(BATCH) {
         for _ in 0..2 {
@@ -92,5 +97,6 @@ async fn a_rebuild_leaves_everything_live_as_it_is(kind: Kind) {
     assert!(live(&server).await == before, "something live has changed");
     let all = server.at.number("SELECT count(*) FROM @entries").await;
     assert_eq!(all, 2 * MESSAGES as i64 - 1);
+    purging.stop().await;
     server.stop().await;
 }

@@ -157,6 +157,8 @@ async fn a_shorter_retention_ends_a_run_for_ever(kind: Kind) {
         assert_eq!(ends(&mut server).await, (START + Span::from_days(over)).micros(), "{days} days");
     }
     set(&mut server, 6, retained(30)).await;
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     for days in [1, 2, 40] {
         server.at.set_clock(START + Span::from_days(days) + Span::from_secs(1)).await;
         server.at.until_purged().await;
@@ -164,6 +166,7 @@ async fn a_shorter_retention_ends_a_run_for_ever(kind: Kind) {
         assert!(["ADVICE_ACK", "REPLAY_RUN_CLOSED"].contains(&told.as_str()), "granted twice: {told}");
         assert_eq!(super::told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
     }
+    purging.stop().await;
     server.stop().await;
 }
 
@@ -184,12 +187,15 @@ async fn a_run_never_ends_in_the_past(kind: Kind) {
         "over from now on, and not before"
     );
     assert_eq!(told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     // One retention and an hour after that the purge takes what is left of the run.
     for (after, there) in [(0, true), (7_199, true), (7_200 + 3_600, false)] {
         server.at.set_clock(changed + Span::from_secs(after)).await;
         server.at.until_purged().await;
         assert_eq!(server.entry(&stored("r", "1")).await.is_some(), there, "{after} s after the change");
     }
+    purging.stop().await;
     server.stop().await;
 }
 
@@ -219,6 +225,8 @@ async fn the_purge_takes_all_of_a_run_that_is_past_and_nothing_live(kind: Kind) 
         };
         server.client.renew(request).await.unwrap();
     }
+    let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
+    let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     let ids = ["parked", "failed", "started", "held"];
     // End + retention + an hour, and an hour more at which the purge comes again.
     server.at.set_clock(START + Span::from_days(7) + Span::from_secs(2 * 3_600 - 1)).await;
@@ -258,6 +266,7 @@ async fn the_purge_takes_all_of_a_run_that_is_past_and_nothing_live(kind: Kind) 
         }
     };
     tokio::time::timeout(Duration::from_secs(20), closed).await.expect("over is for ever");
+    purging.stop().await;
     server.stop().await;
 }
 
