@@ -14,7 +14,7 @@ import time
 import urllib.request
 import uuid
 
-from running import ROOT, Running, checked, free_port, options, wait_for
+from running import ROOT, Running, checked, free_port, options, stand_still, wait_for
 
 import grpc
 from google.protobuf import timestamp_pb2
@@ -77,7 +77,7 @@ class Mesh:
     def still(self, *servers):
         """These servers stand still, and go on as if nothing had happened."""
         for server in servers:
-            server.send_signal(signal.SIGSTOP)
+            stand_still(server)
         try:
             yield
         finally:

@@ -67,6 +67,12 @@ def wait_for(what, check, seconds=20.0, every=0.05):
     raise AssertionError(f"after {seconds} s still not so: {what}")
 
 
+def stand_still(process):
+    """Stops it, and waits until all of its threads stand still: on a busy machine it may answer for a while yet."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
 def checked(checks):
     """Runs (name, check) one after the other and tells how each went; returns how many failed."""
     failed = 0

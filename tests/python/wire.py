@@ -9,7 +9,7 @@ import sys
 import threading
 import uuid
 
-from running import Running, checked, free_port, options
+from running import Running, checked, free_port, options, stand_still
 
 import grpc
 from google.protobuf import descriptor_pool, message_factory
@@ -139,7 +139,7 @@ def a_refused_settlement_tells_the_state(client):
 
 def a_deadline_that_is_over(client):
     mine = pb.ClaimRequest(key=key(), claim_id=str(uuid.uuid4()))
-    client.server.send_signal(signal.SIGSTOP)
+    stand_still(client.server)
     try:
         error, _ = refusal(lambda: client.ledger.Claim(mine, timeout=0.3))
     finally:
