@@ -137,6 +137,7 @@ impl SqliteSession {
         &mut self,
         hashes: Vec<KeyHash>,
     ) -> Result<(Reading, Vec<Found>), StoreError> {
+        let count = hashes.len();
         let work: Work<Vec<Found>> = Box::new(move |connection, dictionary, _| {
             Box::pin(async move {
                 let found = load(connection, dictionary, hashes.clone()).await?;
@@ -145,7 +146,7 @@ impl SqliteSession {
                 Ok(found.map(|found| found.unwrap_or(Found::Absent)).collect())
             })
         });
-        self.file.write(work).await
+        self.file.write_rows(count, work).await
     }
 }
 
@@ -158,7 +159,7 @@ impl Entries for SqliteSession {
     }
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
-        let rows = rows.to_vec();
+        let (count, rows) = (rows.len(), rows.to_vec());
         let work: Work<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 if reading.behind() {
@@ -176,12 +177,12 @@ impl Entries for SqliteSession {
                 Ok(tokens.into_iter().map(|(key, token)| fresh.contains(&key).then_some(token)).collect())
             })
         });
-        let (reading, tokens) = self.file.write(work).await?;
+        let (reading, tokens) = self.file.write_rows(count, work).await?;
         Ok(Inserted::of_tokens(reading, tokens))
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
-        let completions = completions.to_vec();
+        let (count, completions) = (completions.len(), completions.to_vec());
         let work: Work<Vec<Option<Done>>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 let keys: Vec<KeyHash> = completions.iter().map(|one| one.key.hash()).collect();
@@ -189,7 +190,7 @@ impl Entries for SqliteSession {
                 Ok(in_order(keys.into_iter(), done).collect())
             })
         });
-        Ok(self.file.write(work).await?.1)
+        Ok(self.file.write_rows(count, work).await?.1)
     }
 
     async fn replace_until(
@@ -197,7 +198,7 @@ impl Entries for SqliteSession {
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
-        let (entries, until) = (entries.to_vec(), until.to_vec());
+        let (count, entries, until) = (entries.len(), entries.to_vec(), until.to_vec());
         let work: Work<Vec<bool>> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 learn_names(connection, dictionary, &entries).await?;
@@ -207,7 +208,7 @@ impl Entries for SqliteSession {
                 Ok(entries.iter().map(|entry| done.contains(&entry.key.hash())).collect())
             })
         });
-        Ok(self.file.write(work).await?.1)
+        Ok(self.file.write_rows(count, work).await?.1)
     }
 
     /// Whoever writes holds the whole file: no row has a holder of its own.
