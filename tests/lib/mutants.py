@@ -759,6 +759,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L39", "a connection with one call lets a turn go, too", "gathering", [
         ("src/gathering.rs", "(this.under_way)() > FEW", "(this.under_way)() > 0"),
     ]),
+    Mutant("L40", "SQLite takes the row before those that it has added for one of them", "stores::", [
+        (LITE_ENTRIES, "WHERE e.rowid > r.above", "WHERE e.rowid >= r.above"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),

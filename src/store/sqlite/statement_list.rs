@@ -8,7 +8,8 @@ use super::{audit, entries, listing, names, operators, policies, purge, replays,
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let for_rows = [&*entries::LOAD, &*entries::INSERT, &*entries::COMPLETE, &*entries::REPLACE];
+    let for_rows =
+        [&*entries::LOAD, &*entries::INSERT, &*entries::ADDED, &*entries::COMPLETE, &*entries::REPLACE];
     for_rows.into_iter().flat_map(ForRows::all).chain(ALONE.iter().copied()).collect()
 });
 
