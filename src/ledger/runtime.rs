@@ -2,11 +2,14 @@
 //! puts one in its place that decides each step.
 
 #[cfg(all(test, feature = "shuttle"))]
-pub(super) use super::interleavings::runtime::{Instant, Mutex, MutexGuard, pause, sleep, spawn, timeout};
+pub(super) use super::interleavings::runtime::{
+    Instant, Mutex, MutexGuard, pause, sleep, spawn, timeout, yield_now,
+};
 
 #[cfg(not(all(test, feature = "shuttle")))]
 pub(super) use {
     std::sync::{Mutex, MutexGuard},
+    tokio::task::yield_now,
     tokio::time::{Instant, sleep, timeout},
 };
 

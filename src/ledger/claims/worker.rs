@@ -14,7 +14,7 @@ use super::statement::within;
 use crate::crash;
 use crate::domain::{Key, KeyHash, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
-use crate::ledger::runtime::{Instant, sleep, timeout};
+use crate::ledger::runtime::{Instant, sleep, timeout, yield_now};
 use crate::metrics::Statement;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
@@ -27,6 +27,9 @@ const REST_MAX: Duration = Duration::from_secs(5);
 const HELD_FOR: Duration = Duration::from_secs(1);
 /// How long opening a session may take, whatever the store does meanwhile.
 const OPEN_WITHIN: Duration = Duration::from_secs(12);
+/// A batch of so many commands is followed by others that are about to enter the queue: a worker lets them enter before it
+/// takes the next batch. Each claim costs the store a twentieth less then.
+const MANY: usize = 64;
 
 /// Runs a worker, and starts it again when it dies. Those who waited for it are answered
 /// `OUTCOME_UNKNOWN`, since their answers are dropped with it.
@@ -117,9 +120,13 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
     let _at_work = shared.crew.at_work();
     let mut carried: Vec<Chain> = Vec::new();
     let mut at_store: Option<AtStore<'_>> = None;
+    let mut took = 0;
     loop {
         let fresh = if carried.is_empty() {
             if let Some(batch) = at_store.take() {
+                if took >= MANY {
+                    yield_now().await;
+                }
                 batch.back();
             }
             let pulled = tokio::select! {
@@ -142,7 +149,8 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
         note_waits(shared, &fresh);
         let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
         carried = next;
-        shared.metrics.work().took(batch.iter().map(Chain::len).sum());
+        took = batch.iter().map(Chain::len).sum();
+        shared.metrics.work().took(took);
         crash::point("after_seal");
         let Leftover { again, broken } = Round::new(shared, session.as_mut(), batch_max).run(batch).await;
         carried.extend(again);

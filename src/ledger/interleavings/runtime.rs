@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, pending, select};
-use shuttle::future::yield_now;
+pub(in crate::ledger) use shuttle::future::yield_now;
 use shuttle::rand::{Rng as _, thread_rng};
 pub(in crate::ledger) use shuttle::sync::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
