@@ -205,7 +205,7 @@ def purge(stage):
     """Claims beside a purge that has more to do than it can: the store's clock is put forward beyond all retentions."""
     told, url = {}, stage.database()
     # Twice what the best of both did so far.
-    wanted = round(max(20_000, 25_000 * stage.seconds))
+    wanted = round(max(20_000, 75_000 * stage.seconds))
     with programs.ledger(stage.ledger, url) as server:
         stage.fill(server, wanted, "pair")
     stage.cluster.ask("measured", "ALTER FUNCTION ledger.clock() RENAME TO clock_as_installed")
