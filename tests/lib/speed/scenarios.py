@@ -204,7 +204,7 @@ def full(ids):
 def purge(stage):
     """Claims beside a purge that has more to do than it can: the store's clock is put forward beyond all retentions."""
     told, url = {}, stage.database()
-    # Twice what the best of both did so far.
+    # More than a purge has taken in this time on any machine so far.
     wanted = round(max(20_000, 75_000 * stage.seconds))
     with programs.ledger(stage.ledger, url) as server:
         stage.fill(server, wanted, "pair")
