@@ -77,7 +77,8 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
             self.head.reply.send(answer)
         {
             let release = crate::domain::Settle::Release { delay: crate::domain::Span::ZERO };
-            let head = Request { unknown: 1, ..Request::new(Command::Settle(token, release), oneshot::channel().0) };
+            let span = self.head.span.clone();
+            let head = Request { unknown: 1, ..Request::new(Command::Settle(token, release), oneshot::channel().0, span) };
             return Some(Chain { head, must_load: true, ..self });
         }"""),
     ]),
@@ -144,7 +145,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("16", "a policy is not in force on the replica that was asked", "proof::live::suites::operators", [
         ("src/ledger/policies/set.rs", "let now = live.refresh(session).await;",
-         "let now: Result<_, StoreError> = Ok(live.current());"),
+         "let now: Result<_, StoreError> = Ok(live.snapshot());"),
     ]),
     Mutant("17", "the other replicas do not look for new policies", "proof::live::suites::operators", [
         ("src/ledger/upkeep/probe.rs", "        shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;\n", ""),
