@@ -89,6 +89,8 @@ class Stage:
         url = self.database(f"full_{ids}")
         with programs.ledger(self.ledger, url) as server:
             self.fill(server, self.rows, "claim", ids)
+        # Else autovacuum does it while something is measured, as it does once after such a fill.
+        self.cluster.ask(f"full_{ids}", "VACUUM ANALYZE ledger.entries")
         self._full[ids] = url
         return url
 
