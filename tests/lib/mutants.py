@@ -763,6 +763,9 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     Mutant("L40", "SQLite takes the row before those that it has added for one of them", "stores::", [
         (LITE_ENTRIES, "WHERE e.rowid > r.above", "WHERE e.rowid >= r.above"),
     ]),
+    Mutant("L41", "open claims of a consumer alone are marked 5,000 every ten seconds", "queries::", [
+        (PG_UPKEEP, "if more || after > 0 { limit }", "if more { limit }"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),

@@ -141,10 +141,10 @@ impl Upkeep for PgSession {
         let query = self.query(UNMARK).bind(MARK_BEHIND);
         query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         // One after the other, round and round: those that always have new claims keep nobody waiting.
-        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE).bind(self.marked_last);
+        let after = std::mem::take(&mut self.marked_last);
+        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE).bind(after);
         let consumers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let more = i64::try_from(consumers.len()).is_ok_and(|number| number >= CONSUMERS_AT_ONCE);
-        self.marked_last = 0;
         let mut looked_at = 0;
         for consumer in &consumers {
             let no: i32 = consumer.try_get("no").map_err(of_sqlx)?;
@@ -174,7 +174,8 @@ impl Upkeep for PgSession {
                 break;
             }
         }
-        Ok(usize::try_from(if more { limit } else { looked_at }).unwrap_or(usize::MAX))
+        // A go that began amid the consumers says nothing of those before.
+        Ok(usize::try_from(if more || after > 0 { limit } else { looked_at }).unwrap_or(usize::MAX))
     }
 
     async fn take_purge_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError> {

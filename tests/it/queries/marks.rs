@@ -11,6 +11,7 @@ use crate::harness::server::{Kind, TestServer};
 on_both_stores!(
     the_marks_change_nothing_that_is_shown,
     every_consumer_has_its_turn_to_be_marked,
+    one_consumer_alone_is_marked_to_its_end,
     a_clock_that_was_set_back_hides_nothing,
 );
 
@@ -91,6 +92,27 @@ async fn every_consumer_has_its_turn_to_be_marked(kind: Kind) {
     let unmarked: i64 = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
     assert_eq!(unmarked, 0, "of 230 consumers");
     sqlx::Connection::close(connection).await.unwrap();
+    server.stop().await;
+}
+
+/// Whoever marks goes on at once while a go may have left something behind, as after each that came to its limit.
+async fn one_consumer_alone_is_marked_to_its_end(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    for number in 0..25 {
+        make(&mut server, "c", &number.to_string(), Made::Held).await;
+        server.advance(Span::from_secs(1)).await;
+    }
+    server.advance(Span::from_secs(60)).await;
+    let mut session = server.at.session().await;
+    let mut goes = 0;
+    while session.upkeep().index_open_claims(10).await.unwrap() >= 10 {
+        goes += 1;
+        assert!(goes < 100, "it ends");
+    }
+    if kind == Kind::Postgres {
+        let left = server.at.number("SELECT count(*) FROM @entries WHERE attention IS NULL").await;
+        assert_eq!(left, 0, "after {goes} goes");
+    }
     server.stop().await;
 }
 
