@@ -737,7 +737,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/server/config/mod.rs", "        match self.threads {\n", "        match self.threads / 257 {\n"),
     ]),
     Mutant("R14", "a batch that came too late is told as inserted", "stores::", [
-        (PG_ENTRY_ROWS, "if usize::try_from(inserted) != Ok(rows.len()) {", "if inserted < 0 {"),
+        (PG_ENTRY_ROWS, "if !inserted {", "if !inserted && rows.is_empty() {"),
     ]),
     Mutant("R15", "a column that some rows of a batch have is sent by none", "stores::", [
         ("src/store/postgres/mod.rs", "if all.iter().any(Option::is_some) { all }", "if all.iter().all(Option::is_some) { all }"),
@@ -765,6 +765,18 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L41", "open claims of a consumer alone are marked 5,000 every ten seconds", "queries::", [
         (PG_UPKEEP, "if more || after > 0 { limit }", "if more { limit }"),
+    ]),
+    Mutant("L42", "a batch of completions does not tell of those that were late", "stores::", [
+        (PG_ENTRIES, "WHERE d.late OR d.attempts <> 1 OR", "WHERE d.attempts <> 1 OR"),
+    ]),
+    Mutant("L43", "a batch of completions does not tell by which attempt", "stores::", [
+        (PG_ENTRIES, "WHERE d.late OR d.attempts <> 1 OR", "WHERE d.late OR"),
+    ]),
+    Mutant("L44", "where some were completed, all count as completed", "stores::", [
+        (PG_ENTRY_ROWS, "(usize::try_from(all) == Ok(completions.len())).then_some(USUAL)", "(all > 0).then_some(USUAL)"),
+    ]),
+    Mutant("L45", "where some were not completed, only the unusual ones are told", "stores::", [
+        (PG_ENTRIES, " OR (SELECT count(*) FROM done) < cardinality($1)", ""),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

@@ -100,13 +100,18 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.terms.retention.micros()))
             .bind(sparse(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let done: Vec<(KeyHash, Done)> = rows
+        let (all, told) = rows.split_first().ok_or_else(no_meta)?;
+        let all: i64 = all.try_get("done").map_err(of_sqlx)?;
+        let usual = (usize::try_from(all) == Ok(completions.len())).then_some(USUAL);
+        let told: Vec<(KeyHash, Done)> = told
             .iter()
             .map(|row| Ok((row.try_get("key").map_err(of_sqlx)?, done(row)?)))
             .collect::<Result<_, StoreError>>()?;
-        let last = completions.iter().find(|one| done.last().is_some_and(|(key, _)| *key == one.key.hash()));
-        self.note_completed(last);
-        Ok(in_order(completions.iter().map(|one| one.key.hash()), done).collect())
+        let done = in_order(completions.iter().map(|one| one.key.hash()), told);
+        let done: Vec<Option<Done>> = done.map(|told| told.or(usual)).collect();
+        let last = completions.iter().zip(&done).rfind(|(_, done)| done.is_some());
+        self.note_completed(last.map(|(completion, _)| completion));
+        Ok(done)
     }
 
     async fn replace_until(
@@ -182,8 +187,8 @@ impl PgSession {
     /// All of them were inserted, or none at all.
     fn all_new(&self, rows: &[Row], mark: i64, answers: &[PgRow]) -> Result<Inserted, StoreError> {
         let (reading, answer) = self.read_first(mark, answers)?;
-        let inserted: i64 = answer.try_get("inserted").map_err(of_sqlx)?;
-        if usize::try_from(inserted) != Ok(rows.len()) {
+        let inserted: bool = answer.try_get("inserted").map_err(of_sqlx)?;
+        if !inserted {
             let outcomes = rows.iter().map(|_| InsertOutcome::Unseen).collect();
             return Ok(Inserted { reading, outcomes });
         }
@@ -322,6 +327,9 @@ impl PgSession {
         Ok(done.rows_affected() == 1)
     }
 }
+
+/// What most completions tell of their entries: in time, by the first attempt. It is not sent for each.
+const USUAL: Done = Done { late: false, attempt: 1 };
 
 /// What a completion tells of the entry.
 fn done(row: &PgRow) -> Result<Done, StoreError> {

@@ -9,11 +9,12 @@ use crate::store::columns::{REPLACED, columns, empty_list, no_columns, select_li
 use crate::store::numbers::number;
 use crate::store::schema::{LEVEL, level};
 
-/// The parameters of a statement as the rows of `r`: of many rows as arrays, of one row as plain values, which
-/// costs the database and the server less.
+/// The parameters of a statement as the rows of `r`, in their order: of many rows as arrays, of one row as plain
+/// values, which costs the database and the server less. Arrays are unnested one beside the other by a `SELECT`: in
+/// a `FROM` each row of each array is stored first, and read again.
 macro_rules! given {
     (many; $first:literal $of:literal $($number:literal $type:literal)*) => {
-        concat!("unnest(", $first, "::", $of, "[]", $(", ", $number, "::", $type, "[]",)* ")")
+        concat!("(SELECT unnest(", $first, "::", $of, "[])", $(", unnest(", $number, "::", $type, "[])",)* ")")
     };
     (one; $first:literal $of:literal $($number:literal $type:literal)*) => {
         concat!("(SELECT ", $first, "::", $of, $(", ", $number, "::", $type,)* ")")
@@ -63,7 +64,8 @@ macro_rules! or_first {
     };
 }
 
-/// First grants: `clock` is added to what was decided as of instant zero.
+/// First grants: `clock` is added to what was decided as of instant zero. They are inserted in the order in which they are
+/// given, which is that of their keys: so two servers that insert the same keys do not wait for each other crosswise.
 macro_rules! first_grants {
     ($name:literal, $rows:ident, $open:literal, $conflict:literal, $returning:literal) => {
         concat!(
@@ -104,8 +106,7 @@ WITH clock AS MATERIALIZED (
               fingerprint, traceparent)
     WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2 AND c.level <= ",
             level!(),
-            "
-    ORDER BY r.key",
+            "",
             $conflict,
             "
     RETURNING ",
@@ -114,13 +115,13 @@ WITH clock AS MATERIALIZED (
     };
 }
 
-/// The reading with how many rows were inserted: all, or none at all where the clock forbids it. Where a single row meets
-/// an entry, the statement fails. Tokens follow from the reading.
+/// The reading with whether the rows were inserted: all, or none at all where the clock forbids it. Where a single row
+/// meets an entry, the statement fails. Tokens follow from the reading.
 pub(super) const INSERT_NEW: &str = concat!(
     first_grants!("insert_new", many, ", fresh AS (\n    ", "", "1"),
     "
 )
-SELECT clock_now, token_offset, clock_mark, level, (SELECT count(*) FROM fresh) AS inserted FROM clock"
+SELECT clock_now, token_offset, clock_mark, level, EXISTS (SELECT FROM fresh) AS inserted FROM clock"
 );
 
 /// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
@@ -154,13 +155,14 @@ pub(super) const INSERT_NEW_ONE: &str =
     first_grants!("insert_new_one", one, "\n", "", "e.created_at, e.token");
 
 macro_rules! complete {
-    ($name:literal, $rows:ident) => {
+    ($name:literal, $rows:ident, $open:literal) => {
         concat!(
             "-- ledger.",
             $name,
             "
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
-UPDATE ledger.entries e
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)",
+            $open,
+            "UPDATE ledger.entries e
 SET version = e.version + 1, state = ",
             number!(COMPLETED),
             ", closed_by = ",
@@ -183,8 +185,18 @@ RETURNING e.key, e.lease_until <= c.now AS late, e.attempts"
         )
     };
 }
-pub(super) const COMPLETE: &str = complete!("complete", many);
-pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one);
+/// First how many were completed, then what is worth telling of them: all, where some were not; otherwise those that
+/// were not completed in time, by the first attempt.
+pub(super) const COMPLETE: &str = concat!(
+    complete!("complete", many, ", done AS (\n"),
+    "
+)
+SELECT count(*) AS done, NULL::uuid AS key, NULL::boolean AS late, NULL::int AS attempts FROM done
+UNION ALL
+SELECT NULL, d.key, d.late, d.attempts FROM done d
+WHERE d.late OR d.attempts <> 1 OR (SELECT count(*) FROM done) < cardinality($1)"
+);
+pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one, "\n");
 
 /// What may be written only until an instant is not written after it: a grant, by policies that may have changed.
 /// Made from the table of columns; its parameters stand in the order of `r`.
@@ -193,7 +205,7 @@ pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     let all: Vec<(&str, &str)> = own.into_iter().chain(REPLACED.iter().copied()).collect();
     let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
     let parameters: Vec<String> =
-        all.iter().zip(1..).map(|((_, of), number)| format!("${number}::{of}[]")).collect();
+        all.iter().zip(1..).map(|((_, of), number)| format!("unnest(${number}::{of}[])")).collect();
     let set: Vec<String> = REPLACED.iter().map(|(name, _)| format!("{name} = r.{name}")).collect();
     format!(
         "\
@@ -201,7 +213,7 @@ pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, attention = r.attention, {}
-FROM clock c CROSS JOIN unnest({}) AS r({})
+FROM clock c CROSS JOIN (SELECT {}) AS r({})
 WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1
   AND c.now <= r.until AND c.level <= {LEVEL}
 RETURNING e.key",

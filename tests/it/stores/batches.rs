@@ -9,7 +9,10 @@ use super::{claim, granted, next};
 use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, TestStore, put_new};
 
-on_all_stores!(each_row_of_a_batch_has_its_own_answer);
+on_all_stores!(
+    each_row_of_a_batch_has_its_own_answer,
+    what_is_unusual_of_a_completion_is_told_whatever_the_others_are,
+);
 
 /// First grants of messages with these names, in the order in which statements take them.
 fn grants(names: impl Iterator<Item = String>, now: StoreTime) -> Vec<Entry> {
@@ -79,6 +82,68 @@ async fn each_row_of_a_batch_has_its_own_answer(kind: Kind) {
                 assert_eq!(row.result, place.to_string(), "{count}");
             }
         }
+    }
+}
+
+/// How a message of a batch is completed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    Usual,
+    Late,
+    Again,
+    Not,
+}
+
+async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: Kind) {
+    use How::{Again, Late, Not, Usual};
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let mut later = START;
+    for (number, batch) in [
+        [Usual, Usual, Usual],
+        [Usual, Late, Usual],
+        [Usual, Usual, Again],
+        [Late, Again, Usual],
+        [Late, Late, Late],
+        [Again, Again, Again],
+        [Not, Usual, Usual],
+        [Usual, Not, Late],
+        [Again, Usual, Not],
+        [Not, Not, Not],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (start, now) = (later, later + Span::from_secs(60));
+        later = now;
+        at.set_clock(start).await;
+        let first = grants((0..batch.len()).map(|place| format!("{number}-{place}")), start);
+        put_new(&mut *session, start, &first).await;
+        // The lease of a first claim is over by now, that of a second one is not.
+        at.set_clock(now).await;
+        let held = |(row, how): (&Entry, &How)| {
+            let mut row = if *how == Late { row.clone() } else { next(row, &claim(2), now) };
+            row.attempts = if *how == Again { 2 } else { 1 };
+            row
+        };
+        let rows: Vec<Entry> = first.iter().zip(&batch).map(held).collect();
+        let changed: Vec<Entry> =
+            rows.iter().zip(&first).filter(|(row, first)| row != first).map(|(row, _)| row.clone()).collect();
+        assert!(session.entries().replace(&changed).await.unwrap().iter().all(|done| *done));
+        let completions = rows.iter().zip(&batch).map(|(row, how)| Completion {
+            key: row.key.clone(),
+            token: row.token - i64::from(*how == Not),
+            result: Bytes::new(),
+            terms: Terms::of(&Policy::default()),
+        });
+        let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
+        let told = batch.map(|how| match how {
+            Usual => Some(Done { late: false, attempt: 1 }),
+            Late => Some(Done { late: true, attempt: 1 }),
+            Again => Some(Done { late: false, attempt: 2 }),
+            Not => None,
+        });
+        assert_eq!(done, told, "{batch:?}");
     }
 }
 
