@@ -42,13 +42,15 @@ FROM ",
     ForRows::new(text, 1)
 });
 
+/// `OR FAIL`: a statement that fails leaves what it has written. Its transaction is rolled back anyhow, and `SQLite` copies no
+/// page beforehand that it would need to undo the statement alone, which cost a twelfth of the time of a claim.
 pub(super) static INSERT: LazyLock<ForRows> = LazyLock::new(|| {
     let text = concat!(
         "-- ledger.insert
 WITH r (
     key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, version, id, id_uuid,
     owner, fingerprint, traceparent) AS (VALUES {rows})
-INSERT INTO entries (
+INSERT OR FAIL INTO entries (
     key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
     state, closed_by, attention, id, id_uuid, owner, fingerprint, traceparent)
 SELECT key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, 1, version, ",
