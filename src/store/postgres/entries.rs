@@ -100,7 +100,9 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.terms.retention.micros()))
             .bind(sparse(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let (all, told) = rows.split_first().ok_or_else(no_meta)?;
+        let Some((all, told)) = rows.split_first() else {
+            return Err(StoreError::Unknown("completions without an answer".into()));
+        };
         let all: i64 = all.try_get("done").map_err(of_sqlx)?;
         let usual = (usize::try_from(all) == Ok(completions.len())).then_some(USUAL);
         let told: Vec<(KeyHash, Done)> = told

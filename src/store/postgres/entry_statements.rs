@@ -106,7 +106,6 @@ WITH clock AS MATERIALIZED (
               fingerprint, traceparent)
     WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2 AND c.level <= ",
             level!(),
-            "",
             $conflict,
             "
     RETURNING ",
