@@ -26,6 +26,7 @@ BREAKS = [
     ("container", "Containerfile", "OBSERVE_LISTEN=0.0.0.0:9464", "OBSERVE_LISTEN=0.0.0.0:9465", "OBSERVE_LISTEN"),
     ("container", "Containerfile", "STOPSIGNAL SIGTERM", "STOPSIGNAL SIGKILL", "STOPSIGNAL"),
     ("container", "../.dockerignore", "!proto\n", "", "leaves out what cargo reads"),
+    ("container", "../.dockerignore", "!.cargo\n", "", "leaves out what cargo reads"),
     ("container", "../.dockerignore", "!proto\n", "!proto\n!tests\n", "does not read"),
     ("compose-schema", "compose.yaml", "cap_drop: [ALL]\n    security_opt: [\"no-new-privileges:true\"]\n    ulimits",
      "cap_dorp: [ALL]\n    security_opt: [\"no-new-privileges:true\"]\n    ulimits", "cap_dorp"),

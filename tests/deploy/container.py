@@ -104,7 +104,7 @@ def context(deploy, program):
     target = program.binary.parents[1]
     inside = [pathlib.Path(name.replace("\0", " ")) for name in read]
     inside = [path for path in inside if path.is_relative_to(ROOT) and not path.is_relative_to(target)]
-    needed = {path.relative_to(ROOT).parts[0] for path in inside} | {"Cargo.toml", "Cargo.lock"}
+    needed = {path.relative_to(ROOT).parts[0] for path in inside} | {"Cargo.toml", "Cargo.lock", ".cargo"}
     let = {line[1:] for line in lines[1:]}
     problems.expect(needed <= let, f"leaves out what cargo reads: {sorted(needed - let)}")
     problems.expect(let <= needed, f"lets through what cargo does not read: {sorted(let - needed)}")
