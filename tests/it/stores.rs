@@ -1,5 +1,6 @@
 //! The conformance of stores: each case runs on both. What the ledger relies on, and nothing else.
 
+mod at_once;
 mod batches;
 mod commits;
 mod met;

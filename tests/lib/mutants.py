@@ -28,7 +28,9 @@ PG_STATEMENTS = "src/store/postgres/statements.rs"
 PG_PURGE = "src/store/postgres/purge.rs"
 PG_UPKEEP = "src/store/postgres/upkeep.rs"
 LITE_AUDIT = "src/store/sqlite/audit.rs"
+LITE_AT_ONCE = "src/store/sqlite/at_once.rs"
 LITE_ENTRIES = "src/store/sqlite/entries.rs"
+LITE_STATEMENTS = "src/store/sqlite/entry_statements.rs"
 LITE_OPERATORS = "src/store/sqlite/operators.rs"
 LITE_POLICIES = "src/store/sqlite/policies.rs"
 LITE_PURGE = "src/store/sqlite/purge.rs"
@@ -64,7 +66,7 @@ GUARD_EFFECT = "        result = effect(database.execute)\n"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, "  AND e.token = r.token AND e.state = ", "  AND e.state = "),
-        (LITE_ENTRIES, "WHERE e.token = r.token AND e.state = ", "WHERE r.token > 0 AND e.state = "),
+        (LITE_STATEMENTS, "WHERE e.token = r.token AND e.state = ", "WHERE r.token > 0 AND e.state = "),
         (SETTLE, "if token < entry.token {", "if false {"),
     ]),
     Mutant("2", "Claim is idempotent on the owner alone", DIFFERENTIAL, [
@@ -84,7 +86,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
         (PG_PURGE, "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
-        (LITE_ENTRIES, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
+        (LITE_STATEMENTS, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
         ("src/ledger/claims/worker.rs", "    all.sort_by_cached_key(|chain| chain.key.hash());\n", """\
@@ -233,7 +235,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
         (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
-        (LITE_ENTRIES, "reading.now <= *until);", "reading.now <= StoreTime::MAX || until.micros() > 0);"),
+        (LITE_ENTRIES, "reading.now <= **until);", "reading.now <= StoreTime::MAX || until.micros() > 0);"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
         (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
@@ -384,7 +386,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("S3", "a guessed Complete ignores the retention fixed at the claim", "guesses::", [
         (PG_ENTRIES, "CASE WHEN t.retention >= r.retention THEN NULL", "CASE WHEN t.retention = r.retention THEN NULL"),
-        (LITE_ENTRIES, "CASE WHEN t.retention >= r.retention THEN NULL", "CASE WHEN t.retention = r.retention THEN NULL"),
+        (LITE_STATEMENTS, "CASE WHEN t.retention >= r.retention THEN NULL", "CASE WHEN t.retention = r.retention THEN NULL"),
     ]),
     Mutant("S4", "a slow replica lowers a window floor", "only_grows::", [
         (PG_POLICIES, "window_floor = greatest(n.window_floor, r.window_floor)", "window_floor = r.window_floor"),
@@ -451,7 +453,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
         (PG_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
-        (LITE_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
+        (LITE_STATEMENTS, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
     ]),
     Mutant("S24", "a server that is read-only is accepted", "trust::", [
         (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && version < VERSION_MIN {'),
@@ -713,10 +715,10 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/store/sqlite/listing.rs", "|| substr(hex(e.id_uuid), 21)", "|| substr(hex(e.id_uuid), 20)"),
     ]),
     Mutant("R6", "SQLite finds the rows of a batch as its planner likes", "stores::", [
-        (LITE_ENTRIES, "r CROSS JOIN entries e INDEXED BY sqlite_autoindex_entries_1 ON e.key = r.key", "r JOIN entries e ON e.key = r.key"),
+        (LITE_STATEMENTS, "r CROSS JOIN entries e INDEXED BY sqlite_autoindex_entries_1 ON e.key = r.key", "r JOIN entries e ON e.key = r.key"),
     ]),
     Mutant("R7", "a batch is answered as if all of it had been written", "stores::", [
-        (LITE_ENTRIES, "fresh.contains(&key).then_some(token)", "(fresh.contains(&key) || fresh.len() > 1).then_some(token)"),
+        (LITE_ENTRIES, "fresh.contains(&entry.key.hash()).then_some(entry.token)", "(fresh.contains(&entry.key.hash()) || fresh.len() > 1).then_some(entry.token)"),
     ]),
     Mutant("R8", "a statement has room for fewer rows than it carries", "stores::", [
         ("src/store/sqlite/for_rows.rs", "rows.len().next_power_of_two().ilog2()", "rows.len().ilog2()"),
@@ -761,7 +763,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         ("src/gathering.rs", "(this.under_way)() > FEW", "(this.under_way)() > 0"),
     ]),
     Mutant("L40", "SQLite takes the row before those that it has added for one of them", "stores::", [
-        (LITE_ENTRIES, "WHERE e.rowid > r.above", "WHERE e.rowid >= r.above"),
+        (LITE_STATEMENTS, "WHERE e.rowid > r.above", "WHERE e.rowid >= r.above"),
     ]),
     Mutant("L41", "open claims of a consumer alone are marked 5,000 every ten seconds", "queries::", [
         (PG_UPKEEP, "if more || after > 0 { limit }", "if more { limit }"),
@@ -777,6 +779,27 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L45", "where some were not completed, only the unusual ones are told", "stores::", [
         (PG_ENTRIES, " OR (SELECT count(*) FROM done) < cardinality($1)", ""),
+    ]),
+    Mutant("L46", "an insert at once takes meta for what it was", "stores::", [
+        (LITE_STATEMENTS, "WHERE key IS NOT NULL AND {is_same}", "WHERE key IS NOT NULL"),
+    ]),
+    Mutant("L47", "completions at once take meta for what it was", "stores::", [
+        (LITE_STATEMENTS, '" AND {is_same}\nON CONFLICT', '"\nON CONFLICT'),
+    ]),
+    Mutant("L48", "replacements at once take meta for what it was", "stores::", [
+        (LITE_STATEMENTS, "WHERE e.version = r.version - 1 AND {is_same}", "WHERE e.version = r.version - 1"),
+    ]),
+    Mutant("L49", "what was not done at once, since meta is another one, is not done again", "stores::", [
+        (LITE_AT_ONCE, "(found == Some(meta)).then_some(done)", "found.is_some().then_some(done)"),
+    ]),
+    Mutant("L50", "at once, a commit that failed is told as certainly not applied", "stores::", [
+        (LITE_AT_ONCE, "if *step == Step::Commit => return Err(of_commit(&error))", "if *step == Step::Commit => return Err(of_sqlx(&error))"),
+    ]),
+    Mutant("L51", "nothing is done at once", "store::sqlite", [
+        ("src/store/sqlite/file.rs", "*meta = Some(looked);", "*meta = None.or(Some(looked)).filter(|_| false);"),
+    ]),
+    Mutant("L52", "a connection is used again after a statement has failed on it", "stores::", [
+        ("src/store/sqlite/file.rs", "Err(error) => (Err(error), false),", "Err(error) => (Err(error), true),"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
@@ -913,7 +936,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("M24", "how many attempts a completion took is not what the store has", "stores::", [
         (PG_ENTRIES, "AS late, e.attempts\"", "AS late, 1 AS attempts\""),
-        (LITE_ENTRIES, "AS late, attempts\"", "AS late, 1 AS attempts\""),
+        (LITE_STATEMENTS, "AS late, attempts\"", "AS late, 1 AS attempts\""),
     ]),
     Mutant("M25", "metrics do not tell for how long claims are expired", "observe::", [
         ("src/ledger/operators/count_entries.rs", "one.oldest[2] = age(expired.since);", "one.oldest[2] = age(now);"),

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
-use tokio::runtime::Handle;
-use tokio::sync::{Mutex, oneshot};
-use tokio::task::{spawn, spawn_blocking};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::spawn;
 
+use super::at_once::{Meta, RowWork, Way};
 use super::connect;
 use super::errors::{of_commit, of_sqlx};
 use super::statements as sql;
@@ -43,14 +42,14 @@ pub(super) type Work<T> = Box<
 struct Opened {
     connection: SqliteConnection,
     dictionary: Dictionary,
+    /// As a transaction looked at it last.
+    meta: Option<Meta>,
 }
 
 /// For what a transaction is begun, and so on which connection.
 #[derive(Clone, Copy)]
 enum Purpose {
     Write,
-    /// The same, for several rows.
-    WriteMany,
     Look,
 }
 
@@ -78,15 +77,6 @@ impl SqliteFile {
         self.run(Purpose::Write, work).await
     }
 
-    /// The same, with work on so many rows.
-    pub(super) async fn write_rows<T: Send + 'static>(
-        self: &Arc<Self>,
-        rows: usize,
-        work: Work<T>,
-    ) -> Result<(Reading, T), StoreError> {
-        self.run(if rows > 1 { Purpose::WriteMany } else { Purpose::Write }, work).await
-    }
-
     /// A transaction that only reads; one at a time, beside the one that may write.
     pub(super) async fn look<T: Send + 'static>(
         self: &Arc<Self>,
@@ -95,57 +85,99 @@ impl SqliteFile {
         self.run(Purpose::Look, work).await
     }
 
+    /// A statement that may write: at once where that can be.
+    pub(super) async fn write_rows<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: RowWork<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        let (keep, kept) = mpsc::channel(1);
+        let work: RowWork<()> = Box::new(move |connection, dictionary, reading, way| {
+            let (keep, work) = (keep.clone(), work(connection, dictionary, reading, way));
+            Box::pin(async move { Ok(work.await?.map(|done| drop(keep.try_send(done)))) })
+        });
+        let work = Arc::new(work);
+        let begun = Arc::clone(&work);
+        let begun: Work<()> = Box::new(move |connection, dictionary, reading| {
+            Box::pin(async move { begun(connection, dictionary, reading, Way::Begun).await.map(drop) })
+        });
+        Self::done(self.run_alone(Purpose::Write, Some(work), begun).await?, kept)
+    }
+
     /// Carries out the work, and hands over what came of it once it is committed.
     async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         purpose: Purpose,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
-        let (keep, mut kept) = oneshot::channel();
+        let (keep, kept) = mpsc::channel(1);
         let work: Work<()> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 // A caller that went away needs no result.
-                let _gone = keep.send(work(connection, dictionary, reading).await?);
+                let _gone = keep.try_send(work(connection, dictionary, reading).await?);
                 Ok(())
             })
         });
-        let reading = self.run_alone(purpose, work).await?;
-        match kept.try_recv() {
-            Ok(done) => Ok((reading, done)),
-            Err(_) => Err(StoreError::Unknown("a transaction without a result".into())),
-        }
+        Self::done(self.run_alone(purpose, None, work).await?, kept)
+    }
+
+    fn done<T>(reading: Reading, mut kept: mpsc::Receiver<T>) -> Result<(Reading, T), StoreError> {
+        let done = kept.try_recv();
+        let done = done.map_err(|_| StoreError::Unknown("a transaction without a result".into()))?;
+        Ok((reading, done))
     }
 
     /// In a task of its own, so that a caller that goes away cannot leave a transaction open. The same future for work of
     /// every kind: each kind is compiled anew.
-    ///
-    /// Where several rows come together, other calls come too: in a thread of its own no journey to the thread of the
-    /// connection waits behind them, which took a sixth of the claims. One row alone is sooner done without it.
-    async fn run_alone(self: &Arc<Self>, purpose: Purpose, work: Work<()>) -> Result<Reading, StoreError> {
+    async fn run_alone(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        at_once: Option<Arc<RowWork<()>>>,
+        work: Work<()>,
+    ) -> Result<Reading, StoreError> {
         let file = Arc::clone(self);
         let alone = async move {
             let mut slot = match purpose {
-                Purpose::Write | Purpose::WriteMany => file.writer.lock().await,
+                Purpose::Write => file.writer.lock().await,
                 Purpose::Look => file.reader.lock().await,
             };
             let mut opened = match slot.take() {
                 Some(opened) => opened,
-                None => {
-                    Opened { connection: connect::open(&file.path).await?, dictionary: Dictionary::default() }
-                }
+                None => Opened {
+                    connection: connect::open(&file.path).await?,
+                    dictionary: Dictionary::default(),
+                    meta: None,
+                },
             };
+            if let Some(at_once) = at_once
+                // After an error the connection goes, as in `carry_out`.
+                && let Some(reading) = file.carry_out_at_once(&mut opened, &at_once).await?
+            {
+                *slot = Some(opened);
+                return Ok(reading);
+            }
             let (done, is_clean) = file.carry_out(&mut opened, purpose, work).await;
             if is_clean {
                 *slot = Some(opened);
             }
             done
         };
-        let runtime = Handle::current();
-        let task = match purpose {
-            Purpose::WriteMany => spawn_blocking(move || runtime.block_on(alone)),
-            Purpose::Write | Purpose::Look => spawn(alone),
-        };
-        task.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
+        spawn(alone).await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
+    }
+
+    /// None: it could not be done at once, and nothing was done.
+    async fn carry_out_at_once(
+        &self,
+        Opened { connection, dictionary, meta }: &mut Opened,
+        work: &RowWork<()>,
+    ) -> Result<Option<Reading>, StoreError> {
+        let Some(meta) = *meta else { return Ok(None) };
+        // Before BEGIN: no other transaction comes between them.
+        let reading = self.read(meta, self.mark.get());
+        if reading.behind() {
+            return Ok(None);
+        }
+        let done = work(connection, dictionary, reading, Way::AtOnce(meta)).await?;
+        Ok(done.map(|()| reading))
     }
 
     /// A transaction, and whether its connection is clean after it. A full disk, say, ends a transaction behind the
@@ -174,22 +206,61 @@ impl SqliteFile {
 
     async fn begin_and_work(
         &self,
-        Opened { connection, dictionary }: &mut Opened,
+        Opened { connection, dictionary, meta }: &mut Opened,
         purpose: Purpose,
         work: Work<()>,
     ) -> Result<Reading, StoreError> {
         let begin = match purpose {
-            Purpose::Write | Purpose::WriteMany => sql::BEGIN_TO_WRITE,
+            Purpose::Write => sql::BEGIN_TO_WRITE,
             Purpose::Look => sql::BEGIN_TO_LOOK,
         };
         let mark = self.mark.get();
-        let meta = sqlx::query(begin).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        let row = sqlx::query(begin).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        let looked = Meta::of(&row);
         // Nobody raises them while a transaction that may write is under way.
-        still(meta.get(2), meta.get(3), newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
-        let reading =
-            Reading { now: self.clock.now(), token_offset: meta.get(0), mark: mark.max(meta.get(1)) };
-        self.mark.raise(&reading);
+        still(looked.serves_from, looked.level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
+        *meta = Some(looked);
+        let reading = self.read(looked, mark);
         work(connection, dictionary, reading).await?;
         Ok(reading)
+    }
+
+    fn read(&self, meta: Meta, mark: i64) -> Reading {
+        let Meta { token_offset, clock_mark, .. } = meta;
+        let reading = Reading { now: self.clock.now(), token_offset, mark: mark.max(clock_mark) };
+        self.mark.raise(&reading);
+        reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::store::SystemClock;
+
+    /// Once `meta` was looked at. What cannot be done at once is done in a transaction that has begun.
+    #[tokio::test]
+    async fn statements_are_carried_out_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ledger.db");
+        connect::migrate(&path).await.expect("a schema");
+        let file = Arc::new(SqliteFile::new(&path, Arc::new(SystemClock)).expect("a file"));
+        let work = |ways: &Arc<Mutex<Vec<bool>>>, can_be: bool| -> RowWork<()> {
+            let ways = Arc::clone(ways);
+            Box::new(move |_, _, _, way| {
+                let at_once = matches!(way, Way::AtOnce(_));
+                ways.lock().expect("a list").push(at_once);
+                Box::pin(async move { Ok((can_be || !at_once).then_some(())) })
+            })
+        };
+        for (can_be, expected) in
+            [(true, &[false][..]), (true, &[true]), (false, &[true, false]), (true, &[true])]
+        {
+            let ways = Arc::default();
+            file.write_rows(work(&ways, can_be)).await.expect("it is done");
+            assert_eq!(*ways.lock().expect("a list"), expected);
+        }
     }
 }

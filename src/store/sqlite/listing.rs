@@ -4,6 +4,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row as _, SqliteExecutor};
 use uuid::Uuid;
 
+use super::at_once::Way;
 use super::entries::load;
 use super::errors::of_sqlx;
 use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
@@ -140,7 +141,7 @@ pub(super) async fn list(
         .take(listing.limit)
         .collect();
     let keys: Vec<KeyHash> = shown.iter().map(|(_, key)| *key).collect();
-    let found = load(connection, dictionary, keys.clone()).await?;
+    let found = load(connection, dictionary, Way::Begun, keys.clone()).await?.unwrap_or_default();
     let found = in_order(keys.into_iter(), found).flatten().collect();
     let next = Listed::place(&listing, &shown, looked_at, ended);
     Ok(Listed { reading, entries: readable(found), next })

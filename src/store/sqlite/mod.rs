@@ -4,10 +4,12 @@
 //! one transaction at a time; what may read much (lists, counts) has a second one, so that claims do
 //! not wait for it.
 
+mod at_once;
 mod audit;
 mod before_baseline;
 mod connect;
 mod entries;
+mod entry_statements;
 mod errors;
 mod file;
 mod for_rows;

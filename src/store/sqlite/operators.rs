@@ -5,6 +5,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteSession;
+use super::at_once::Way;
 use super::audit::{self, add_event};
 use super::entries::{delete, insert, load, replace};
 use super::errors::of_sqlx;
@@ -188,15 +189,16 @@ pub(super) async fn change(
         learn_names(connection, dictionary, std::slice::from_ref(entry)).await?;
     }
     let written = match write {
-        Write::Replace(entry) => !replace(connection, vec![Row::of(entry, dictionary)?]).await?.is_empty(),
+        Write::Replace(entry) => replaced(connection, Row::of(entry, dictionary)?).await?,
         Write::Nothing => true,
         Write::Delete(key, version) => delete(connection, reading, *key, *version).await?,
         Write::Insert(entry) => {
             // The insert knows only first grants; the rest of the row follows.
             let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
-            let fresh = insert(connection, vec![Row::of(&entry, dictionary)?]).await?;
+            let fresh = insert(connection, Way::Begun, vec![Row::of(&entry, dictionary)?]).await?;
             entry.version += 1;
-            !fresh.is_empty() && !replace(connection, vec![Row::of(&entry, dictionary)?]).await?.is_empty()
+            fresh.is_some_and(|fresh| !fresh.is_empty())
+                && replaced(connection, Row::of(&entry, dictionary)?).await?
         }
     };
     if !written {
@@ -204,6 +206,11 @@ pub(super) async fn change(
     }
     add_event(connection, event).await?;
     Ok(WriteResult::Done)
+}
+
+/// Whether a row was written over that of the version before.
+async fn replaced(connection: &mut SqliteConnection, row: Row) -> Result<bool, StoreError> {
+    Ok(replace(connection, Way::Begun, vec![row]).await?.is_some_and(|replaced| !replaced.is_empty()))
 }
 
 /// What is not written whole is not written at all: nothing is done before every key is known to be absent.
@@ -218,7 +225,7 @@ pub(super) async fn import(
         return Ok(WriteResult::Repeated);
     }
     let keys = entries.iter().map(|entry| entry.entry().key.hash()).collect();
-    if !load(connection, dictionary, keys).await?.is_empty() {
+    if !load(connection, dictionary, Way::Begun, keys).await?.unwrap_or_default().is_empty() {
         return Ok(WriteResult::Lost);
     }
     let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
@@ -231,8 +238,8 @@ pub(super) async fn import(
         entry.version += 1;
         whole.push(Row::of(&entry, dictionary)?);
     }
-    insert(connection, granted).await?;
-    replace(connection, whole).await?;
+    insert(connection, Way::Begun, granted).await?;
+    replace(connection, Way::Begun, whole).await?;
     add_event(connection, event).await?;
     Ok(WriteResult::Done)
 }

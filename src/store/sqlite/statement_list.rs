@@ -2,15 +2,20 @@
 
 use std::sync::LazyLock;
 
-use super::for_rows::ForRows;
+use super::at_once::RowStatement;
 use super::statements as sql;
-use super::{audit, entries, listing, names, operators, policies, purge, replays, upkeep};
+use super::{audit, entry_statements, listing, names, operators, policies, purge, replays, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let for_rows =
-        [&*entries::LOAD, &*entries::INSERT, &*entries::ADDED, &*entries::COMPLETE, &*entries::REPLACE];
-    for_rows.into_iter().flat_map(ForRows::all).chain(ALONE.iter().copied()).collect()
+    let for_rows = [
+        &*entry_statements::LOAD,
+        &*entry_statements::INSERT,
+        &*entry_statements::COMPLETE,
+        &*entry_statements::REPLACE,
+    ];
+    let for_rows = for_rows.into_iter().flat_map(RowStatement::all);
+    for_rows.chain(entry_statements::ADDED.all()).chain(ALONE.iter().copied()).collect()
 });
 
 /// Those that carry no rows, or one.
@@ -40,7 +45,7 @@ const ALONE: &[&str] = &[
     purge::CREATED_FIRST,
     policies::POLICY_EPOCH,
     policies::RAISE_POLICY_EPOCH,
-    entries::DELETE,
+    entry_statements::DELETE,
     upkeep::PURGES_FORGET,
     upkeep::PURGES_REPORT,
     operators::PURGE_PLACES,

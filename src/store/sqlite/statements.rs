@@ -8,6 +8,14 @@ pub(super) const SCHEMA: &str = "\
 -- ledger.schema
 SELECT serves_from, level, (SELECT coalesce(max(version), 0) FROM migrations WHERE success) FROM meta";
 
+/// What each transaction looks at.
+macro_rules! meta {
+    () => {
+        "SELECT token_offset, clock_mark, serves_from, level FROM meta"
+    };
+}
+pub(super) use meta;
+
 macro_rules! begin {
     ($name:literal, $how:literal) => {
         concat!(
@@ -17,7 +25,8 @@ macro_rules! begin {
 BEGIN ",
             $how,
             ";
-SELECT token_offset, clock_mark, serves_from, level FROM meta"
+",
+            meta!()
         )
     };
 }

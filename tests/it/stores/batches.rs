@@ -160,12 +160,27 @@ async fn whatever_was_analysed_sqlite_finds_the_rows_of_a_batch_by_key() {
         put_new(&mut *session, START, &rows).await;
         there = analysed;
         connection.execute("ANALYZE").await.unwrap();
-        for (name, by_key) in
-            [("load", true), ("insert", false), ("complete", true), ("replace", true), ("delete", true)]
-        {
+        for (name, by_key) in [
+            ("load", true),
+            ("load_at_once", true),
+            ("insert", false),
+            ("insert_at_once", false),
+            ("complete", true),
+            ("complete_at_once", true),
+            ("replace", true),
+            ("replace_at_once", true),
+            ("delete", true),
+        ] {
             let head = format!("-- ledger.{name}\n");
-            for statement in SQLITE_STATEMENTS.iter().filter(|statement| statement.starts_with(&head)) {
-                let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+            let all: Vec<&str> =
+                SQLITE_STATEMENTS.iter().filter_map(|text| text.strip_prefix(&head)).collect();
+            assert!(!all.is_empty(), "{name}");
+            for text in all {
+                // At once, BEGIN comes before it.
+                let explain = AssertSqlSafe(format!(
+                    "EXPLAIN QUERY PLAN {}",
+                    text.strip_prefix("BEGIN IMMEDIATE;\n").unwrap_or(text).split(";\n").next().unwrap()
+                ));
                 let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
                 let plan: Vec<&str> = plan.iter().map(|row| row.get("detail")).collect();
                 let of_entries = |step: &&str| step.contains(" e ") || step.contains(" entries ");
