@@ -1,5 +1,6 @@
 """A Postgres cluster to throw away, as safe as a real one: fsync and synchronous_commit are on."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -119,6 +120,17 @@ class Cluster:
         if done.returncode != 0:
             raise RuntimeError(f"{statement}: {done.stderr.strip()}")
         return done.stdout.strip()
+
+    @contextlib.contextmanager
+    def set(self, name, value):
+        """A setting of all sessions, for a while."""
+        self.ask("postgres", f"ALTER SYSTEM SET {name} = '{value}'")
+        self.ask("postgres", "SELECT pg_reload_conf()")
+        try:
+            yield
+        finally:
+            self.ask("postgres", f"ALTER SYSTEM RESET {name}")
+            self.ask("postgres", "SELECT pg_reload_conf()")
 
     def fresh(self, name):
         """An empty database; the run that follows finds no page that an earlier one has dirtied."""

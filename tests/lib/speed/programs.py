@@ -145,6 +145,7 @@ def sqlite_rows(folder, seconds):
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE processed (consumer TEXT NOT NULL, source TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL,"
                        " claimed_at INTEGER NOT NULL, completed_at INTEGER, result BLOB, PRIMARY KEY (consumer, source, id)) WITHOUT ROWID")
+    connection.execute("CREATE INDEX processed_claimed_at ON processed (claimed_at)")
     statement = ("INSERT INTO processed (consumer, source, id, owner, claimed_at) VALUES ('bench-1', 'bench', ?, 'bench-host-1234', ?)"
                  " ON CONFLICT DO NOTHING")
     ids = iter(lambda: os.urandom(16).hex(), None)

@@ -206,11 +206,11 @@ def echo(in_flight, **load):
     return run
 
 
-def full(ids):
+def full(ids, wal_compression="off"):
     """Claims on a full table, just after a checkpoint: each page that is touched first goes whole into the log."""
     def run(stage):
         told, url = {"rows": stage.rows}, stage.full(ids)
-        with programs.ledger(stage.ledger, url) as server:
+        with stage.cluster.set("wal_compression", wal_compression), programs.ledger(stage.ledger, url) as server:
             stage.load(server, {}, 256, ids=ids, seconds=min(1, stage.seconds / 2))
             stage.cluster.checkpoint()
             with stage.measured(told, server.pid):
@@ -329,6 +329,7 @@ SCENARIOS = {
     "purge": ("Claim, 256 in flight, beside the purge", purge),
     "v7-256": ("Claim, 256 in flight, ids of version 7", service(256, ids="v7")),
     "full-random": ("Claim, 256 in flight, on a full table, random ids", full("random")),
+    "full-random-lz4": ("the same, wal_compression = lz4", full("random", wal_compression="lz4")),
     "full-v7": ("Claim, 256 in flight, on a full table, ids of version 7", full("v7")),
     "flood": ("Claim, 200 a second, beside a flood of batches", flood),
     "given-back": ("Claim, 10,000 in flight, and a minute without a call", given_back),
