@@ -71,7 +71,7 @@ impl LedgerRpc {
     /// Submits what is well-formed as one batch; answers everything in order.
     async fn submit_all(&self, (asked, span): (Vec<Asked>, CallSpan)) -> Result<Vec<Answer>, Rejection> {
         span.has_items(asked.len());
-        let mut submissions = Vec::new();
+        let mut submissions = Vec::with_capacity(asked.len());
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(asked.len());
         for one in asked {
             match one {

@@ -66,7 +66,8 @@ impl Request {
 /// Commands for one key, to be carried out one after the other.
 pub(crate) struct Chain {
     pub(super) key: Key,
-    pub(super) head: Request,
+    /// Elsewhere, since a chain moves from one list to the next a dozen times before it is answered.
+    pub(super) head: Box<Request>,
     pub(super) later: VecDeque<Request>,
     /// The head's guess was wrong, or the head has none: load first.
     pub(super) must_load: bool,
@@ -78,7 +79,7 @@ pub(crate) struct Chain {
 
 impl Chain {
     pub(crate) fn new(key: Key, head: Request, since: Instant) -> Chain {
-        Chain { key, head, later: VecDeque::new(), must_load: false, together: 0, since }
+        Chain { key, head: Box::new(head), later: VecDeque::new(), must_load: false, together: 0, since }
     }
 
     /// The one command of a call.
@@ -102,7 +103,7 @@ impl Chain {
 
     /// Commands of other calls for the same key come after these.
     pub(super) fn join(&mut self, other: Chain) {
-        self.later.push_back(other.head);
+        self.later.push_back(*other.head);
         self.later.extend(other.later);
     }
 
@@ -130,18 +131,18 @@ impl Chain {
     }
 
     pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
-        std::iter::once(&self.head).chain(&self.later)
+        std::iter::once(&*self.head).chain(&self.later)
     }
 
     pub(super) fn requests_mut(&mut self) -> impl Iterator<Item = &mut Request> {
-        std::iter::once(&mut self.head).chain(&mut self.later)
+        std::iter::once(&mut *self.head).chain(&mut self.later)
     }
 
     /// Answers the head; what is left goes on with the next command.
     pub(super) fn answer(mut self, answer: Answer) -> Option<Chain> {
         let next = self.later.pop_front();
         let _gone = self.head.reply.send(answer);
-        Some(Chain { head: next?, must_load: true, ..self })
+        Some(Chain { head: Box::new(next?), must_load: true, ..self })
     }
 
     /// What is left without those whose callers went away before anything was sent to the store.
@@ -156,9 +157,9 @@ impl Chain {
     pub(super) fn split(self, is: impl Fn(&Request) -> bool) -> (Option<Chain>, Option<Chain>) {
         let Chain { key, head, later, must_load, together, since } = self;
         let (ours, others): (VecDeque<Request>, VecDeque<Request>) =
-            std::iter::once(head).chain(later).partition(is);
+            std::iter::once(*head).chain(later).partition(is);
         let chain = |mut requests: VecDeque<Request>| {
-            let head = requests.pop_front()?;
+            let head = Box::new(requests.pop_front()?);
             Some(Chain { key: key.clone(), head, later: requests, must_load, together, since })
         };
         (chain(ours), chain(others))
