@@ -107,6 +107,7 @@ impl RowStatement {
                 Ok(Some(done))
             }
             Way::AtOnce(meta) => {
+                // More rows than one statement carries would be several transactions.
                 let mut parts = self.at_once.parts(rows);
                 let Some((text, rows)) = parts.pop().filter(|_| parts.is_empty()) else { return Ok(None) };
                 let Meta { token_offset, clock_mark, serves_from, level } = meta;
@@ -114,6 +115,7 @@ impl RowStatement {
                 let query = query.bind(token_offset).bind(clock_mark).bind(serves_from).bind(level);
                 let mut done = Done::default();
                 done.add(connection, rows.into_iter().fold(query, bind), &Step::ALL).await?;
+                // The last row is what the look has found.
                 let found = done.rows.pop().map(|row| Meta::of(&row));
                 Ok((found == Some(meta)).then_some(done))
             }

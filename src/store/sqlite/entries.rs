@@ -24,6 +24,7 @@ impl SqliteSession {
         &mut self,
         hashes: Vec<KeyHash>,
     ) -> Result<(Reading, Vec<Found>), StoreError> {
+        let count = hashes.len();
         let hashes: Arc<[KeyHash]> = hashes.into();
         let work: RowWork<Vec<Found>> = Box::new(move |connection, dictionary, _, way| {
             let hashes = Arc::clone(&hashes);
@@ -36,7 +37,7 @@ impl SqliteSession {
                 Ok(Some(found.map(|found| found.unwrap_or(Found::Absent)).collect()))
             })
         });
-        self.file.write_rows(work).await
+        self.file.write_rows(count, work).await
     }
 }
 
@@ -70,11 +71,12 @@ impl Entries for SqliteSession {
                 Ok(Some(stamped.iter().map(token).collect()))
             })
         });
-        let (reading, tokens) = self.file.write_rows(work).await?;
+        let (reading, tokens) = self.file.write_rows(rows.len(), work).await?;
         Ok(Inserted::of_tokens(reading, tokens))
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
+        let count = completions.len();
         let completions: Arc<[Completion]> = completions.into();
         let work: RowWork<Vec<Option<Done>>> = Box::new(move |connection, dictionary, reading, way| {
             let completions = Arc::clone(&completions);
@@ -84,7 +86,7 @@ impl Entries for SqliteSession {
                 Ok(done.map(|done| in_order(keys, done).collect()))
             })
         });
-        Ok(self.file.write_rows(work).await?.1)
+        Ok(self.file.write_rows(count, work).await?.1)
     }
 
     async fn replace_until(
@@ -92,6 +94,7 @@ impl Entries for SqliteSession {
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
+        let count = entries.len();
         let (entries, until): (Arc<[Entry]>, Arc<[StoreTime]>) = (entries.into(), until.into());
         let work: RowWork<Vec<bool>> = Box::new(move |connection, dictionary, reading, way| {
             let (entries, until) = (Arc::clone(&entries), Arc::clone(&until));
@@ -105,7 +108,7 @@ impl Entries for SqliteSession {
                 Ok(Some(entries.iter().map(|entry| done.contains(&entry.key.hash())).collect()))
             })
         });
-        Ok(self.file.write_rows(work).await?.1)
+        Ok(self.file.write_rows(count, work).await?.1)
     }
 
     /// Whoever writes holds the whole file: no row has a holder of its own.

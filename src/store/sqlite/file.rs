@@ -11,6 +11,7 @@ use tokio::task::spawn;
 use super::at_once::{Meta, RowWork, Way};
 use super::connect;
 use super::errors::{of_commit, of_sqlx};
+use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::statements as sql;
 use crate::domain::Reading;
 use crate::store::dictionary::Dictionary;
@@ -85,9 +86,10 @@ impl SqliteFile {
         self.run(Purpose::Look, work).await
     }
 
-    /// A statement that may write: at once where that can be.
+    /// A statement that may write, with so many rows: at once where that can be.
     pub(super) async fn write_rows<T: Send + 'static>(
         self: &Arc<Self>,
+        rows: usize,
         work: RowWork<T>,
     ) -> Result<(Reading, T), StoreError> {
         let (keep, kept) = mpsc::channel(1);
@@ -100,7 +102,8 @@ impl SqliteFile {
         let begun: Work<()> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move { begun(connection, dictionary, reading, Way::Begun).await.map(drop) })
         });
-        Self::done(self.run_alone(Purpose::Write, Some(work), begun).await?, kept)
+        let at_once = (rows <= ROWS_AT_ONCE_MAX).then_some(work);
+        Self::done(self.run_alone(Purpose::Write, at_once, begun).await?, kept)
     }
 
     /// Carries out the work, and hands over what came of it once it is committed.
@@ -255,11 +258,15 @@ mod tests {
                 Box::pin(async move { Ok((can_be || !at_once).then_some(())) })
             })
         };
-        for (can_be, expected) in
-            [(true, &[false][..]), (true, &[true]), (false, &[true, false]), (true, &[true])]
-        {
+        for (rows, can_be, expected) in [
+            (1, true, &[false][..]),
+            (1, true, &[true]),
+            (1, false, &[true, false]),
+            (ROWS_AT_ONCE_MAX, true, &[true]),
+            (ROWS_AT_ONCE_MAX + 1, true, &[false]),
+        ] {
             let ways = Arc::default();
-            file.write_rows(work(&ways, can_be)).await.expect("it is done");
+            file.write_rows(rows, work(&ways, can_be)).await.expect("it is done");
             assert_eq!(*ways.lock().expect("a list"), expected);
         }
     }
