@@ -81,7 +81,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
             let release = crate::domain::Settle::Release { delay: crate::domain::Span::ZERO };
             let span = self.head.span.clone();
             let head = Request { unknown: 1, ..Request::new(Command::Settle(token, release), oneshot::channel().0, span) };
-            return Some(Chain { head, must_load: true, ..self });
+            return Some(Chain { head: Box::new(head), must_load: true, ..self });
         }"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
