@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use super::at_once::RowStatement;
 use super::for_rows::ForRows;
-
 use crate::store::columns::{REPLACED, columns, entry_columns, select_list};
 use crate::store::numbers::number;
 
