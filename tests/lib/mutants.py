@@ -414,7 +414,7 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.token = r.token", "WHERE e.key = r.key\n  AND e.token = r.token"),
     ]),
     Mutant("S12", "the purge finds its entries by a plain equality", GROWTH, [
-        (PG_PURGE, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.version = r.version AND greatest(", "WHERE e.key = r.key\n  AND e.version = r.version AND greatest("),
+        (PG_PURGE, "WHERE e.ctid = r.place AND e.key IS NOT DISTINCT FROM r.key\n", "WHERE e.key = r.key\n"),
     ]),
     Mutant("S13", "the marking of open claims sorts all of a consumer's", GROWTH, [
         (PG_UPKEEP, "ORDER BY e.created_at FETCH FIRST ($3) ROWS WITH TIES", "ORDER BY e.created_at, e.key LIMIT $3"),
@@ -800,6 +800,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L52", "a connection is used again after a statement has failed on it", "stores::", [
         ("src/store/sqlite/file.rs", "Err(error) => (Err(error), false),", "Err(error) => (Err(error), true),"),
+    ]),
+    Mutant("L53", "the purge looks each row up by its key, though it knows where it lies", "proof::rows::nothing", [
+        (PG_PURGE, "WHERE e.ctid = r.place AND e.key IS NOT DISTINCT FROM r.key\n", "WHERE e.key = ANY (ARRAY[r.key])\n"),
+    ]),
+    Mutant("L54", "the purge takes whatever lies where a row was read", "stores::", [
+        (PG_PURGE, "WHERE e.ctid = r.place AND e.key IS NOT DISTINCT FROM r.key\n", "WHERE e.ctid = r.place\n"),
+    ]),
+    Mutant("L55", "a late purge does not yield to claims", "ledger::upkeep::purge", [
+        (PURGE, "Pace::Late if beside_claims => took.mul_f64(YIELD)", "Pace::Late if beside_claims => took.mul_f64(YIELD * 0.1)"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

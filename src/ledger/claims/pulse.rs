@@ -2,18 +2,29 @@
 //! besides its own heartbeat, which has a connection of its own.
 
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::ledger::runtime::{Instant, Mutex};
 
-/// The oldest statement since which no session was answered.
+/// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(Mutex<Option<Instant>>);
+pub(crate) struct Pulse {
+    /// The oldest statement since which no session was answered.
+    since: Mutex<Option<Instant>>,
+    sent: AtomicU64,
+}
 
 impl Pulse {
     /// A statement was sent.
     pub(super) fn sent(&self) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
         self.since().get_or_insert_with(Instant::now);
+    }
+
+    /// How many statements were sent since the start.
+    pub(crate) fn count(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Some session was answered, whatever the answer was.
@@ -28,6 +39,6 @@ impl Pulse {
     }
 
     fn since(&self) -> crate::ledger::runtime::MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,6 @@
 //! Opens the sessions of a store, and knows what they share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -93,6 +94,7 @@ impl Opener {
             acknowledged: Arc::clone(&self.acknowledged),
             dictionary: Dictionary::default(),
             marked_last: 0,
+            places: HashMap::default(),
         };
         // A promoted database may have lost commits: take over what it has written down, and look for the last ones.
         let sought = self.acknowledged.sought_on(peer.server_started);

@@ -1,5 +1,6 @@
 //! One connection to Postgres, and what belongs to it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::errors::of_sqlx;
 use super::left_behind::LeftBehind;
 use super::link::Link;
 use super::quiet::Quiet;
-use crate::domain::{Reading, StoreTime};
+use crate::domain::{KeyHash, Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
 use crate::store::{Entries, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep};
 
@@ -34,6 +35,8 @@ pub(super) struct PgSession {
     pub(super) dictionary: Dictionary,
     /// The last consumer whose open claims were marked; 0: all were.
     pub(super) marked_last: i32,
+    /// Where the rows lay that the purge has read last.
+    pub(super) places: HashMap<KeyHash, String>,
 }
 
 /// What a session leaves behind when it is dropped: a backend that may still be at work.

@@ -3,6 +3,7 @@
 use idempotency_ledger::domain::{AuditEvent, Key, PolicyVersion, Span, StoreTime};
 use idempotency_ledger::store::{EffectiveRetention, WriteResult};
 
+use super::turns::take_all;
 use super::{claim, granted, insert, load, next};
 use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, TestStore};
@@ -11,6 +12,7 @@ on_all_stores!(
     a_purge_spares_what_changed_since_it_was_judged,
     a_purge_by_rules_that_are_not_in_force_takes_nothing,
     a_key_made_anew_is_not_the_row_that_was_read,
+    what_lies_where_a_row_was_read_is_deleted_only_if_it_is_the_row,
 );
 
 async fn a_purge_spares_what_changed_since_it_was_judged(kind: Kind) {
@@ -108,4 +110,37 @@ async fn a_key_made_anew_is_not_the_row_that_was_read(kind: Kind) {
     assert_eq!(session.entries().replace(&[decided]).await.unwrap(), [false]);
     assert_eq!(session.upkeep().purge(&[judged], 0).await.unwrap(), 0);
     assert_eq!(load(&mut *session, "1").await, after);
+}
+
+/// The purge finds a row again by the place where it was read. Meanwhile the row may have changed, and thereby moved, or
+/// another one may lie there that was written at the same instant.
+async fn what_lies_where_a_row_was_read_is_deleted_only_if_it_is_the_row(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let (mut session, mut other) = (at.session().await, at.session().await);
+    for id in ["over", "gone", "changed"] {
+        insert(&mut *session, &granted(id, START)).await;
+    }
+    let turn = take_all(&mut *session).await.remove(0);
+    let found = session.upkeep().created_between(&turn, StoreTime(0), START, 10).await.unwrap();
+    let mut judged: Vec<_> = found.entries.iter().map(|entry| (entry.key.hash(), entry.version)).collect();
+    judged.sort_unstable();
+    let changed = found.entries.iter().find(|entry| entry.key.id() == "changed").unwrap();
+    let reclaimed = next(changed, &claim(2), START + Span::from_secs(60));
+    assert_eq!(other.entries().replace(&[reclaimed]).await.unwrap(), [true]);
+    at.execute("DELETE FROM @entries WHERE id = 'gone'").await;
+    if kind == Kind::Postgres {
+        at.execute("VACUUM @entries").await;
+    }
+    insert(&mut *other, &granted("new", START)).await;
+    if kind == Kind::Postgres {
+        let there =
+            "SELECT count(*) FROM @entries n JOIN @entries o ON o.id = 'over' AND o.version = n.version
+            WHERE n.id = 'new' AND n.ctid = '(0,2)'";
+        assert_eq!(at.number(there).await, 1, "it lies where the one that is gone was read");
+    }
+    at.set_clock(START + Span::from_secs(180)).await;
+    assert_eq!(session.upkeep().purge(&judged, 0).await.unwrap(), 1);
+    for (id, stays) in [("over", false), ("changed", true), ("gone", false), ("new", true)] {
+        assert_eq!(load(&mut *session, id).await.is_some(), stays, "{id}");
+    }
 }

@@ -26,7 +26,7 @@ async fn take(session: &mut dyn Session) -> Option<PurgeTurn> {
 }
 
 /// All turns that there are.
-async fn take_all(session: &mut dyn Session) -> Vec<PurgeTurn> {
+pub(super) async fn take_all(session: &mut dyn Session) -> Vec<PurgeTurn> {
     let mut turns = Vec::new();
     while let Some(turn) = take(session).await {
         turns.push(turn);

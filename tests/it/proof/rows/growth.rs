@@ -219,7 +219,7 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("replace", By::Key, 40, replace),
         case("locked", By::Key, 20, keys.clone()),
         case("mark", By::Key, 40, keys.clone()),
-        case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0, 60000000")),
+        case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0, 60000000, '{{}}'")),
         case("delete", By::Key, 1, format!("{one_key}, {one_number}, 0, 60000000")),
         case("purge_take", By::Condition, 1, "1, 1".to_owned()),
         case("created", By::Condition, 12, format!("1, -1, 9223372036854775807, {BATCH}")),
