@@ -51,7 +51,8 @@ pub trait Upkeep: Send {
     /// Deletes entries whose version is still the one that was judged, and is, like the token, a minute
     /// below clock + offset. Deletes nothing where `policy_epoch` is not what
     /// [`PolicyBook::policy_epoch`](super::PolicyBook::policy_epoch) says now: they were
-    /// judged by what is not in force any more.
+    /// judged by what is not in force any more. An entry that the store has moved since
+    /// [`created_between`](Upkeep::created_between) read it may be left for another time.
     async fn purge(&mut self, entries: &[(KeyHash, i64)], policy_epoch: i64) -> Result<usize, StoreError>;
 
     /// Writes down what the purge of a server did, in place of what it did before. Servers that were not heard

@@ -52,9 +52,10 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 const HOLD: Span = Span::from_secs(60);
 /// How soon it looks again whether the policy of a consumer can be read.
 const IN_DOUBT: Span = Span::from_secs(600);
-/// An entry that waits for longer means that the purge is late: then it rests only while claims or settlements are served,
-/// for this part of the time that its batch took. So it deletes more than they write, and leaves them most of their speed.
+/// An entry that waits for longer means that the purge is late: then it rests only while claims or settlements are served.
 const LATE: Span = Span::from_secs(60);
+/// For this part of the time that its batch took. Where all want the machine it so deletes a fifth more than they write, and
+/// leaves them seven tenths of their speed (P9 of the speed proof).
 const YIELD: f64 = 0.4;
 
 pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
