@@ -40,9 +40,9 @@ VARIANTS = {
         {"Job.spec.template.spec.containers.0.args": ["migrate", "--grant-to", "ledger_app"],
          "Job.spec.template.spec.volumes.0.secret.secretName": "idempotency-ledger-owner"}),
     "settings and policies": (
-        {"settings": {"queue_bytes_max": 1099511627776, "prepared_statements": False, "slow_call": "250ms", "sessions": 3},
+        {"settings": {"queue_bytes_max": 1099511627776, "prepared_statements": False, "slow_call": "250ms", "sessions": 4},
          "tables": '[policy]\nlease = "45s"\n\n[consumers."payments"]\nmax_attempts = 5\n'},
-        {"toml.queue_bytes_max": 1099511627776, "toml.prepared_statements": False, "toml.slow_call": "250ms", "toml.sessions": 3,
+        {"toml.queue_bytes_max": 1099511627776, "toml.prepared_statements": False, "toml.slow_call": "250ms", "toml.sessions": 4,
          "toml.policy.lease": "45s", "toml.consumers.payments.max_attempts": 5}),
     "web tokens": (
         {"tokens": {"secret": ""}, "tables": '[issuers.shop]\nissuer = "https://shop.example"\naudiences = ["ledger"]\njwks_url = "https://shop.example/keys"\n'},

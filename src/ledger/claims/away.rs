@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::ledger::runtime::Instant;
 
-/// So many commands are worth a statement beside one that is under way. What begins and ends a statement costs Postgres as
-/// much as some thirty rows of it, and two at a time hinder each other where both write to the end of an index. With half as
-/// many, each row costs a tenth more; with so many, more rows are written for the same.
-pub(super) const WORTH: usize = 400;
+/// So many commands are worth a statement beside those that are under way. What begins and ends a statement costs Postgres as
+/// much as some thirty rows of it: with half as many each row costs more, and with twice as many the processors wait for
+/// flushes.
+pub(super) const WORTH: usize = 200;
 /// For so long commands wait for the batch that is at the store to come back. Beyond it the store is slow, or a
 /// session hangs: then others must not wait for it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(5);

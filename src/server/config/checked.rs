@@ -77,7 +77,7 @@ pub(super) fn settings(
         identity: identity(given, issuers, &[Some(("listen", listen)), admin], checker),
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: database(given, checker),
-        sessions: checker.number("sessions", given.sessions.as_ref(), 2, 1..=32),
+        sessions: checker.number("sessions", given.sessions.as_ref(), 3, 1..=32),
         max_connection_lifetime: checker.time_or_ever(
             "max_connection_lifetime",
             given.max_connection_lifetime.as_ref(),

@@ -79,7 +79,7 @@ pub(crate) fn pooled_store(url: &str) -> PostgresStore {
 fn options(source: PostgresSource) -> PostgresOptions {
     PostgresOptions {
         source,
-        sessions: 2,
+        sessions: 3,
         lifetime: None,
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
