@@ -17,7 +17,7 @@ use crate::domain::Reason;
 fn a_worker_may_die() {
     let must = ["Panic", "OUTCOME_UNKNOWN", "acquired", "served after a death"];
     explore("a_worker_may_die", &must, async |tally| {
-        let sessions = thread_rng().gen_range(1..=2);
+        let sessions = thread_rng().gen_range(1..=3);
         let manners = Manners { sessions, one_in: 6, faults: &[Inject::Panic], ..WELL };
         let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
         let callers: Vec<_> = (0..3).map(|_| spawn(caller(world.clone(), &["a", "b"]))).collect();
@@ -115,7 +115,7 @@ fn a_failing_store_is_never_lied_about() {
         "Draining",
     ];
     explore("a_failing_store_is_never_lied_about", &must, async |tally| {
-        let sessions = thread_rng().gen_range(1..=2);
+        let sessions = thread_rng().gen_range(1..=3);
         let one_in = [2, 4, 8][thread_rng().gen_range(0..3)];
         let manners = Manners { sessions, one_in, faults: FAULTS, expiry_one_in: 32 };
         impatient(16);

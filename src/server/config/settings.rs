@@ -83,7 +83,7 @@ pub struct Settings {
     /// [default: 30m]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_MAX_CONNECTION_LIFETIME", value_name = "DURATION")]
     pub max_connection_lifetime: Option<Given<DurationArg>>,
-    /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 2]
+    /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 3]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<Given<usize>>,
     /// How many threads serve calls; 0: one for every two processors, and two at the least, 0 to 256 [default: 0]

@@ -79,12 +79,17 @@ pub(crate) fn pooled_store(url: &str) -> PostgresStore {
 fn options(source: PostgresSource) -> PostgresOptions {
     PostgresOptions {
         source,
-        sessions: 3,
+        sessions: coalescing("IDEMPOTENCY_LEDGER_SESSIONS", 3),
         lifetime: None,
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
         transaction_pooling: false,
     }
+}
+
+/// A setting that says how much is coalesced: `tests/prove` sets it for servers of the tests' own process, too.
+fn coalescing(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).map_or(usual, |set| set.parse().expect("a number"))
 }
 
 /// A database of the shared cluster, behind a pooler of its own.
@@ -222,7 +227,7 @@ impl Served {
         let options = LedgerOptions {
             queue_max: setup.queue_max,
             queue_bytes_max: setup.queue_bytes_max,
-            batch_max: 1_000,
+            batch_max: coalescing("IDEMPOTENCY_LEDGER_BATCH_MAX", 1_000),
             registered_only: setup.registered_only,
             window_required: setup.window_required,
             log_error_texts: false,
