@@ -51,6 +51,7 @@ suites_list() {
         printf '%-16s %s\n%16s size: %s; small: %s, large: %s\n' "$name" "$proves" '' "$unit" "$small" "$large"
         result=$(suite_results "$name")
         printf '%16s last large run: %s\n' '' "${result//<br>/, }"
+        awk -F '\t' -v name="$name " 'index($1, name) == 1 { printf "%16s with %s: %s: %s\n", "", substr($1, length(name) + 1), $2, $4 }' "$RESULTS"
     done
 }
 
@@ -88,15 +89,18 @@ suite_results() {
         $1 == name { all = all (all == "" ? $2 ": " : "<br>") $4 } END { print (all == "" ? "none yet" : all) }' "$RESULTS"
 }
 
-# suite_run NAME [--size N|small|large] [--seed N]
+# suite_run NAME [--size N|small|large] [--seed N] [--batch-max N] [--sessions N]
+# The last two are settings of the suite's servers. What such a run printed is kept beside that of the usual ones.
 suite_run() {
-    local name=$1 size=large seed='' large arguments log code=0
+    local name=$1 size=large seed='' batch_max='' sessions='' kept=$1 large arguments log code=0
     shift
     while (($#)); do
         case $1 in
             --size) size=${2:?--size needs a number, small or large} ;;
             --seed) seed=${2:?--seed needs a number} ;;
-            *) die "$1 is no option of $name: there are --size and --seed" ;;
+            --batch-max) batch_max=${2:?--batch-max needs a number} ;;
+            --sessions) sessions=${2:?--sessions needs a number} ;;
+            *) die "$1 is no option of $name: there are --size, --seed, --batch-max and --sessions" ;;
         esac
         shift 2
     done
@@ -105,19 +109,21 @@ suite_run() {
     # Without a number the suite takes its own size.
     [[ $size =~ ^[0-9]+$ ]] || size=''
     read -ra arguments <<<"$(suite_field "$name" 5)"
+    kept+=${batch_max:+ --batch-max $batch_max}${sessions:+ --sessions $sessions}
     log=$(mktemp)
-    env LEDGER_PROOF_PROGRESS=1 ${size:+LEDGER_PROOF_SIZE="$size"} ${seed:+LEDGER_PROOF_SEED="$seed"} \
+    env ${batch_max:+IDEMPOTENCY_LEDGER_BATCH_MAX="$batch_max"} ${sessions:+IDEMPOTENCY_LEDGER_SESSIONS="$sessions"} \
+        LEDGER_PROOF_PROGRESS=1 ${size:+LEDGER_PROOF_SIZE="$size"} ${seed:+LEDGER_PROOF_SEED="$seed"} \
         cargo test --locked "${arguments[@]}" -- --nocapture --include-ignored 2>&1 | tee "$log" || code=$?
     if ((code == 0)) && ! grep -q '^SUMMARY ' "$log"; then
         rm -f "$log"
         die "$name has tested nothing: no test matches ${arguments[*]: -1}"
     fi
     if ((code == 0)) && [[ $size == "$large" || ! $large =~ ^[0-9]+$ ]]; then
-        sed -i "/^$name\t/d" "$RESULTS"
+        sed -i "/^$kept\t/d" "$RESULTS"
         grep -o 'SUMMARY .*' "$log" | while IFS= read -r line; do
             line=${line#SUMMARY }
             line=${line#"$name: "}
-            printf '%s\t%s\t%s\t%s\n' "$name" "$(date -u +%F)" "$size" "${line#"$name "}"
+            printf '%s\t%s\t%s\t%s\n' "$kept" "$(date -u +%F)" "$size" "${line#"$name "}"
         done >>"$RESULTS"
     fi
     rm -f "$log"
