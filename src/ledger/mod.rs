@@ -39,6 +39,7 @@ use tokio_util::task::TaskTracker;
 
 use self::answer_log::{AnswerLog, Subject};
 use self::claims::admission::Quotas;
+use self::claims::answers::{AnswerTo, Answers};
 use self::claims::chain::{Chain, Request};
 use self::claims::crew::Crew;
 use self::claims::queue::Queue;
@@ -46,7 +47,7 @@ use self::claims::recent::RecentClock;
 use self::claims::shared::Shared;
 use self::opening::Opening;
 use self::outdated::Outdated;
-use self::policies::in_force::PoliciesInForce;
+use self::policies::in_force::{PoliciesInForce, Snapshot};
 use self::refusals::lost;
 use self::tasks::supervised;
 use crate::domain::{Answer, Command, KeyHash, Reason, Rejection, Submission};
@@ -233,10 +234,11 @@ impl Ledger {
 
     /// Who answers a command that is now in the queue.
     fn pushed(&self, submission: Submission, span: CallSpan) -> Result<oneshot::Receiver<Answer>, Rejection> {
-        self.admit(&submission)?;
+        self.admit(&submission, &OnceLock::new())?;
         let Submission { key, command, .. } = submission;
-        let (reply, answer) = oneshot::channel();
-        self.inner.queue.push(Chain::alone(key, Request::new(command, reply, span)))?;
+        let (caller, answer) = oneshot::channel();
+        let request = Request::new(command, AnswerTo::Call(caller), span);
+        self.inner.queue.push(Chain::new(key, request, runtime::Instant::now()))?;
         Ok(answer)
     }
 
@@ -297,51 +299,48 @@ impl Ledger {
         span: &CallSpan,
     ) -> Result<Vec<Answer>, Rejection> {
         let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
-        let mut places: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
-        let mut waiting = Vec::with_capacity(submissions.len());
-        let now = runtime::Instant::now();
-        for submission in submissions {
-            give_way(waiting.len()).await;
-            if let Err(rejection) = self.admit(&submission) {
-                waiting.push(Err(rejection));
+        let mut chain_of: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
+        let (answers, arrive) = Answers::of(submissions.len());
+        let (policies, now) = (OnceLock::new(), runtime::Instant::now());
+        for (place, submission) in submissions.into_iter().enumerate() {
+            give_way(place).await;
+            if let Err(rejection) = self.admit(&submission, &policies) {
+                answers.put(place, Err(rejection));
                 continue;
             }
             let Submission { key, command, .. } = submission;
-            let (reply, answer) = oneshot::channel();
-            waiting.push(Ok(answer));
-            let request = Request::new(command, reply, span.clone());
-            let place = *places.entry(key.hash()).or_insert(chains.len());
-            match chains.get_mut(place) {
+            let to = AnswerTo::Item { answers: Arc::clone(&answers), place };
+            let request = Request::new(command, to, span.clone());
+            let chain = *chain_of.entry(key.hash()).or_insert(chains.len());
+            match chains.get_mut(chain) {
                 Some(chain) if *chain.key() == key => chain.push(request),
                 Some(_) | None => chains.push(Chain::new(key, request, now)),
             }
         }
-        if let ([chain], [_]) = (chains.as_mut_slice(), waiting.as_slice()) {
-            chain.head_is_alone();
-        }
+        drop(answers);
         self.inner.queue.push_all(chains)?;
-        let mut answers = Vec::with_capacity(waiting.len());
-        for one in waiting {
-            answers.push(match one {
-                Err(rejection) => Err(rejection),
-                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
-            });
-        }
-        Ok(answers)
+        let answers = arrive.await.map_err(|_| lost())?;
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect())
     }
 
-    /// Settlements need neither registration nor quota: who was granted a claim may end it.
-    fn admit(&self, Submission { key, command, .. }: &Submission) -> Result<(), Rejection> {
+    /// Settlements need neither registration nor quota: who was granted a claim may end it. The policies are looked up
+    /// once for a call.
+    fn admit(
+        &self,
+        Submission { key, command, .. }: &Submission,
+        policies: &OnceLock<Arc<Snapshot>>,
+    ) -> Result<(), Rejection> {
         if !matches!(command, Command::Claim(_)) {
             return Ok(());
         }
-        if self.inner.registered_only && !self.inner.policies.registered(key.consumer()) {
+        let policies = policies.get_or_init(|| self.inner.policies.snapshot());
+        if self.inner.registered_only && !policies.registered(key.consumer()) {
             return Err(Rejection::new(
                 Reason::UnknownConsumer,
                 "this server serves only consumers that have a policy, and this one has none: register it",
             ));
         }
-        self.inner.quotas.admit(key.namespace().name(), &self.inner.policies.of(key.consumer()))
+        self.inner.quotas.admit(key.namespace().name(), &policies.of(key.consumer()))
     }
 
     /// What this server counts of itself; what waits, as of now.

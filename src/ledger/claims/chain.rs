@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::oneshot;
-
+use super::answers::AnswerTo;
 use crate::domain::{Answer, Command, Key};
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
@@ -14,7 +13,7 @@ use crate::traces::CallSpan;
 /// One command and whom to answer.
 pub(crate) struct Request {
     pub(super) command: Command,
-    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) to: AnswerTo,
     pub(super) span: CallSpan,
     /// How often it lost a race.
     pub(super) rounds: u32,
@@ -24,8 +23,6 @@ pub(crate) struct Request {
     pub(super) over: Option<i64>,
     /// A try of it whose outcome is unknown found the lease over, and renewed it.
     pub(super) revived: bool,
-    /// Its call consists of this one command: no other answer waits for it.
-    pub(super) alone: bool,
     /// Its bytes, once it is in the queue and until it is answered.
     held: Option<Held>,
 }
@@ -43,23 +40,13 @@ impl Drop for Held {
 }
 
 impl Request {
-    pub(crate) fn new(command: Command, reply: oneshot::Sender<Answer>, span: CallSpan) -> Request {
-        Request {
-            command,
-            reply,
-            span,
-            rounds: 0,
-            unknown: 0,
-            over: None,
-            revived: false,
-            alone: false,
-            held: None,
-        }
+    pub(crate) fn new(command: Command, to: AnswerTo, span: CallSpan) -> Request {
+        Request { command, to, span, rounds: 0, unknown: 0, over: None, revived: false, held: None }
     }
 
     /// The caller has gone away before anything was sent to the store.
     fn abandoned(&self) -> bool {
-        self.unknown == 0 && self.reply.is_closed()
+        self.unknown == 0 && self.to.is_closed()
     }
 }
 
@@ -80,16 +67,6 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn new(key: Key, head: Request, since: Instant) -> Chain {
         Chain { key, head: Box::new(head), later: VecDeque::new(), must_load: false, together: 0, since }
-    }
-
-    /// The one command of a call.
-    pub(crate) fn alone(key: Key, head: Request) -> Chain {
-        Chain::new(key, Request { alone: true, ..head }, Instant::now())
-    }
-
-    /// Its call consists of this one command.
-    pub(crate) fn head_is_alone(&mut self) {
-        self.head.alone = true;
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -141,7 +118,7 @@ impl Chain {
     /// Answers the head; what is left goes on with the next command.
     pub(super) fn answer(mut self, answer: Answer) -> Option<Chain> {
         let next = self.later.pop_front();
-        let _gone = self.head.reply.send(answer);
+        self.head.to.send(answer);
         Some(Chain { head: Box::new(next?), must_load: true, ..self })
     }
 

@@ -109,7 +109,7 @@ impl Locked {
         let (ends, others) = chain.split(ends_a_claim);
         let Some(chain) = ends else { return others };
         let now = Instant::now();
-        let until = chain.requests().any(|request| !request.alone).then(|| now + BATCH_WAIT);
+        let until = chain.requests().any(|request| !request.to.is_alone()).then(|| now + BATCH_WAIT);
         // A look may have found it free a moment ago: the next one lets the chain go on.
         let held = || Held { key: chain.key.clone(), until: now, seen: now };
         rows.held.entry(chain.key.hash()).or_insert_with(held);
@@ -168,13 +168,13 @@ impl Locked {
         });
         let (mut free, mut late) = (Vec::new(), Vec::new());
         for waiting in std::mem::take(&mut rows.waiting) {
-            let (Some(chain), _gone) = waiting.chain.split(|request| !request.reply.is_closed()) else {
+            let (Some(chain), _gone) = waiting.chain.split(|request| !request.to.is_closed()) else {
                 continue;
             };
             if !rows.held.get(&chain.key.hash()).is_some_and(Held::counts) {
                 free.push(chain);
             } else if waiting.until.is_some_and(|until| until <= now) {
-                let (patient, items) = chain.split(|request| request.alone);
+                let (patient, items) = chain.split(|request| request.to.is_alone());
                 late.extend(items);
                 rows.waiting.extend(patient.map(|chain| Waiting { chain, until: None }));
             } else {

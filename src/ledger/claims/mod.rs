@@ -1,6 +1,7 @@
 //! Claims and settlements: calls wait in a queue, workers carry them out in batches, each on a session of its own.
 
 pub(super) mod admission;
+pub(super) mod answers;
 mod away;
 pub(super) mod batch;
 pub(super) mod chain;

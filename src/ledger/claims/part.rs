@@ -106,8 +106,7 @@ impl<T> Part<T> {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use tokio::sync::oneshot;
-
+    use super::super::answers::AnswerTo;
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
     use crate::ledger::runtime::Instant;
@@ -117,7 +116,7 @@ mod tests {
         let mut part = Part::default();
         for (number, bytes) in rows.iter().enumerate() {
             let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
-            let head = Request::new(command, oneshot::channel().0, CallSpan::default());
+            let head = Request::new(command, AnswerTo::nobody(), CallSpan::default());
             let key = Key::new("c", "s", &number.to_string());
             part.push(Pending::undecided(Chain::new(key, head, Instant::now())), *bytes);
         }

@@ -148,8 +148,7 @@ impl Turns {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use tokio::sync::oneshot;
-
+    use super::super::answers::AnswerTo;
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Command, Settle, Span};
@@ -159,7 +158,7 @@ mod tests {
     fn chain(consumer: &str, commands: usize) -> Chain {
         let request = || {
             let release = Command::Settle(1, Settle::Release { delay: Span::ZERO });
-            Request::new(release, oneshot::channel().0, CallSpan::default())
+            Request::new(release, AnswerTo::nobody(), CallSpan::default())
         };
         let mut chain = Chain::new(Key::new(consumer, "s", "1"), request(), Instant::now());
         (1..commands).for_each(|_| chain.push(request()));

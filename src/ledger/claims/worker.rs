@@ -239,6 +239,7 @@ fn one_per_key(carried: Vec<Chain>, fresh: Vec<Chain>) -> (Vec<Chain>, Vec<Chain
 mod tests {
     use tokio::sync::oneshot;
 
+    use super::super::answers::AnswerTo;
     use super::super::chain::Request;
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
@@ -254,7 +255,7 @@ mod tests {
                 waiting.push(answer);
                 number += 1;
                 let release = Command::Settle(number, Settle::Release { delay: Span::ZERO });
-                Request::new(release, reply, CallSpan::default())
+                Request::new(release, AnswerTo::Call(reply), CallSpan::default())
             };
             let mut chain = Chain::new(Key::new("c", "s", id), request(), Instant::now());
             (1..commands).for_each(|_| chain.push(request()));
@@ -267,7 +268,7 @@ mod tests {
         let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO });
         fresh.push(Chain::new(
             Key::new("c", "s", "gone"),
-            Request::new(settle, reply, CallSpan::default()),
+            Request::new(settle, AnswerTo::Call(reply), CallSpan::default()),
             Instant::now(),
         ));
         let (batch, next) = one_per_key(carried, fresh);

@@ -163,6 +163,10 @@ impl Snapshot {
         self.read.policies.of(consumer)
     }
 
+    pub(crate) fn registered(&self, consumer: &str) -> bool {
+        self.read.policies.registered(consumer)
+    }
+
     /// The policy of a key's consumer, with how the key's run stands.
     pub(crate) fn of_key(&self, key: &Key) -> Arc<Policy> {
         self.read.policies.of_key(key)
@@ -336,7 +340,7 @@ impl PoliciesInForce {
     }
 
     pub(crate) fn registered(&self, consumer: &str) -> bool {
-        self.snapshot().read.policies.registered(consumer)
+        self.snapshot().registered(consumer)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What finds room in the queue, and what is served first.
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use super::*;
 use crate::domain::{Claim, Claimant, Command, FailureKind, Key, Settle, Span};
+use crate::ledger::claims::answers::AnswerTo;
 use crate::ledger::claims::chain::Request;
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
@@ -22,7 +22,7 @@ fn claim() -> Command {
 
 /// Nobody waits for its answer, of which the queue knows nothing.
 fn chain(id: usize, command: Command, since: Instant) -> Chain {
-    let request = Request::new(command, oneshot::channel().0, CallSpan::default());
+    let request = Request::new(command, AnswerTo::nobody(), CallSpan::default());
     Chain::new(Key::new("c", "s", &id.to_string()), request, since)
 }
 
@@ -102,7 +102,7 @@ fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
     let queue = Queue::new(1_024, 1_000_000, 100);
     let push = |consumer: &str, commands: usize| {
         let chains = (0..commands).map(|id| {
-            let request = Request::new(claim(), oneshot::channel().0, CallSpan::default());
+            let request = Request::new(claim(), AnswerTo::nobody(), CallSpan::default());
             Chain::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
         });
         queue.push_all(chains.collect()).is_ok()
