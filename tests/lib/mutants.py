@@ -41,6 +41,7 @@ PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue/mod.rs"
 LANE = "src/ledger/claims/lane.rs"
+ANSWERS = "src/ledger/claims/answers.rs"
 CHAIN = "src/ledger/claims/chain.rs"
 FAILURES = "src/ledger/claims/failures.rs"
 STATEMENT = "src/ledger/claims/statement.rs"
@@ -74,15 +75,16 @@ MUTANTS = [
          "self.claimant.as_ref().is_some_and(|held| held.owner == claimant.owner)"),
     ]),
     Mutant("3", "a cancelled Claim releases its key", "cancel::", [
-        (CHAIN, "let _gone = self.head.reply.send(answer);", """\
-if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { token, .. }))) =
-            self.head.reply.send(answer)
-        {
-            let release = crate::domain::Settle::Release { delay: crate::domain::Span::ZERO };
-            let span = self.head.span.clone();
-            let head = Request { unknown: 1, ..Request::new(Command::Settle(token, release), oneshot::channel().0, span) };
+        (CHAIN, "        self.head.to.send(answer);\n", """\
+        use crate::domain::{Reply, Settle, Span, Verdict};
+        if let (true, Ok(Reply::Verdict(Verdict::Acquired { token, .. }))) = (self.head.to.is_closed(), &answer) {
+            let release = Command::Settle(*token, Settle::Release { delay: Span::ZERO });
+            let nobody = AnswerTo::Call(tokio::sync::oneshot::channel().0);
+            let head = Request { unknown: 1, ..Request::new(release, nobody, self.head.span.clone()) };
             return Some(Chain { head: Box::new(head), must_load: true, ..self });
-        }"""),
+        }
+        self.head.to.send(answer);
+"""),
     ]),
     Mutant("4", "the purge does not recheck its condition", "stores::", [
         (PG_PURGE, "  AND e.version = r.version AND greatest(e.version, e.token)", "  AND greatest(e.version, e.token)"),
@@ -120,11 +122,11 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
         (PG_ENTRIES, "AND e.version = r.version - 1", "AND r.version > 0"),
     ]),
     Mutant("12", "a batch's answers are shifted when a key stands in it twice", LOCKSTEP, [
-        ("src/ledger/mod.rs", "        Ok(answers)\n", """\
-        if places.len() < answers.len() {
+        ("src/ledger/mod.rs", "        let answers = arrive.await.map_err(|_| lost())?;\n", """\
+        let mut answers = arrive.await.map_err(|_| lost())?;
+        if chain_of.len() < answers.len() {
             answers.rotate_right(1);
         }
-        Ok(answers)
 """),
     ]),
     Mutant("13", "Complete is accepted after another one reclaimed", DIFFERENTIAL, [
@@ -809,6 +811,15 @@ if let Err(Ok(crate::domain::Reply::Verdict(crate::domain::Verdict::Acquired { t
     ]),
     Mutant("L55", "a late purge does not yield to claims", "ledger::upkeep::purge", [
         (PURGE, "Pace::Late if beside_claims => took.mul_f64(YIELD)", "Pace::Late if beside_claims => took.mul_f64(YIELD * 0.1)"),
+    ]),
+    Mutant("L56", "all of a batch are told that their outcome is unknown where that of one is", "ledger::claims::answers", [
+        (ANSWERS, "self.caller.take() {", "self.caller.take().filter(|_| given.iter().all(Option::is_some)) {"),
+    ]),
+    Mutant("L57", "nobody sees that the caller of a batch has gone", "ledger::claims::answers", [
+        (ANSWERS, "answers.caller.as_ref().is_none_or(oneshot::Sender::is_closed)", "answers.caller.is_none()"),
+    ]),
+    Mutant("L58", "a row that somebody holds keeps the neighbours of its settlement waiting", "availability::a_batch", [
+        (ANSWERS, "answers.commands == 1", "answers.commands > 0"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
