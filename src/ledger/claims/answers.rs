@@ -113,6 +113,8 @@ mod tests {
         assert!(all.iter().all(|one| !one.is_closed()));
         drop(arrive);
         assert!(all.iter().all(AnswerTo::is_closed));
-        all.into_iter().for_each(|one| one.send(answer("nobody reads it")));
+        for one in all {
+            one.send(answer("nobody reads it"));
+        }
     }
 }
