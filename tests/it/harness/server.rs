@@ -92,6 +92,11 @@ fn coalescing(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |set| set.parse().expect("a number"))
 }
 
+/// How many commands a batch of these servers takes, at the most.
+pub(crate) fn batch_max() -> usize {
+    coalescing("IDEMPOTENCY_LEDGER_BATCH_MAX", 1_000)
+}
+
 /// A database of the shared cluster, behind a pooler of its own.
 async fn pooled_url(database: &str) -> String {
     let cluster = postgres::shared();
@@ -227,7 +232,7 @@ impl Served {
         let options = LedgerOptions {
             queue_max: setup.queue_max,
             queue_bytes_max: setup.queue_bytes_max,
-            batch_max: coalescing("IDEMPOTENCY_LEDGER_BATCH_MAX", 1_000),
+            batch_max: batch_max(),
             registered_only: setup.registered_only,
             window_required: setup.window_required,
             log_error_texts: false,
