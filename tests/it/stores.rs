@@ -345,18 +345,18 @@ async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let mut number = 0;
-    // What each row has: its consumer and source, a UUID as its id, seconds of lease, an owner, a fingerprint, a trace;
-    // and the result of its completion.
+    // What each row has: its consumer and source, a UUID as its id, seconds of lease, a principal, an owner, a fingerprint,
+    // a trace; and the result of its completion.
     for rows in [
-        [("a", "x", false, 30, "", "", "", ""), ("a", "x", false, 30, "", "", "", "")],
+        [("a", "x", false, 30, "", "", "", "", ""), ("a", "x", false, 30, "", "", "", "", "")],
         [
-            ("a", "x", true, 30, "o", "print", "00-1", "done"),
-            ("a", "x", true, 30, "o", "print", "00-1", "done"),
+            ("a", "x", true, 30, "p", "o", "print", "00-1", "done"),
+            ("a", "x", true, 30, "p", "o", "print", "00-1", "done"),
         ],
-        [("a", "x", true, 30, "", "print", "", "done"), ("b", "y", false, 40, "o", "", "00-1", "")],
-        [("a", "y", false, 40, "o", "", "00-1", ""), ("a", "x", true, 30, "", "print", "", "done")],
+        [("a", "x", true, 30, "", "", "print", "", "done"), ("b", "y", false, 40, "p", "o", "", "00-1", "")],
+        [("a", "y", false, 40, "p", "o", "", "00-1", ""), ("a", "x", true, 30, "", "", "print", "", "done")],
     ] {
-        let entries = rows.map(|(consumer, source, is_uuid, lease, owner, print, trace, _)| {
+        let entries = rows.map(|(consumer, source, is_uuid, lease, principal, owner, print, trace, _)| {
             number += 1;
             let id = uuid::Uuid::from_u128(number);
             let id = if is_uuid { id.to_string() } else { id.simple().to_string() };
@@ -365,7 +365,7 @@ async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
                 Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
             let claimant = Claimant {
                 claim_id: uuid::Uuid::from_u128(number),
-                principal: "p".into(),
+                principal: principal.into(),
                 owner: owner.into(),
             };
             let claim = Command::Claim(Claim {
@@ -383,11 +383,11 @@ async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
         let completions = entries.each_ref().map(|entry| Completion {
             key: entry.key.clone(),
             token: entry.token,
-            result: Bytes::from_static(rows[usize::from(entry.key != keys[0])].7.as_bytes()),
+            result: Bytes::from_static(rows[usize::from(entry.key != keys[0])].8.as_bytes()),
             terms: Terms::of(&Policy::default()),
         });
         assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
         let results = load_all(&mut *session, &keys).await.into_iter().map(|entry| entry.result);
-        assert!(results.eq(rows.iter().map(|row| row.7)), "{rows:?}");
+        assert!(results.eq(rows.iter().map(|row| row.8)), "{rows:?}");
     }
 }

@@ -66,7 +66,7 @@ GUARD_EFFECT = "        result = effect(database.execute)\n"
 
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
-        (PG_ENTRIES, "  AND e.token = r.token AND e.state = ", "  AND e.state = "),
+        (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
         (LITE_STATEMENTS, "WHERE e.token = r.token AND e.state = ", "WHERE r.token > 0 AND e.state = "),
         (SETTLE, "if token < entry.token {", "if false {"),
     ]),
@@ -106,7 +106,7 @@ MUTANTS = [
 """),
     ]),
     Mutant("7", "tokens restart after a purge", LOCKSTEP, [
-        (PG_ENTRIES, "c.clock_now, c.token_clock + r.token,", "c.clock_now, r.token,"),
+        (PG_ENTRIES, "r.clock_now, r.token_clock + r.token,", "r.clock_now, r.token,"),
         ("src/domain/entry.rs", "        self.token = self.token.saturating_add(token_clock);\n", ""),
     ]),
     Mutant("8", "reclaimed without the grace", DIFFERENTIAL, [
@@ -141,7 +141,7 @@ MUTANTS = [
         (SETTLE, "next.attempts = entry.attempts.saturating_sub(1);", "next.attempts = entry.attempts.saturating_sub(2);"),
     ]),
     Mutant("11b", "a key that was purged begins at its first version again", "stores::", [
-        (PG_ENTRIES, ", 1, c.token_clock - c.token_clock % 1000, \",", ", 1, 1, \","),
+        (PG_ENTRIES, ", 1, r.token_clock - r.token_clock % 1000, \",", ", 1, 1, \","),
         ("src/domain/entry.rs", "        self.version = self.version.saturating_add(token_clock - token_clock.rem_euclid(VERSION_STEP));\n", "        self.version = 1;\n"),
     ]),
     Mutant("15a", "effect_unknown is forgotten on Release", DIFFERENTIAL, [
@@ -236,7 +236,7 @@ MUTANTS = [
         (CLAIMS_FOLD, "if granting { granting_until } else { StoreTime::MAX }", "if granting { StoreTime::MAX.max(granting_until) } else { StoreTime::MAX }"),
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
-        (PG_ENTRIES, "AND c.now <= r.until", "AND r.until IS NOT NULL"),
+        (PG_ENTRIES, " AND r.now <= r.until", " AND r.until IS NOT NULL"),
         (LITE_ENTRIES, "reading.now <= **until);", "reading.now <= StoreTime::MAX || until.micros() > 0);"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
@@ -413,7 +413,7 @@ MUTANTS = [
         ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
-        (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key])\n  AND e.token = r.token", "WHERE e.key = r.key\n  AND e.token = r.token"),
+        (PG_ENTRIES, "WHERE e.key = ANY (ARRAY[r.key]) AND e.token = r.token", "WHERE e.key = r.key AND e.token = r.token"),
     ]),
     Mutant("S12", "the purge finds its entries by a plain equality", GROWTH, [
         (PG_PURGE, "WHERE e.ctid = r.place AND e.key IS NOT DISTINCT FROM r.key\n", "WHERE e.key = r.key\n"),
@@ -669,10 +669,10 @@ MUTANTS = [
         ("src/store/postgres/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),
     ]),
     Mutant("K9", "a claim is completed beyond the level that the server knows", "schema::level", [
-        (PG_ENTRIES, '            " AND c.level <= ",\n            level!(),\n            "\nRETURNING', '            "\nRETURNING'),
+        (PG_ENTRIES, '            " FROM clock c WHERE c.level <= ",\n            level!(),\n            ") AS r', '            " FROM clock c) AS r'),
     ]),
     Mutant("K10", "an entry is changed beyond the level that the server knows", "schema::level", [
-        (PG_ENTRIES, " AND c.level <= {LEVEL}", " AND c.level <= {LEVEL} + 1"),
+        (PG_ENTRIES, "WHERE c.level <= {LEVEL})", "WHERE c.level <= {LEVEL} + 1)"),
     ]),
     Mutant("R1", "a later grant is read as if it were the first", LOCKSTEP, [
         ("src/store/row.rs", "self.granted_at.map_or(created_at, StoreTime);", "created_at;"),
@@ -820,6 +820,15 @@ MUTANTS = [
     ]),
     Mutant("L58", "a row that somebody holds keeps the neighbours of its settlement waiting", "availability::a_batch", [
         (ANSWERS, "answers.commands == 1", "answers.commands > 0"),
+    ]),
+    Mutant("L59", "what the first row of a batch has counts for those that have none", "stores::", [
+        (PG_ENTRIES, "[]) = 1 THEN (", "[]) > 0 THEN ("),
+    ]),
+    Mutant("L60", "a batch of new claims is told as granted after its instant", "stores::met", [
+        (PG_ENTRIES, "may_write AS inserted", "true AS inserted"),
+    ]),
+    Mutant("L61", "a batch of new claims is written after its instant", "stores::met", [
+        (PG_ENTRIES, " WHERE c.may_write) AS r", ") AS r"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
@@ -1169,7 +1178,7 @@ MUTANTS = [
         ("src/ledger/operators/change.rs", "serde_json::Value::from(order.kept()).to_string()", "String::new()"),
     ]),
     Mutant("F1", "claims are granted while the store's clock is behind", "proof::live::clocks", [
-        (PG_ENTRIES, "WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2", "WHERE $1::bigint IS NOT NULL AND c.clock_now <= $2"),
+        (PG_ENTRIES, "now + token_offset >= greatest(clock_mark, $1) AND now <= $2", "$1::bigint IS NOT NULL AND now <= $2"),
         (CLAIM, "if context.clock_behind {", "if false {"),
     ]),
     Mutant("F2", "nobody looks for what a database that failed over had acknowledged", "proof::live::failover", [

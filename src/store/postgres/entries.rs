@@ -40,14 +40,14 @@ impl PgSession {
         }
     }
 
-    /// The rows with these hashes, in their order.
+    /// The rows with these hashes, in their order. Without a hash, it is a reading alone.
     pub(super) async fn rows_of(
         &mut self,
         hashes: Vec<KeyHash>,
     ) -> Result<(Reading, Vec<Option<Raw>>), StoreError> {
         let mark = self.mark.get();
-        let query = match *hashes.as_slice() {
-            [hash] => self.query(LOAD_ONE).bind(hash),
+        let query = match hashes.as_slice() {
+            [] | [_] => self.query(LOAD_ONE).bind(hashes.first().copied()),
             _ => self.query(LOAD).bind(hashes.clone()),
         };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
@@ -176,11 +176,11 @@ impl PgSession {
             .bind(shared(rows, |row| row.lease_until))
             .bind(shared(rows, |row| row.consumer))
             .bind(shared(rows, |row| row.source))
-            .bind(sparse(rows, |row| row.principal))
+            .bind(shared(rows, |row| row.principal))
             .bind(shared(rows, |row| row.terms))
             .bind(sparse(rows, |row| row.id.as_ref()))
             .bind(sparse(rows, |row| row.id_uuid))
-            .bind(sparse(rows, |row| row.owner.as_ref()))
+            .bind(shared(rows, |row| row.owner.as_ref()))
             .bind(sparse(rows, |row| row.fingerprint.as_ref()))
             .bind(sparse(rows, |row| row.traceparent.as_ref()));
         query.fetch_all(&mut self.connection).await

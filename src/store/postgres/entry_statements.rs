@@ -9,15 +9,15 @@ use crate::store::columns::{REPLACED, columns, empty_list, no_columns, select_li
 use crate::store::numbers::number;
 use crate::store::schema::{LEVEL, level};
 
-/// The parameters of a statement as the rows of `r`, in their order: of many rows as arrays, of one row as plain
-/// values, which costs the database and the server less. Arrays are unnested one beside the other by a `SELECT`: in
-/// a `FROM` each row of each array is stored first, and read again.
+/// The parameters of a statement as columns of `r`: of many rows as arrays, of one row as plain values, which costs the
+/// database and the server less. What all rows share is selected beside the arrays: joined to them, each row would be
+/// copied for the join. In a `FROM`, arrays are stored first, and read again.
 macro_rules! given {
-    (many; $first:literal $of:literal $($number:literal $type:literal)*) => {
-        concat!("(SELECT unnest(", $first, "::", $of, "[])", $(", unnest(", $number, "::", $type, "[])",)* ")")
+    (many; $($number:literal $type:literal $name:literal)*) => {
+        concat!("" $(, ", unnest(", $number, "::", $type, "[]) AS ", $name)*)
     };
-    (one; $first:literal $of:literal $($number:literal $type:literal)*) => {
-        concat!("(SELECT ", $first, "::", $of, $(", ", $number, "::", $type,)* ")")
+    (one; $($number:literal $type:literal $name:literal)*) => {
+        concat!("" $(, ", ", $number, "::", $type, " AS ", $name)*)
     };
 }
 
@@ -30,34 +30,35 @@ macro_rules! load {
 WITH clock AS MATERIALIZED (
     SELECT ledger.clock() AS clock_now, token_offset, clock_mark, level FROM ledger.meta
 )
-SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, ",
+SELECT r.clock_now, r.token_offset, r.clock_mark, r.level, ",
             columns!(),
             "
-FROM clock c
-LEFT JOIN (",
-            given!($rows; "$1" "uuid"),
-            " AS r(key)
-           JOIN ledger.entries e
-             ON e.key = ANY (ARRAY[r.key])) ON true"
+FROM (SELECT c.*",
+            given!($rows; "$1" "uuid" "key"),
+            " FROM clock c) AS r
+LEFT JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])"
         )
     };
 }
 pub(super) const LOAD: &str = load!("load", many);
 pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
-/// What all rows of a batch share is sent once: the first value of its list counts for those that have none.
+/// What all rows of a batch share is sent once: a list of a single value counts for all of them.
 macro_rules! first {
-    (many) => {
-        ",
-           ($6::bigint[])[1] AS lease_until, ($7::int[])[1] AS consumer, ($8::int[])[1] AS source, ($10::int[])[1] AS terms"
+    (many; $($number:literal $type:literal $name:literal)*) => {
+        concat!(
+            ""
+            $(, ",
+           CASE WHEN cardinality(", $number, "::", $type, "[]) = 1 THEN (", $number, "::", $type, "[])[1] END AS first_", $name)*
+        )
     };
-    (one) => {
+    (one; $($number:literal $type:literal $name:literal)*) => {
         ""
     };
 }
 macro_rules! or_first {
     (many, $column:literal) => {
-        concat!("coalesce(r.", $column, ", c.", $column, ")")
+        concat!("coalesce(r.", $column, ", r.first_", $column, ")")
     };
     (one, $column:literal) => {
         concat!("r.", $column)
@@ -67,14 +68,20 @@ macro_rules! or_first {
 /// First grants: `clock` is added to what was decided as of instant zero. They are inserted in the order in which they are
 /// given, which is that of their keys: so two servers that insert the same keys do not wait for each other crosswise.
 macro_rules! first_grants {
-    ($name:literal, $rows:ident, $open:literal, $conflict:literal, $returning:literal) => {
+    ($name:literal, $rows:ident, $open:literal, $conflict:literal) => {
         concat!(
             "-- ledger.",
             $name,
             "
 WITH clock AS MATERIALIZED (
-    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level",
-            first!($rows),
+    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level,
+           now + token_offset >= greatest(clock_mark, $1) AND now <= $2 AND level <= ",
+            level!(),
+            " AS may_write",
+            first!(
+                $rows; "$6" "bigint" "lease_until" "$7" "int" "consumer" "$8" "int" "source" "$9" "int" "principal"
+                "$10" "int" "terms" "$13" "text" "owner"
+            ),
             "
     FROM (SELECT ledger.clock() AS now, token_offset, clock_mark, level FROM ledger.meta OFFSET 0) AS reading
 )",
@@ -82,45 +89,44 @@ WITH clock AS MATERIALIZED (
             "INSERT INTO ledger.entries AS e (
         key, claim_id, created_at, token, lease_until, consumer, source, principal, terms, attempts, version,
         state, closed_by, id, id_uuid, owner, fingerprint, traceparent)
-    SELECT r.key, r.claim_id, c.clock_now, c.token_clock + r.token, c.clock_now + ",
+    SELECT r.key, r.claim_id, r.clock_now, r.token_clock + r.token, r.clock_now + ",
             or_first!($rows, "lease_until"),
             ",
            ",
             or_first!($rows, "consumer"),
             ", ",
             or_first!($rows, "source"),
-            ", r.principal, ",
+            ", ",
+            or_first!($rows, "principal"),
+            ", ",
             or_first!($rows, "terms"),
-            ", 1, c.token_clock - c.token_clock % 1000, ",
+            ", 1, r.token_clock - r.token_clock % 1000, ",
             number!(IN_PROGRESS),
             ", ",
             number!(OPEN),
-            ", r.id, r.id_uuid, r.owner, r.fingerprint, r.traceparent
-    FROM clock c CROSS JOIN ",
+            ", r.id, r.id_uuid, ",
+            or_first!($rows, "owner"),
+            ", r.fingerprint, r.traceparent
+    FROM (SELECT c.*",
             given!(
-                $rows; "$3" "uuid" "$4" "uuid" "$5" "bigint" "$6" "bigint" "$7" "int" "$8" "int" "$9" "int"
-                "$10" "int" "$11" "text" "$12" "uuid" "$13" "text" "$14" "bytea" "$15" "bytea"
+                $rows; "$3" "uuid" "key" "$4" "uuid" "claim_id" "$5" "bigint" "token" "$6" "bigint" "lease_until"
+                "$7" "int" "consumer" "$8" "int" "source" "$9" "int" "principal" "$10" "int" "terms" "$11" "text" "id"
+                "$12" "uuid" "id_uuid" "$13" "text" "owner" "$14" "bytea" "fingerprint" "$15" "bytea" "traceparent"
             ),
             "
-         AS r(key, claim_id, token, lease_until, consumer, source, principal, terms, id, id_uuid, owner,
-              fingerprint, traceparent)
-    WHERE c.token_clock >= greatest(c.clock_mark, $1) AND c.clock_now <= $2 AND c.level <= ",
-            level!(),
-            $conflict,
-            "
-    RETURNING ",
-            $returning
+          FROM clock c WHERE c.may_write) AS r",
+            $conflict
         )
     };
 }
 
 /// The reading with whether the rows were inserted: all, or none at all where the clock forbids it. Where a single row
-/// meets an entry, the statement fails. Tokens follow from the reading.
+/// meets an entry, the statement fails. Tokens follow from the reading: to return each row's would cost a copy of it.
 pub(super) const INSERT_NEW: &str = concat!(
-    first_grants!("insert_new", many, ", fresh AS (\n    ", "", "1"),
+    first_grants!("insert_new", many, ", fresh AS (\n    ", ""),
     "
 )
-SELECT clock_now, token_offset, clock_mark, level, EXISTS (SELECT FROM fresh) AS inserted FROM clock"
+SELECT clock_now, token_offset, clock_mark, level, may_write AS inserted FROM clock"
 );
 
 /// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
@@ -128,8 +134,9 @@ SELECT clock_now, token_offset, clock_mark, level, EXISTS (SELECT FROM fresh) AS
 /// too, and not seen: of such a key the answer says nothing. One that was deleted after that is still seen: its key
 /// was inserted, and says so.
 pub(super) const INSERT: &str = concat!(
-    first_grants!("insert", many, ", fresh AS (\n    ", "\n    ON CONFLICT (key) DO NOTHING", "e.key, e.token"),
+    first_grants!("insert", many, ", fresh AS (\n    ", "\n    ON CONFLICT (key) DO NOTHING"),
     "
+    RETURNING e.key, e.token
 )
 SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens, ",
     no_columns!(),
@@ -146,12 +153,14 @@ WHERE (SELECT count(*) FROM fresh) < cardinality($3) AND r.key NOT IN (SELECT f.
 
 /// One row, where the claim of a new message waits for nothing else. It says nothing of what it meets: that takes a
 /// load of its own, which is cheap, since nothing was written.
-pub(super) const INSERT_ONE: &str =
-    first_grants!("insert_one", one, "\n", "\n    ON CONFLICT (key) DO NOTHING", "e.created_at, e.token");
+pub(super) const INSERT_ONE: &str = concat!(
+    first_grants!("insert_one", one, "\n", "\n    ON CONFLICT (key) DO NOTHING"),
+    "\n    RETURNING e.created_at, e.token"
+);
 
 /// The same, failing where it meets an entry.
 pub(super) const INSERT_NEW_ONE: &str =
-    first_grants!("insert_new_one", one, "\n", "", "e.created_at, e.token");
+    concat!(first_grants!("insert_new_one", one, "\n", ""), "\n    RETURNING e.created_at, e.token");
 
 macro_rules! complete {
     ($name:literal, $rows:ident, $open:literal) => {
@@ -166,21 +175,22 @@ SET version = e.version + 1, state = ",
             number!(COMPLETED),
             ", closed_by = ",
             number!(BY_COMPLETE),
-            ", attention = NULL, effect_unknown = NULL, updated_at = c.now, closed_at = NULL, result = r.result,
+            ", attention = NULL, effect_unknown = NULL, updated_at = r.now, closed_at = NULL, result = r.result,
     retain_until = CASE WHEN e.terms = r.terms THEN NULL ELSE (
-        SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE c.now + r.retention END
+        SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE r.now + r.retention END
         FROM ledger.terms t WHERE t.no = e.terms) END
-FROM clock c CROSS JOIN ",
-            given!($rows; "$1" "uuid" "$2" "bigint" "$3" "int" "$4" "bigint" "$5" "bytea"),
-            "
-     AS r(key, token, terms, retention, result)
-WHERE e.key = ANY (ARRAY[r.key])
-  AND e.token = r.token AND e.state = ",
-            number!(IN_PROGRESS),
-            " AND c.level <= ",
+FROM (SELECT c.now",
+            given!(
+                $rows; "$1" "uuid" "key" "$2" "bigint" "token" "$3" "int" "terms" "$4" "bigint" "retention"
+                "$5" "bytea" "result"
+            ),
+            " FROM clock c WHERE c.level <= ",
             level!(),
+            ") AS r
+WHERE e.key = ANY (ARRAY[r.key]) AND e.token = r.token AND e.state = ",
+            number!(IN_PROGRESS),
             "
-RETURNING e.key, e.lease_until <= c.now AS late, e.attempts"
+RETURNING e.key, e.lease_until <= r.now AS late, e.attempts"
         )
     };
 }
@@ -202,9 +212,11 @@ pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one, "\n");
 pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     let own = [("key", "uuid"), ("version", "bigint"), ("attention", "smallint"), ("until", "bigint")];
     let all: Vec<(&str, &str)> = own.into_iter().chain(REPLACED.iter().copied()).collect();
-    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-    let parameters: Vec<String> =
-        all.iter().zip(1..).map(|((_, of), number)| format!("unnest(${number}::{of}[])")).collect();
+    let given: String = all
+        .iter()
+        .zip(1..)
+        .map(|((name, of), number)| format!(", unnest(${number}::{of}[]) AS {name}"))
+        .collect();
     let set: Vec<String> = REPLACED.iter().map(|(name, _)| format!("{name} = r.{name}")).collect();
     format!(
         "\
@@ -212,13 +224,10 @@ pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, attention = r.attention, {}
-FROM clock c CROSS JOIN (SELECT {}) AS r({})
-WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1
-  AND c.now <= r.until AND c.level <= {LEVEL}
+FROM (SELECT c.now{given} FROM clock c WHERE c.level <= {LEVEL}) AS r
+WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1 AND r.now <= r.until
 RETURNING e.key",
-        set.join(", "),
-        parameters.join(", "),
-        names.join(", ")
+        set.join(", ")
     )
 });
 
