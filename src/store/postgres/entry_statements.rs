@@ -43,14 +43,11 @@ LEFT JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])"
 pub(super) const LOAD: &str = load!("load", many);
 pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
-/// What all rows of a batch share is sent once: a list of a single value counts for all of them.
+/// What all rows of a batch share is sent once: the first value of its list counts for those that have none. No first
+/// grant is without one.
 macro_rules! first {
     (many; $($number:literal $type:literal $name:literal)*) => {
-        concat!(
-            ""
-            $(, ",
-           CASE WHEN cardinality(", $number, "::", $type, "[]) = 1 THEN (", $number, "::", $type, "[])[1] END AS first_", $name)*
-        )
+        concat!("" $(, ", (", $number, "::", $type, "[])[1] AS first_", $name)*)
     };
     (one; $($number:literal $type:literal $name:literal)*) => {
         ""
