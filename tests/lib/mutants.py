@@ -827,6 +827,9 @@ MUTANTS = [
     Mutant("L60", "a batch of new claims is written after its instant", "stores::met", [
         (PG_ENTRIES, " WHERE c.may_write) AS r", ") AS r"),
     ]),
+    Mutant("L61", "a look-up keeps a copy of its entry for the join with the clock", GROWTH, [
+        (PG_ENTRIES, "FROM clock c OFFSET 0) AS r", "FROM clock c) AS r"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),

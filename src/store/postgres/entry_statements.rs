@@ -35,7 +35,7 @@ SELECT r.clock_now, r.token_offset, r.clock_mark, r.level, ",
             "
 FROM (SELECT c.*",
             given!($rows; "$1" "uuid" "key"),
-            " FROM clock c) AS r
+            " FROM clock c OFFSET 0) AS r
 LEFT JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])"
         )
     };

@@ -36,15 +36,17 @@ struct Case {
 async fn a_plan_that_was_made_for_few_rows_is_right_for_many() {
     let mut problems = Vec::new();
     for rows in ANALYSED {
-        problems.extend(grown(rows, "i, i % 3 + 1").await);
+        problems.extend(grown(rows, "i, i % 3 + 1", "ANALYZE").await);
     }
+    // As a database is just after its installation: nobody knows that the table of the clock has one row.
+    problems.extend(grown(0, "i, i % 3 + 1", "ANALYZE ledger.entries").await);
     // All of one consumer, and a thousand made at once, as many as one statement makes: the columns before the key
     // in other indexes tell little apart.
-    problems.extend(grown(1_000, "i / 1000, 1").await);
+    problems.extend(grown(1_000, "i / 1000, 1", "ANALYZE").await);
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-async fn grown(rows: u64, columns: &str) -> Vec<String> {
+async fn grown(rows: u64, columns: &str, analyze: &str) -> Vec<String> {
     let database = pg::database().await;
     let mut connection = pg::shared().connect(&database).await;
     let names = "SELECT i, 'name-' || i FROM generate_series(1, 3) AS i";
@@ -55,7 +57,7 @@ async fn grown(rows: u64, columns: &str) -> Vec<String> {
         "INSERT INTO ledger.terms VALUES (1, 0, 0, 1, 1, 1, 1, 1)".to_owned(),
         fill(1, rows, columns),
         "VACUUM ANALYZE ledger.entries".to_owned(),
-        "ANALYZE".to_owned(),
+        analyze.to_owned(),
     ] {
         connection.execute(AssertSqlSafe(statement)).await.unwrap();
     }
@@ -118,13 +120,16 @@ async fn explain(connection: &mut PgConnection, case: &Case, how: &str) -> Value
     all.remove(0)["Plan"].take()
 }
 
-/// What the plan reads of entries in another way than it should.
+/// What the plan reads of entries in another way than it should, and what it copies.
 fn astray(plan: &Value, case: &Case, rows: u64) -> Vec<String> {
     let mut problems = Vec::new();
     let kind = plan["Node Type"].as_str().unwrap();
     let index = plan["Index Name"].as_str().unwrap_or_default();
     if kind == "Seq Scan" && plan["Relation Name"] == "entries" {
         problems.push("reads the whole table".to_owned());
+    }
+    if kind == "Materialize" && case.by == By::Key {
+        problems.push("keeps a copy of each row for a join".to_owned());
     }
     if index.starts_with("entries_") {
         match plan["Index Cond"].as_str() {
