@@ -209,10 +209,10 @@ pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one, "\n");
 pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     let own = [("key", "uuid"), ("version", "bigint"), ("attention", "smallint"), ("until", "bigint")];
     let all: Vec<(&str, &str)> = own.into_iter().chain(REPLACED.iter().copied()).collect();
-    let given: String = all
+    let given: Vec<String> = all
         .iter()
         .zip(1..)
-        .map(|((name, of), number)| format!(", unnest(${number}::{of}[]) AS {name}"))
+        .map(|((name, of), number)| format!("unnest(${number}::{of}[]) AS {name}"))
         .collect();
     let set: Vec<String> = REPLACED.iter().map(|(name, _)| format!("{name} = r.{name}")).collect();
     format!(
@@ -221,10 +221,11 @@ pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, attention = r.attention, {}
-FROM (SELECT c.now{given} FROM clock c WHERE c.level <= {LEVEL}) AS r
+FROM (SELECT c.now, {} FROM clock c WHERE c.level <= {LEVEL}) AS r
 WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1 AND r.now <= r.until
 RETURNING e.key",
-        set.join(", ")
+        set.join(", "),
+        given.join(", ")
     )
 });
 
