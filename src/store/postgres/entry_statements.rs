@@ -44,7 +44,7 @@ pub(super) const LOAD: &str = load!("load", many);
 pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
 /// What all rows of a batch share is sent once: the first value of its list counts for those that have none. No first
-/// grant is without one.
+/// grant is without one; an import may be, and replaces its rows in the same transaction.
 macro_rules! first {
     (many; $($number:literal $type:literal $name:literal)*) => {
         concat!("" $(, ", (", $number, "::", $type, "[])[1] AS first_", $name)*)
