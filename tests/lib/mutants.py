@@ -295,14 +295,14 @@ MUTANTS = [
     Mutant("E3", "draining cuts off calls under way", "edge::silence", [
         ("src/rpc/edge/accept/life.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if moved.bytes() == before => {"),
     ]),
-    Mutant("E4", "a pause makes more resets than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1_024;"),
+    Mutant("E4", "a turn brings more resets than a connection may have", "edge::resets", [
+        ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 1 << 20;"),
+        ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 65_535;"),
     ]),
-    Mutant("E6", "a flood of resets is taken", "edge::resets", [
-        ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = 4_096;", "const PENDING_RESETS_MAX: usize = 1 << 30;"),
+    Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
+        ("src/rpc/edge/accept/turns.rs", "this.turn.left.store(bytes, ", "this.turn.left.store(usize::MAX, "),
     ]),
     Mutant("E7", "requests take no bytes of the budget", "edge::memory", [
         ("src/rpc/edge/budget/body.rs", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(self.left) }", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(0) }"),

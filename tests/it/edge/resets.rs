@@ -130,10 +130,9 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
 }
 
 const ACK: u8 = 1;
-const ENHANCE_YOUR_CALM: u32 = 11;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_resets_takes_little_memory_and_holds_up_nobody() {
+async fn a_flood_of_resets_takes_little_memory_holds_up_nobody_and_is_read() {
     let edge = Edge::start(&[]).await;
     let mut client = edge.server.client().await;
     acquired(&client.claim(claim("c", "before")).await.unwrap().into_inner());
@@ -156,7 +155,8 @@ async fn a_flood_of_resets_takes_little_memory_and_holds_up_nobody() {
         println!(
             "paused {paused:?}: GOAWAY {reason:?}, {calm} MiB, then up to {most} MiB, {served} others served"
         );
-        assert!([None, Some(ENHANCE_YOUR_CALM)].contains(&reason), "paused: {paused:?}: {reason:?}");
+        // A proxy whose clients give up sends as much: it waits for its turns, and is not cut off.
+        assert_eq!(reason, None, "paused: {paused:?}");
         assert!(served > 0, "nobody else was served");
         assert!(most < calm + 50, "{calm} MiB, then {most} MiB");
     }

@@ -44,17 +44,19 @@ use self::open::STREAMS_MAX;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
 use self::rest::Whole;
+use self::turns::BYTES_MOST;
 use self::unread::Waiting;
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
 
-/// Streams that their clients reset before this server has looked at them, at most; with more the connection
-/// is ended. It is the number of those that wait, and does not grow with time: one turn brings a few hundred.
-const PENDING_RESETS_MAX: usize = 4_096;
+/// Streams that their clients reset before this server has looked at them, at most; with more the connection is ended. It is
+/// the number of those that wait, and does not grow with time: a call and its reset have 23 bytes at least, and one turn
+/// brings fewer than this.
+const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;
 /// What a client may send on a connection before this server has looked at it. The h2 crate derives a second
 /// bound from it: each message below 256 bytes that waits costs what it lacks to 256, and all together may cost
-/// half of this window. 2 MiB leave room for those of 4,096 calls.
+/// half of this window. 2 MiB leave room for 4,096 messages, several times those of a turn.
 const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Streams that this server resets because of what the client sent, at most, over the life of a connection.
 const LOCAL_RESETS_MAX: usize = 1_024;

@@ -20,7 +20,7 @@ use super::open::Open;
 
 /// How many bytes are read in a turn.
 const BYTES_LEAST: usize = 128;
-const BYTES_MOST: usize = 16 * 1_024;
+pub(super) const BYTES_MOST: usize = 16 * 1_024;
 
 /// What may still be read in this turn. Cheap to clone.
 #[derive(Clone)]
