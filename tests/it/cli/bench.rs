@@ -5,7 +5,7 @@
 mod echo;
 
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::rpc::proto::ledger_service_server::LedgerServiceServer;
@@ -207,11 +207,13 @@ fn a_server_that_is_not_on_this_machine_is_asked_for() {
     }
 }
 
-/// A run with a server of its own, whose temporary files lie here.
-fn own(folder: &std::path::Path, arguments: &[&str]) -> Child {
+/// A run with a server of its own, whose temporary files lie here. What it says goes to files beside: the end of a pipe
+/// would be waited for as long as the server has it, too.
+fn own(folder: &std::path::Path, said: &[std::path::PathBuf; 2], arguments: &[&str]) -> Child {
     let mut command = command(&[&["bench", "--warm-up", "0s"], arguments].concat());
     command.env("TMPDIR", folder).env("IDEMPOTENCY_LEDGER_DATABASE_URL", "postgres://127.0.0.1:1/no");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    let [out, err] = said.each_ref().map(|path| std::fs::File::create(path).unwrap());
+    command.stdout(out).stderr(err).spawn().unwrap()
 }
 
 /// Whether any process has the folder in its arguments.
@@ -232,7 +234,9 @@ fn nothing_of_a_server_of_its_own_stays() {
         (&["--for", "1m", "--result-bytes", "1048576"], None, 1, "error: INVALID_FIELD: "),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let child = own(folder.path(), arguments);
+        let beside = tempfile::tempdir().unwrap();
+        let said = ["out", "err"].map(|name| beside.path().join(name));
+        let mut child = own(folder.path(), &said, arguments);
         if let Some(signal) = signal {
             let until = Instant::now() + Duration::from_secs(30);
             while !is_used(folder.path()) {
@@ -242,9 +246,11 @@ fn nothing_of_a_server_of_its_own_stays() {
             std::thread::sleep(Duration::from_millis(500));
             crate::harness::signals::signal(signal, &[child.id()]);
         }
-        let ran: Ran = ended(child.wait_with_output().unwrap());
+        let status = child.wait().unwrap();
+        let [stdout, stderr] = said.map(|path| std::fs::read(path).unwrap());
+        let ran: Ran = ended(Output { status, stdout, stderr });
         ran.says(code, &[says]);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{arguments:?}");
         assert!(!is_used(folder.path()), "{arguments:?}: the server is still there");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{arguments:?}");
     }
 }
