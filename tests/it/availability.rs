@@ -21,6 +21,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use self::load::Load;
 use self::scene::Scene;
 use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::server::Setup;
 
 /// The default of `lock_wait`: whoever waits for a row in vain waits so long.
 const LOCK_WAIT: Duration = Duration::from_millis(250);
@@ -306,7 +307,9 @@ async fn health_tells_an_outage_and_no_short_stall() {
 /// well soon after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absent_standby_leaves_few_backends_behind() {
-    let scene = Scene::new("availability-standby", 10).await;
+    // Small batches: all sessions are at work, and each is given up after its three seconds.
+    let setup = Setup { batch_max: 4, ..Setup::default() };
+    let scene = Scene::with("availability-standby", 13, setup).await;
     let load = Load::start(&scene.client(), 16);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (most, seen) = (watch::Sender::new(BTreeMap::<String, i64>::new()), AtomicU64::new(0));
@@ -336,8 +339,8 @@ async fn an_absent_standby_leaves_few_backends_behind() {
     let acknowledged = load.pairs() - before;
     assert_eq!(acknowledged, 0, "acknowledged while no standby had it");
     let most = most.borrow().clone();
-    // The server works with three sessions.
-    assert!(most["claims"] <= 6, "{most:?}");
+    // The server works with three sessions; one more is just tried, and one closed.
+    assert!(most["claims"] <= 5, "{most:?}");
     assert!(most.iter().all(|(name, count)| name == "claims" || *count <= 2), "{most:?}");
     scene.cluster.execute("postgres", "ALTER SYSTEM RESET synchronous_standby_names").await;
     scene.cluster.execute("postgres", "SELECT pg_reload_conf()").await;

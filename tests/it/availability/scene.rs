@@ -29,6 +29,10 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn new(suite: &'static str, seconds: u64) -> Scene {
+        Scene::with(suite, seconds, Setup::default()).await
+    }
+
+    pub(super) async fn with(suite: &'static str, seconds: u64, setup: Setup) -> Scene {
         let alone = if alone() { Some(ALONE.lock().await) } else { None };
         let run = Run::new(suite, seconds);
         let cluster = tokio::task::spawn_blocking(|| Cluster::start("fsync = off")).await.unwrap();
@@ -43,7 +47,7 @@ impl Scene {
             .await;
         let switch = Switch::before(SocketAddr::from(([127, 0, 0, 1], cluster.port))).await;
         let url = format!("postgres://app@{}/postgres?sslmode=disable", switch.address);
-        let served = Served::start(Arc::new(postgres_store(&url)), Setup::default()).await;
+        let served = Served::start(Arc::new(postgres_store(&url)), setup).await;
         let scene = Scene { _alone: alone, run, cluster, switch, served };
         scene.becomes(ServingStatus::Serving).await;
         scene

@@ -232,7 +232,7 @@ impl Served {
         let options = LedgerOptions {
             queue_max: setup.queue_max,
             queue_bytes_max: setup.queue_bytes_max,
-            batch_max: batch_max(),
+            batch_max: setup.batch_max,
             registered_only: setup.registered_only,
             window_required: setup.window_required,
             log_error_texts: false,
