@@ -20,6 +20,11 @@ SIZE = ("SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c 
 # Whether the upkeep has looked at all entries.
 REACHED = ("SELECT NOT EXISTS (SELECT 1 FROM ledger.consumers n CROSS JOIN LATERAL"
            " (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no AND e.created_at > n.marked_at LIMIT 1) AS beyond)")
+# A run of claims leaves a million of them open, as no consumer does: the upkeep would mark them, one by one, while the next run
+# is measured. They become what COMPLETE makes of them, and the upkeep has passed them.
+SETTLE = ("UPDATE ledger.entries e SET version = e.version + 1, state = 4, closed_by = 1, attention = NULL, updated_at = ledger.clock()"
+          " FROM ledger.consumers n WHERE e.consumer = n.no AND e.created_at > n.marked_at AND e.state = 2;"
+          " UPDATE ledger.consumers SET marked_at = ledger.clock()")
 # How many seconds the upkeep may take for that.
 UPKEEP_MAX = 1_800
 DAY_MICROS = 86_400_000_000
@@ -87,22 +92,26 @@ class Stage:
         return url
 
     def full(self, ids):
-        """A ledger with as many entries as asked for, filled once."""
-        if ids in self._full:
-            return self._full[ids]
+        """A ledger with as many entries as asked for, filled once; none of them is open."""
+        name = f"full_{ids}"
+        if ids not in self._full:
+            self._full[ids] = self._filled(name, ids)
+        self.cluster.ask(name, SETTLE)
+        # Else autovacuum does it while something is measured, as it does once after so many changes.
+        self.cluster.ask(name, "VACUUM ANALYZE ledger.entries")
+        return self._full[ids]
+
+    def _filled(self, name, ids):
         free = shutil.disk_usage(self.cluster.home).free
         if free < self.rows * BYTES_OF_A_ROW:
             raise RuntimeError(f"{self.rows} rows need {self.rows * BYTES_OF_A_ROW / 1e9:.0f} GB in {self.cluster.home.parent}, and "
                                f"{free / 1e9:.0f} GB are free; --rows asks for fewer")
-        url = self.database(f"full_{ids}")
+        url = self.database(name)
         with programs.ledger(self.ledger, url) as server:
             # Completed, as nearly all of a real table is: claims that stay open are counted for the metrics, one by one.
             self.fill(server, self.rows, "pair", ids)
             # A minute later the server looks at each once more, and its counts look at what it has not reached.
-            self.until(f"full_{ids}", REACHED)
-        # Else autovacuum does it while something is measured, as it does once after such a fill.
-        self.cluster.ask(f"full_{ids}", "VACUUM ANALYZE ledger.entries")
-        self._full[ids] = url
+            self.until(name, REACHED)
         return url
 
     def until(self, database, statement):
