@@ -46,7 +46,7 @@ pub(super) async fn check(shared: &Arc<Shared>, ledgers: &[Ledger], left: &[Left
 
 async fn deliver(shared: &Shared, mut ledger: Ledger, left: &[Left], checked: &mut Checked) {
     let requests = left.iter().map(|one| shared.names.claim(&one.key)).collect();
-    let answer = ledger.batch_claim(shared.client.request(proto::BatchClaimRequest { requests })).await;
+    let answer = ledger.batch_claim(proto::BatchClaimRequest { requests }).await;
     let Ok(answer) = answer else {
         checked.unknown += u64::try_from(left.len()).unwrap_or(0);
         return;
@@ -85,7 +85,7 @@ async fn race(shared: &Arc<Shared>, ledgers: &[Ledger], checked: &mut Checked) {
     for turn in 0..CLAIMS_OF_A_RACE {
         for (place, key) in keys.iter().enumerate() {
             let mut ledger = ledgers[(turn + place) % ledgers.len()].clone();
-            let request = shared.client.request(shared.names.claim(key));
+            let request = shared.names.claim(key);
             claims.spawn(async move { (place, ledger.claim(request).await) });
         }
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use h2::client::{Builder, SendRequest};
 use h2::{Ping, PingPong, RecvStream, SendStream};
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
@@ -31,6 +31,9 @@ const ANSWER_WINDOW: u32 = 2 << 20;
 const ANSWERS_WINDOW: u32 = 5 << 20;
 /// How often it is asked whether the other side is there, and how soon that has to answer.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
+
+/// How long the server has for a call.
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// The consumers' service.
 pub(super) type Ledger = LedgerServiceClient<Link>;
@@ -81,11 +84,11 @@ pub(super) async fn over(
     let pings = connection.ping_pong();
     let connection = Gathering::new(connection, move || under_way.calls());
     // Its error is the error of each of its calls, too.
+    let carried = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+    // A task of its own: else its timer would be looked at in each turn of the connection.
     tokio::spawn(async move {
-        tokio::select! {
-            ended = connection => drop(ended),
-            () = deaf(pings) => {}
-        }
+        deaf(pings).await;
+        carried.abort();
     });
     Ok(calls)
 }
@@ -130,13 +133,16 @@ pub(super) struct Link {
     /// Says who calls.
     authorization: Option<HeaderValue>,
     timeout: Duration,
+    /// The same, as the server is told of it.
+    deadline: HeaderValue,
 }
 
 impl Clone for Link {
     fn clone(&self) -> Link {
-        let Link { line, number, calls, authorization, timeout, .. } = self;
-        let (line, calls, authorization) = (Arc::clone(line), calls.clone(), authorization.clone());
-        Link { line, number: *number, calls, again: None, authorization, timeout: *timeout }
+        let Link { line, number, calls, authorization, timeout, deadline, again: _ } = self;
+        let (line, calls) = (Arc::clone(line), calls.clone());
+        let (authorization, deadline) = (authorization.clone(), deadline.clone());
+        Link { line, number: *number, calls, again: None, authorization, timeout: *timeout, deadline }
     }
 }
 
@@ -153,7 +159,8 @@ impl Link {
         let under_way = UnderWay::default();
         let calls = dial(under_way.clone()).await?;
         let line = Arc::new(Line { dial, under_way, present: Mutex::new((0, calls.clone())) });
-        Ok(Link { line, number: 0, calls, again: None, authorization, timeout })
+        let deadline = HeaderValue::try_from(grpc_timeout(timeout))?;
+        Ok(Link { line, number: 0, calls, again: None, authorization, timeout, deadline })
     }
 }
 
@@ -182,6 +189,7 @@ impl Service<Request<Body>> for Link {
         if let Some(authorization) = &self.authorization {
             head.headers.insert(AUTHORIZATION, authorization.clone());
         }
+        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());
         let begun = self.calls.send_request(Request::from_parts(head, ()), false);
         let (within, under_way) = (self.timeout, self.line.under_way.begin());
         Box::pin(async move {
@@ -194,6 +202,16 @@ impl Service<Request<Body>> for Link {
             let late = || Status::deadline_exceeded(format!("no answer within {within:?}"));
             answered.await.unwrap_or_else(|_| Err(late().into()))
         })
+    }
+}
+
+/// A time as gRPC writes it: at most eight digits. Formatting it for each call would cost as much as encoding the call.
+fn grpc_timeout(time: Duration) -> String {
+    const DIGITS_MAX: u128 = 99_999_999;
+    match (time.as_micros(), time.as_millis()) {
+        (micros @ 0..=DIGITS_MAX, _) => format!("{micros}u"),
+        (_, millis @ 0..=DIGITS_MAX) => format!("{millis}m"),
+        _ => format!("{}S", u128::from(time.as_secs()).min(DIGITS_MAX)),
     }
 }
 
@@ -278,6 +296,8 @@ mod tests {
                 while let Some(Ok((request, reply))) = server.accept().await {
                     let who = request.headers().get(AUTHORIZATION);
                     assert_eq!(who, Some(&HeaderValue::from_static("Bearer x")));
+                    let time = request.headers().get(GRPC_TIMEOUT).and_then(|time| time.to_str().ok());
+                    assert_eq!(time, Some(&*grpc_timeout(within)));
                     answer(reply);
                     answered += 1;
                     if answered == calls {
@@ -317,6 +337,19 @@ mod tests {
                 assert_eq!(status, Some("0"), "{number} of {calls}");
                 assert_eq!(answer.to_bytes().len(), ANSWER_BYTES);
             }
+        }
+    }
+
+    #[test]
+    fn times_have_eight_digits_at_the_most() {
+        for (time, written) in [
+            (Duration::from_micros(1), "1u"),
+            (Duration::from_secs(10), "10000000u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::MAX, "99999999S"),
+        ] {
+            assert_eq!(grpc_timeout(time), written);
         }
     }
 

@@ -24,6 +24,7 @@ mod workload;
 
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::subscriber::NoSubscriber;
 
 use self::again::Checked;
 use self::grants::Faults;
@@ -43,6 +44,8 @@ pub(super) use self::options::Measurement;
 impl Measurement {
     /// Whatever ends it, a server of its own ends with it.
     pub(super) async fn run(self, mut options: Options) -> Result<Exit, Problem> {
+        // Where nothing takes them, each span of a library is made for the `log` crate: a fortieth of the client's time.
+        drop(tracing::subscriber::set_global_default(NoSubscriber::new()));
         let screen = options.output.screen();
         let plans = self.plans()?;
         let mut interrupted = Interrupted::new()?;

@@ -3,7 +3,6 @@
 use super::keys::{Key, Kind, Names};
 use super::link::Ledger;
 use super::workload::Workload;
-use crate::cli::client::Client;
 use crate::cli::problem::{Problem, rejected};
 use crate::cli::retry;
 use crate::rpc::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
@@ -16,7 +15,6 @@ const BATCH: usize = 100;
 pub(super) async fn keys(
     workload: Workload,
     names: &Names,
-    client: &Client,
     ledger: &mut Ledger,
 ) -> Result<Vec<Key>, Problem> {
     match workload {
@@ -25,7 +23,7 @@ pub(super) async fn keys(
         Workload::Duplicates { .. } => {
             let keys: Vec<Key> = (0..DONE).map(|_| names.key(Kind::Done)).collect();
             for part in keys.chunks(BATCH) {
-                complete(part, names, client, ledger).await?;
+                complete(part, names, ledger).await?;
             }
             Ok(keys)
         }
@@ -33,10 +31,10 @@ pub(super) async fn keys(
 }
 
 /// Claims new messages, and completes them.
-async fn complete(keys: &[Key], names: &Names, client: &Client, ledger: &Ledger) -> Result<(), Problem> {
+async fn complete(keys: &[Key], names: &Names, ledger: &Ledger) -> Result<(), Problem> {
     let request = proto::BatchClaimRequest { requests: keys.iter().map(|key| names.claim(key)).collect() };
     let claimed = retry::until_known(|| {
-        let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
+        let (mut ledger, request) = (ledger.clone(), request.clone());
         async move { ledger.batch_claim(request).await }
     });
     let claimed = claimed.await.map_err(|status| Problem::of(&status))?.answer;
@@ -52,7 +50,7 @@ async fn complete(keys: &[Key], names: &Names, client: &Client, ledger: &Ledger)
     }
     let request = proto::BatchSettleRequest { settlements };
     let settled = retry::until_known(|| {
-        let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
+        let (mut ledger, request) = (ledger.clone(), request.clone());
         async move { ledger.batch_settle(request).await }
     });
     let settled = settled.await.map_err(|status| Problem::of(&status))?.answer;

@@ -41,7 +41,7 @@ impl Bench {
             ledgers.push(dial(&client).await?);
         }
         let names = Names::new(plan.ids, plan.first_consumer, plan.consumers);
-        let prepared = prepare::keys(plan.workload, &names, &client, &mut ledgers[0]).await?;
+        let prepared = prepare::keys(plan.workload, &names, &mut ledgers[0]).await?;
         let shared = Shared::new(&plan, client, names, prepared)?;
         Ok(Bench { shared: Arc::new(shared), ledgers })
     }

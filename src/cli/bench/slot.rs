@@ -142,7 +142,7 @@ impl Slot {
         let shared = Arc::clone(&self.shared);
         if let ([key], 1) = (&self.keys[..], self.plan.batch) {
             let key = *key;
-            let answer = self.ledger.claim(shared.client.request(shared.names.claim(&key))).await;
+            let answer = self.ledger.claim(shared.names.claim(&key)).await;
             let took = start.elapsed();
             match answer {
                 Ok(answer) => {
@@ -154,8 +154,7 @@ impl Slot {
             return;
         }
         let requests = self.keys.iter().map(|key| shared.names.claim(key)).collect();
-        let answer =
-            self.ledger.batch_claim(shared.client.request(proto::BatchClaimRequest { requests })).await;
+        let answer = self.ledger.batch_claim(proto::BatchClaimRequest { requests }).await;
         let took = start.elapsed();
         match answer {
             Ok(answer) => {
@@ -206,19 +205,19 @@ impl Slot {
             return self.settle_many(call, start).await;
         }
         let (shared, token) = (Arc::clone(&self.shared), first.token);
-        let (key, client) = (Some(shared.names.message(&first.key)), &shared.client);
+        let key = Some(shared.names.message(&first.key));
         let answer = match call {
             Call::Renew => {
                 let request = proto::RenewRequest { key, token, ..proto::RenewRequest::default() };
-                self.ledger.renew(client.request(request)).await.map(drop)
+                self.ledger.renew(request).await.map(drop)
             }
             Call::Release => {
                 let request = proto::ReleaseRequest { key, token, delay: None };
-                self.ledger.release(client.request(request)).await.map(drop)
+                self.ledger.release(request).await.map(drop)
             }
             Call::Complete | Call::Claim => {
                 let request = proto::CompleteRequest { key, token, result: self.result.clone() };
-                self.ledger.complete(client.request(request)).await.map(drop)
+                self.ledger.complete(request).await.map(drop)
             }
         };
         let took = start.elapsed();
@@ -248,7 +247,7 @@ impl Slot {
             proto::Settlement { action: Some(action) }
         });
         let request = proto::BatchSettleRequest { settlements: settlements.collect() };
-        let answer = self.ledger.batch_settle(shared.client.request(request)).await;
+        let answer = self.ledger.batch_settle(request).await;
         let took = start.elapsed();
         let answer = match answer {
             Ok(answer) => answer.into_inner(),
