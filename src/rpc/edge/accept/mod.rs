@@ -3,6 +3,7 @@
 //! ends when the server drains.
 
 mod addresses;
+mod alive;
 mod calls;
 mod connection;
 mod life;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioExecutor;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -61,9 +62,6 @@ const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Streams that this server resets because of what the client sent, at most, over the life of a connection.
 const LOCAL_RESETS_MAX: usize = 1_024;
 const HEADER_BYTES_MAX: u32 = 8 * 1_024;
-/// HTTP/2 pings find connections whose other end has gone.
-const KEEPALIVE_EVERY: Duration = Duration::from_mins(1);
-const KEEPALIVE_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long to wait after the operating system had none to give: without that the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -82,10 +80,7 @@ pub(crate) async fn run<S>(
     metrics: Metrics,
     closing: CancellationToken,
 ) where
-    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible>
-        + Clone
-        + Send
-        + 'static,
+    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     let places = Arc::new(Semaphore::new(connections_max));
@@ -153,6 +148,9 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "TCP_NODELAY was not set");
                 }
+                if let Err(error) = alive::ask(&stream) {
+                    tracing::debug!(%error, "it is not watched whether the other end is there");
+                }
                 return (stream, from);
             }
             Err(error) => {
@@ -166,15 +164,12 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 fn http2() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
-        .timer(TokioTimer::new())
         // gRPC has no use for one.
         .auto_date_header(false)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
         .max_local_error_reset_streams(LOCAL_RESETS_MAX)
-        .max_header_list_size(HEADER_BYTES_MAX)
-        .keep_alive_interval(KEEPALIVE_EVERY)
-        .keep_alive_timeout(KEEPALIVE_WITHIN);
+        .max_header_list_size(HEADER_BYTES_MAX);
     builder
 }
