@@ -302,7 +302,7 @@ MUTANTS = [
         ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 65_535;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.left.store(bytes, ", "this.turn.left.store(usize::MAX, "),
+        ("src/rpc/edge/accept/turns.rs", "this.turn.open.room().store(bytes, ", "this.turn.open.room().store(usize::MAX, "),
     ]),
     Mutant("E7", "requests take no bytes of the budget", "edge::memory", [
         ("src/rpc/edge/budget/body.rs", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(self.left) }", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(0) }"),
@@ -830,6 +830,15 @@ MUTANTS = [
     Mutant("L61", "a look-up keeps a copy of its entry for the join with the clock", GROWTH, [
         (PG_ENTRIES, "FROM clock c OFFSET 0) AS r", "FROM clock c) AS r"),
     ]),
+    Mutant("L62", "nobody asks whether the other end of a connection is still there", "accept::alive", [
+        ("src/rpc/edge/accept/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
+    ]),
+    Mutant("L63", "nobody sees that a connection's life is over", "edge::", [
+        ("src/rpc/edge/accept/connection.rs", "FuturesUnordered::from_iter([over])", "FuturesUnordered::from_iter([async { drop(over); std::future::pending::<Option<crate::metrics::Closed>>().await }])"),
+    ]),
+    Mutant("L64", "bench does not tell the server how long it waits", "bench::link", [
+        ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),
@@ -843,7 +852,7 @@ MUTANTS = [
         ("src/ledger/claims/fold.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
     ]),
     Mutant("L19", "a connection has all calls begun that it has sent", "edge::floods::frames", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.left.store(bytes, ", "this.turn.left.store(usize::MAX, "),
+        ("src/rpc/edge/accept/turns.rs", "this.turn.open.room().store(bytes, ", "this.turn.open.room().store(usize::MAX, "),
     ]),
     Mutant("L20", "a connection is read whatever is open on it", "rpc::edge::accept", [
         ("src/rpc/edge/accept/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),

@@ -43,7 +43,6 @@ pub(crate) struct EdgeOptions {
 }
 
 /// One for each connection.
-#[derive(Clone)]
 pub(crate) struct Edge<S> {
     inner: S,
     options: EdgeOptions,

@@ -17,7 +17,6 @@ type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// The services of a server. Nearly all calls are those of the first, which is found by its name; a router finds
 /// the others, and boxes the bodies of each call three times.
-#[derive(Clone)]
 pub(crate) struct Services<F> {
     first: Option<F>,
     others: Routes,

@@ -1,5 +1,6 @@
 //! The calls of a connection, counted from their headers to the last byte of their answers.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,21 +18,21 @@ use tower::Service;
 use super::open::{Call, Open};
 use super::rest::Whole;
 
-/// A connection's service, which counts.
+/// A connection's service, which counts. Calls begin one after the other: none needs a clone of the service.
 pub(super) struct Calls<S> {
-    service: S,
+    service: RefCell<S>,
     open: Open,
 }
 
 impl<S> Calls<S> {
     pub(super) fn new(service: S, open: Open) -> Calls<S> {
-        Calls { service, open }
+        Calls { service: RefCell::new(service), open }
     }
 }
 
 impl<S> hyper::service::Service<Request<Incoming>> for Calls<S>
 where
-    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible> + Clone,
+    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible>,
 {
     type Response = Response<Answer>;
     type Error = Infallible;
@@ -40,7 +41,7 @@ where
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let request = request.map(|body| Whole::new(body, self.open.clone()));
         // The routes and the layer above them are ready at any time.
-        Answering { answer: self.service.clone().call(request), call: Some(self.open.begin()) }
+        Answering { answer: self.service.borrow_mut().call(request), call: Some(self.open.begin()) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -55,10 +56,7 @@ pub(super) async fn serve<S>(
     http2: http2::Builder<TokioExecutor>,
     Terms { life, metrics, unread: (unread_max, all_unread), line, closing }: Terms,
 ) where
-    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible>
-        + Clone
-        + Send
-        + 'static,
+    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     let Opened { wire, peer, read_before } = match until(&closing, timeout(OPENED_WITHIN, opening)).await {
@@ -82,11 +80,19 @@ pub(super) async fn serve<S>(
     let connection = Sends::new(http2.serve_connection(stream, calls), outbox);
     let turns = Turns::new(connection, turn, line, address);
     let mut serving = pin!(Gathering::new(turns, || open.calls()));
+    let over = async {
+        tokio::select! {
+            biased;
+            () = ends.cancelled() => None,
+            why = life.over(&open) => Some(why),
+        }
+    };
+    // As one of a set it is looked at only after it was woken, and not in each turn of the connection.
+    let mut over = FuturesUnordered::from_iter([over]);
     let why = tokio::select! {
         biased;
-        () = ends.cancelled() => None,
+        why = over.select_next_some() => why,
         ended = serving.as_mut() => return log(ended),
-        why = life.over(&open) => Some(why),
     };
     let cut = || {
         metrics.closed(Closed::Unread);

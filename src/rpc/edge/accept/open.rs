@@ -21,6 +21,8 @@ pub(super) struct Open(Arc<Counts>);
 struct Counts {
     open: AtomicUsize,
     begun: AtomicU64,
+    /// How many bytes may still be read in this turn. It is here since each turn looks at all of this.
+    room: AtomicUsize,
     unread: Unread,
     /// Who reads the connection, and waits until fewer are open.
     reader: AtomicWaker,
@@ -31,6 +33,7 @@ impl Open {
         Open(Arc::new(Counts {
             open: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
+            room: AtomicUsize::new(0),
             unread,
             reader: AtomicWaker::new(),
         }))
@@ -48,6 +51,11 @@ impl Open {
     /// How many calls began since the connection did: a look at the clock for each of them would cost more.
     pub(super) fn begun(&self) -> u64 {
         self.0.begun.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes may still be read: a [`Turn`](super::turns::Turn) counts them.
+    pub(super) fn room(&self) -> &AtomicUsize {
+        &self.0.room
     }
 
     /// Ready where no more are open than the client can have. All others it has taken back, and they end as soon as they

@@ -7,8 +7,7 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -25,25 +24,24 @@ pub(super) const BYTES_MOST: usize = 16 * 1_024;
 /// What may still be read in this turn. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Turn {
-    left: Arc<AtomicUsize>,
     open: Open,
 }
 
 impl Turn {
     pub(super) fn new(open: Open) -> Turn {
-        Turn { left: Arc::default(), open }
+        Turn { open }
     }
 
     /// How many bytes may be read now. Where it is none, [`Turns`] wakes the reader for its next turn, or calls do as they end.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<usize> {
-        match self.left.load(Ordering::Relaxed) {
+        match self.open.room().load(Ordering::Relaxed) {
             0 => Poll::Pending,
             left => self.open.poll_few(context).map(|()| left),
         }
     }
 
     pub(super) fn took(&self, bytes: usize) {
-        self.left.fetch_sub(bytes, Ordering::Relaxed);
+        self.open.room().fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -91,11 +89,11 @@ impl<C: Future> Future for Turns<C> {
         let bytes =
             if this.waits_since.is_none() { bytes_of(this.line.pace().calls(), *this.of_a_call) } else { 0 };
         let begun = this.turn.open.begun();
-        this.turn.left.store(bytes, Ordering::Relaxed);
+        this.turn.open.room().store(bytes, Ordering::Relaxed);
         let polled = this.connection.poll(context);
         // The turn is over, and the next one in the line is called.
         *this.place = None;
-        if bytes > 0 && this.turn.left.load(Ordering::Relaxed) == 0 {
+        if bytes > 0 && this.turn.open.room().load(Ordering::Relaxed) == 0 {
             *this.of_a_call = took(*this.of_a_call, bytes, this.turn.open.begun() - begun);
             *this.waits_since = Some(Instant::now());
             *this.called = Some(this.line.enter(*this.address));
@@ -133,7 +131,7 @@ fn took(of_a_call: usize, bytes: usize, begun: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
     use std::task::{Wake, Waker};
 
     use tokio_util::sync::CancellationToken;
