@@ -830,13 +830,13 @@ MUTANTS = [
     Mutant("L61", "a look-up keeps a copy of its entry for the join with the clock", GROWTH, [
         (PG_ENTRIES, "FROM clock c OFFSET 0) AS r", "FROM clock c) AS r"),
     ]),
-    Mutant("L62", "nobody asks whether the other end of a connection is still there", "accept::alive", [
+    Mutant("L62", "nobody asks whether the other end of a connection is still there", "rpc::edge::accept", [
         ("src/rpc/edge/accept/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
     ]),
-    Mutant("L63", "nobody sees that a connection's life is over", "edge::", [
+    Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
         ("src/rpc/edge/accept/connection.rs", "FuturesUnordered::from_iter([over])", "FuturesUnordered::from_iter([async { drop(over); std::future::pending::<Option<crate::metrics::Closed>>().await }])"),
     ]),
-    Mutant("L64", "bench does not tell the server how long it waits", "bench::link", [
+    Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
