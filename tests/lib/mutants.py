@@ -834,7 +834,7 @@ MUTANTS = [
         ("src/rpc/edge/accept/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
     ]),
     Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
-        ("src/rpc/edge/accept/connection.rs", "FuturesUnordered::from_iter([over])", "FuturesUnordered::from_iter([async { drop(over); std::future::pending::<Option<crate::metrics::Closed>>().await }])"),
+        ("src/rpc/edge/accept/connection.rs", "why = life.over(&open) => Some(why),", "() = std::future::pending() => None,"),
     ]),
     Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
