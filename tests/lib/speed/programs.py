@@ -72,7 +72,8 @@ def migrate(binary, url):
 
 
 def bench_command(binary, address, seconds, *more):
-    return [binary, "bench", "--json", "--no-check", "--endpoint", address, "--for", f"{int(seconds * 1000)}ms", "--warm-up", "0s", *more]
+    warm_up = () if "--warm-up" in more else ("--warm-up", "0s")
+    return [binary, "bench", "--json", "--no-check", "--endpoint", address, "--for", f"{int(seconds * 1000)}ms", *warm_up, *more]
 
 
 @contextlib.contextmanager

@@ -25,6 +25,11 @@ REACHED = ("SELECT NOT EXISTS (SELECT 1 FROM ledger.consumers n CROSS JOIN LATER
 SETTLE = ("UPDATE ledger.entries e SET version = e.version + 1, state = 4, closed_by = 1, attention = NULL, updated_at = ledger.clock()"
           " FROM ledger.consumers n WHERE e.consumer = n.no AND e.created_at > n.marked_at AND e.state = 2;"
           " UPDATE ledger.consumers SET marked_at = ledger.clock()")
+# Postgres as it is behind a slow disk: each statement that writes claims takes so much longer, and nobody's CPU time.
+SLOW_SECONDS = 0.1
+SLOW = ("CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN PERFORM pg_sleep({SLOW_SECONDS}); RETURN NULL; END $$;"
+        " CREATE TRIGGER slow BEFORE INSERT ON ledger.entries FOR EACH STATEMENT EXECUTE FUNCTION public.slow()")
 # How many seconds the upkeep may take for that.
 UPKEEP_MAX = 1_800
 DAY_MICROS = 86_400_000_000
@@ -255,6 +260,21 @@ def purge(stage):
     return told
 
 
+def overload(stage):
+    """10,000 calls, which Postgres cannot follow: more of them are under way than the queue has room for, and those are refused.
+
+    That they all begin at the same instant is not measured: a client takes longer for that than the server for a refusal."""
+    told, url = {}, stage.database()
+    stage.cluster.ask("measured", SLOW)
+    with programs.ledger(stage.ledger, url) as server:
+        with stage.measured(told, server.pid):
+            stage.load(server, told, 10_000, "--warm-up", "1s")
+            told["items"] = told["created"]
+    if not told["refused"]:
+        raise RuntimeError("none was refused: there was room for all calls")
+    return told
+
+
 # A consumer with little to do, as its own p99 is told.
 FEW = ("--workload", "claim", "--rate", "200", "--in-flight", "64")
 FLOOD = ("--workload", "claim", "--batch", "1000", "--in-flight", "32", "--connections", "32", "--first-consumer", "1000")
@@ -316,6 +336,7 @@ SCENARIOS = {
     "echo-256": ("bare echo, 256 in flight", echo(256)),
     "claim-256": ("Claim, 256 in flight", service(256)),
     "claim-10000": ("Claim, 10,000 in flight", service(10_000)),
+    "overload": (f"Claim, 10,000 in flight, Postgres {SLOW_SECONDS * 1e3:.0f} ms slower", overload),
     "claim-1024": ("Claim, 1,024 in flight", service(1_024)),
     "claim-512": ("Claim, 512 in flight", service(512)),
     "claim-2048": ("Claim, 2,048 in flight", service(2_048)),
