@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::ledger::runtime::Instant;
 
 /// So many commands are worth a statement beside those that are under way. What begins and ends a statement costs Postgres as
-/// much as some thirty rows of it: with half as many each row costs more, and with twice as many the processors wait for
-/// flushes.
-pub(super) const WORTH: usize = 200;
+/// much as some thirty rows of it: with 200 each row of a batch costs it a twentieth more, and with 400 the processors wait
+/// for flushes.
+pub(super) const WORTH: usize = 250;
 /// For so long commands wait for the batch that is at the store to come back. Beyond it the store is slow, or a
 /// session hangs: then others must not wait for it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(5);
