@@ -37,8 +37,13 @@ async fn connect(server: &TestServer, from: &str) -> TcpStream {
     stream
 }
 
-/// Reads the header of the next frame, its payload left out; none: the connection has ended.
+/// Reads the header of the next frame, its payload left out; none: the connection has ended. One of the two comes in time.
 async fn frame(stream: &mut TcpStream) -> Option<[u8; 9]> {
+    let next = tokio::time::timeout(Duration::from_secs(20), next_frame(stream));
+    next.await.expect("a frame, or the end of the connection")
+}
+
+async fn next_frame(stream: &mut TcpStream) -> Option<[u8; 9]> {
     let mut header = [0; 9];
     stream.read_exact(&mut header).await.ok()?;
     let mut payload = vec![0; u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize];
@@ -249,7 +254,8 @@ async fn a_stream_ends_after_its_grace_and_goes_on_with_another_connection() {
         ConnectionLimits { age_max, age_grace: Duration::from_secs(1), ..ConnectionLimits::default() };
     let mut server = server(limits).await;
     let began = Instant::now();
-    let slowly = stream::iter(0_u32..).then(|number| async move {
+    // Far more than it takes until the end.
+    let slowly = stream::iter(0_u32..200).then(|number| async move {
         tokio::time::sleep(Duration::from_millis(100)).await;
         part(number * 10..number * 10 + 10)
     });
