@@ -90,6 +90,7 @@ RATIOS = [
     _ratio("P16", "1,024 ÷ 256 in flight", _rates("claim-1024", "claim-256"), 0.9, 1.0),
     Ratio("P16", "at 10,000: server CPU a good answer ÷ at 256", ("claim-10000", "claim-256"),
           lambda run: run["claim-10000"]["server_us"] / run["claim-256"]["server_us"], 1.3, 1.15, at_most=True),
+    Ratio("P16", "at 10,000: p99 of a refusal", ("claim-10000",), lambda run: _refusals(run["claim-10000"]), 50, 5, at_most=True, unit="ms"),
     Ratio("P16", "at 10,000, Postgres is slow: p99 of a refusal", ("overload",), lambda run: run["overload"]["p99_refused"] / 1e3, 50, 5,
           at_most=True, unit="ms"),
     _ratio("P17", "256 connections ÷ 4, 256 in flight", _rates("connections", "claim-256-2"), 0.8, 0.9),
@@ -112,6 +113,12 @@ RATIOS = [
     Ratio("knee", "memory a minute after 10,000 in flight ÷ before", ("given-back",),
           lambda run: run["given-back"]["rss_mib"] / run["given-back"]["before_mib"], 1.2, 1.1, at_most=True),
 ]
+
+
+def _refusals(run):
+    if "p99_refused" not in run:
+        raise RuntimeError("none was refused: there was room for all calls")
+    return run["p99_refused"] / 1e3
 
 
 def quartiles(values):

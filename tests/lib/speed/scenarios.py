@@ -263,7 +263,7 @@ def purge(stage):
 def overload(stage):
     """10,000 calls, which Postgres cannot follow: more of them are under way than the queue has room for, and those are refused.
 
-    That they all begin at the same instant is not measured: a client takes longer for that than the server for a refusal."""
+    At first they all begin at the same instant, and are read one after the other: that second is not measured."""
     told, url = {}, stage.database()
     stage.cluster.ask("measured", SLOW)
     with programs.ledger(stage.ledger, url) as server:
