@@ -299,7 +299,7 @@ MUTANTS = [
         ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 65_535;"),
+        ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
         ("src/rpc/edge/accept/turns.rs", "this.turn.open.room().store(bytes, ", "this.turn.open.room().store(usize::MAX, "),
