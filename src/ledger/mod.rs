@@ -143,7 +143,12 @@ impl Ledger {
                 options.policies_trusted_for,
                 options.window_required,
             )),
-            queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max, options.batch_max)),
+            queue: Arc::new(Queue::new(
+                options.queue_max,
+                options.queue_bytes_max,
+                options.batch_max,
+                store.sessions(),
+            )),
             clock: Arc::default(),
             guess: Arc::default(),
             crew: Arc::default(),

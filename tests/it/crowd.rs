@@ -14,9 +14,10 @@ use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 on_both_stores!(
     a_flood_leaves_room_for_the_claims_of_others,
     batches_are_small_while_several_consumers_are_served,
+    those_who_have_few_wait_for_no_batch_of_a_flood,
 );
 
-/// A server whose one worker waits for the store, so that what comes now stays in the queue.
+/// A server whose workers all wait for the store, so that what comes now stays in the queue.
 struct Busy {
     server: TestServer,
     plan: Arc<Plan>,
@@ -26,15 +27,18 @@ struct Busy {
 }
 
 impl Busy {
-    async fn new(kind: Kind) -> Busy {
+    async fn new(kind: Kind, workers: usize) -> Busy {
         let mut at = TestStore::new(kind).await;
         let plan = Arc::new(Plan::default());
+        plan.sessions.store(workers, Ordering::SeqCst);
         at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
         let server = TestServer::on(at, Setup { queue_max: 1_024, ..Setup::default() }).await;
         plan.close();
         let mut busy = Busy { server, plan, calls: JoinSet::new(), sent: 0 };
-        busy.send("first", 1);
-        busy.plan.arrived(1).await;
+        for worker in 1..=workers {
+            busy.send("first", 1);
+            busy.plan.arrived(worker).await;
+        }
         busy
     }
 
@@ -72,7 +76,7 @@ impl Busy {
 /// Invariant 13 of docs/contract.md, section 9. Of 1,024 places 640 are for claims, and 64 more for those of consumers that have
 /// no more than 16 in the queue.
 async fn a_flood_leaves_room_for_the_claims_of_others(kind: Kind) {
-    let mut busy = Busy::new(kind).await;
+    let mut busy = Busy::new(kind, 1).await;
     // So many batches of so many claims at once, of which one is refused: then all others have found room.
     for (consumer, batches, claims) in [
         ("flood", 11, 64),
@@ -93,7 +97,7 @@ async fn a_flood_leaves_room_for_the_claims_of_others(kind: Kind) {
 /// A consumer waits for the batch of another one, and for what another one adds to its own: 128 commands at the most.
 async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
     for (others, statements) in [(&["first"][..], 1), (&["first", "another"], 5)] {
-        let mut busy = Busy::new(kind).await;
+        let mut busy = Busy::new(kind, 1).await;
         for consumer in others {
             busy.send(consumer, 1);
         }
@@ -101,5 +105,17 @@ async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
         (0..11).for_each(|_| busy.send("first", 63));
         assert_eq!(busy.refused().await, "OVERLOADED");
         assert_eq!(busy.ended().await, (1 + others.len() + 630, statements), "{others:?}");
+    }
+}
+
+/// Of three workers. The claims of both consumers would fill five batches of 128.
+async fn those_who_have_few_wait_for_no_batch_of_a_flood(kind: Kind) {
+    for (workers, statements) in [(2, 5), (3, 6)] {
+        let mut busy = Busy::new(kind, workers).await;
+        busy.send("quiet", 10);
+        // One more than there is room for: all others are in the queue.
+        (0..11).for_each(|_| busy.send("flood", 63));
+        assert_eq!(busy.refused().await, "OVERLOADED");
+        assert_eq!(busy.ended().await, (workers + 10 + 630, statements), "{workers} workers");
     }
 }

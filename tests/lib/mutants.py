@@ -839,6 +839,33 @@ MUTANTS = [
     Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
     ]),
+    Mutant("L65", "beside a flood, those who have few share its batches", "ledger::claims::queue", [
+        (QUEUE, "if self.away.wait_in_flood(Whose::Few, workers).is_zero() {", "if workers > 1_000 {"),
+    ]),
+    Mutant("L66", "a flood has all workers", "ledger::claims::queue", [
+        (QUEUE, "wait = wait.max(self.away.wait_in_flood(Whose::All, workers));", "wait = wait.max(self.away.wait_in_flood(Whose::All, workers + 1));"),
+    ]),
+    Mutant("L67", "no worker is called for those who have few", "ledger::claims::queue", [
+        (QUEUE, "(before == 0 || worth || are_few ||", "(before == 0 || worth || are_few && worth ||"),
+    ]),
+    Mutant("L68", "the rest of many claims is taken for few", "ledger::claims::turns", [
+        ("src/ledger/claims/turns.rs", "while line.most <= few", "while line.chains.len() <= few"),
+    ]),
+    Mutant("L69", "those who have few take all workers from a flood", "ledger::claims::away", [
+        ("src/ledger/claims/away.rs", "if kept || whose == Whose::Few {", "if kept && whose == Whose::All {"),
+    ]),
+    Mutant("L70", "a worker is kept for those who came once", "ledger::claims::away", [
+        ("src/ledger/claims/away.rs", "now.saturating_duration_since(left) < KEPT_FOR", "now.saturating_duration_since(left) < KEPT_FOR * 1_000"),
+    ]),
+    Mutant("L71", "busy consumers are taken for a flood", "ledger::claims::mix", [
+        ("src/ledger/claims/mix.rs", "if chains > FLOOD {", "if chains > BATCH_MAX {"),
+    ]),
+    Mutant("L72", "of two workers one is kept for those who have few", "crowd::", [
+        (QUEUE, "if workers >= WORKERS_IN_FLOOD &&", "if workers > 1 &&"),
+    ]),
+    Mutant("L73", "one consumer alone is taken for a flood of others", "ledger::claims::mix", [
+        ("src/ledger/claims/mix.rs", "is_recent(self.flooded) && is_recent(self.changed)", "is_recent(self.flooded)"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),

@@ -14,24 +14,56 @@ pub(super) const WORTH: usize = 250;
 /// session hangs: then others must not wait for it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(5);
 
-/// The batches that are at the store, each with the instant at which it left.
+/// For so long after a batch of those who have few, a worker is kept for the next one.
+const KEPT_FOR: Duration = Duration::from_millis(100);
+
+/// Whose commands a batch has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Of all that wait, in turns.
+    All,
+    /// Only of consumers that have few, while another one floods.
+    Few,
+}
+
+#[derive(Debug)]
+struct Batch {
+    number: u64,
+    left: Instant,
+    whose: Whose,
+}
+
+impl Batch {
+    /// For how much longer others wait for it.
+    fn patience(&self, now: Instant) -> Duration {
+        PATIENCE.saturating_sub(now.saturating_duration_since(self.left))
+    }
+}
+
+/// The batches that are at the store.
 #[derive(Debug, Default)]
 pub(super) struct Away {
-    batches: Vec<(u64, Instant)>,
+    batches: Vec<Batch>,
     last: u64,
+    /// When the last batch of those who have few has left.
+    few_left: Option<Instant>,
 }
 
 impl Away {
     /// A batch leaves for the store.
-    pub(super) fn leave(&mut self) -> u64 {
+    pub(super) fn leave(&mut self, whose: Whose) -> u64 {
+        let left = Instant::now();
+        if whose == Whose::Few {
+            self.few_left = Some(left);
+        }
         self.last += 1;
-        self.batches.push((self.last, Instant::now()));
+        self.batches.push(Batch { number: self.last, left, whose });
         self.last
     }
 
     /// It has come back, or its worker is gone.
     pub(super) fn back(&mut self, batch: u64) {
-        self.batches.retain(|(number, _)| *number != batch);
+        self.batches.retain(|away| away.number != batch);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -44,17 +76,33 @@ impl Away {
             return Duration::ZERO;
         }
         let now = Instant::now();
-        let waits = self
-            .batches
-            .iter()
-            .map(|(_, left)| PATIENCE.saturating_sub(now.saturating_duration_since(*left)));
-        waits.max().unwrap_or_default()
+        self.batches.iter().map(|batch| batch.patience(now)).max().unwrap_or_default()
+    }
+
+    /// While one consumer floods: for how long such a batch should wait, of so many workers. One worker is kept for those who
+    /// have few, while they come; and always one for all.
+    pub(super) fn wait_in_flood(&self, whose: Whose, workers: usize) -> Duration {
+        let now = Instant::now();
+        let kept = self.few_left.is_some_and(|left| now.saturating_duration_since(left) < KEPT_FOR);
+        let most = if kept || whose == Whose::Few { workers.saturating_sub(1) } else { workers };
+        let alike = self.batches.iter().filter(|batch| batch.whose == whose);
+        let waits = || alike.clone().map(|batch| batch.patience(now)).filter(|wait| *wait > Duration::ZERO);
+        if waits().count() < most { Duration::ZERO } else { waits().min().unwrap_or_default() }
     }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+
+    /// Batches that have been away for so long.
+    fn batches(away: impl Iterator<Item = (Duration, Whose)>) -> Away {
+        let now = Instant::now();
+        let batch =
+            |((away, whose), number)| Batch { number, left: now.checked_sub(away).unwrap_or(now), whose };
+        let batches: Vec<Batch> = away.zip(1..).map(batch).collect();
+        Away { last: batches.len() as u64, batches, few_left: None }
+    }
 
     #[test]
     fn another_batch_leaves_where_it_is_worth_it_or_the_first_stays_out() {
@@ -70,16 +118,41 @@ mod tests {
             (&[second, Duration::ZERO], 1, true),
             (&[second, second], 1, false),
         ] {
-            let now = Instant::now() + second;
-            let batches =
-                away.iter().zip(1..).map(|(away, number)| (number, now.checked_sub(*away + second).unwrap()));
-            let mut all = Away { batches: batches.collect(), last: away.len() as u64 };
+            let mut all = batches(away.iter().map(|away| (*away, Whose::All)));
             assert_eq!(all.wait(commands, WORTH) > Duration::ZERO, waits, "{away:?} {commands}");
             // Whoever comes back is waited for no more.
             for batch in 1..=away.len() as u64 {
                 all.back(batch);
             }
             assert!(all.is_empty() && all.wait(1, WORTH) == Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn beside_a_flood_one_worker_of_three_is_kept_for_those_who_have_few_and_one_for_all() {
+        use Whose::{All, Few};
+        let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
+        // When those who have few were served last, which batches have been away for how long, whether one of all waits, and
+        // one of those who have few.
+        for (few_left, away, all_wait, few_wait) in [
+            (None, &[][..], false, false),
+            (None, &[(zero, All), (zero, All)], false, false),
+            (None, &[(zero, All), (zero, All), (zero, All)], true, false),
+            (Some(zero), &[(zero, All)], false, false),
+            (Some(zero), &[(zero, All), (zero, All)], true, false),
+            (Some(zero), &[(zero, All), (zero, Few)], false, false),
+            (Some(zero), &[(zero, Few), (zero, Few)], false, true),
+            // They have not come for a while.
+            (Some(second), &[(zero, All), (zero, All)], false, false),
+            // One that hangs holds up nobody.
+            (Some(zero), &[(second, All), (zero, All)], false, false),
+            (Some(zero), &[(second, All), (zero, All), (zero, All)], true, false),
+            (Some(zero), &[(second, Few), (zero, Few)], false, false),
+        ] {
+            let mut all = batches(away.iter().copied());
+            all.few_left = few_left.and_then(|ago| Instant::now().checked_sub(ago));
+            let waits = [All, Few].map(|whose| all.wait_in_flood(whose, 3) > zero);
+            assert_eq!(waits, [all_wait, few_wait], "{few_left:?} {away:?}");
         }
     }
 }

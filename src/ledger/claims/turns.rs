@@ -40,6 +40,8 @@ impl Eq for Consumer {}
 #[derive(Default)]
 struct Line {
     chains: VecDeque<Chain>,
+    /// How many there were at the most since it began.
+    most: usize,
     /// How many commands it has taken beyond its turns: a chain is never parted. It waits so much longer for it.
     debt: usize,
 }
@@ -59,31 +61,33 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Comes last in the line of its consumer.
-    pub(super) fn push_back(&mut self, chain: Chain) {
-        self.line_of(&chain.key).push_back(chain);
+    /// Comes last in the line of its consumer, and tells how many chains are in it then.
+    pub(super) fn push_back(&mut self, chain: Chain) -> usize {
+        let line = self.line_of(&chain.key);
+        line.chains.push_back(chain);
+        line.most = line.most.max(line.chains.len());
+        line.chains.len()
     }
 
     /// Comes first in the line of its consumer.
     pub(super) fn push_front(&mut self, chain: Chain) {
-        self.line_of(&chain.key).push_front(chain);
+        self.line_of(&chain.key).chains.push_front(chain);
     }
 
-    fn line_of(&mut self, key: &Key) -> &mut VecDeque<Chain> {
+    fn line_of(&mut self, key: &Key) -> &mut Line {
         match &self.current {
-            Some(current) if current.0.namespace() == key.namespace() => &mut self.line.chains,
+            Some(current) if current.0.namespace() == key.namespace() => &mut self.line,
             None => {
                 (self.current, self.left) = (Some(Consumer(key.clone())), TURN);
-                &mut self.line.chains
+                &mut self.line
             }
             Some(_) => {
                 let consumer = Consumer(key.clone());
                 let order = &mut self.order;
-                let line = self.others.entry(consumer).or_insert_with_key(|consumer| {
+                self.others.entry(consumer).or_insert_with_key(|consumer| {
                     order.push_back(consumer.clone());
                     Line::default()
-                });
-                &mut line.chains
+                })
             }
         }
     }
@@ -115,6 +119,34 @@ impl Turns {
         Some(chain)
     }
 
+    /// The chains of consumers that have at most so many, with up to `max` commands: not the rest of what was more. Nobody
+    /// else's turn changes.
+    pub(super) fn pop_few(&mut self, few: usize, max: usize) -> Vec<Chain> {
+        let (mut chains, mut commands) = (Vec::new(), 0);
+        let mut is_served = |line: &mut Line| {
+            while line.most <= few
+                && commands < max
+                && let Some(chain) = line.chains.pop_front()
+            {
+                commands += chain.len();
+                chains.push(chain);
+            }
+            line.chains.is_empty()
+        };
+        let others = &mut self.others;
+        self.order.retain(|consumer| {
+            let served = others.get_mut::<str>(consumer.borrow()).is_none_or(&mut is_served);
+            if served {
+                others.remove::<str>(consumer.borrow());
+            }
+            !served
+        });
+        if is_served(&mut self.line) {
+            self.leave();
+        }
+        chains
+    }
+
     /// Whoever has had its turn comes last.
     fn next_turn(&mut self) {
         let Some(next) = self.order.pop_front() else { return };
@@ -129,13 +161,9 @@ impl Turns {
 
     /// Whoever waits no more leaves nothing behind.
     fn leave(&mut self) {
-        self.line.debt = 0;
         self.current = self.order.pop_front();
-        if let Some(next) = &self.current
-            && let Some(line) = self.others.remove::<str>(next.borrow())
-        {
-            self.line = line;
-        }
+        let next = self.current.as_ref().and_then(|next| self.others.remove::<str>(next.borrow()));
+        self.line = next.unwrap_or_default();
         self.begin();
     }
 
@@ -165,10 +193,20 @@ mod tests {
         chain
     }
 
+    fn come(turns: &mut Turns, consumer: &str, chains: usize, commands: usize) {
+        for waits in 1..=chains {
+            assert_eq!(turns.push_back(chain(consumer, commands)), waits);
+        }
+    }
+
     /// Who is served, with how many commands in a row.
     fn served(turns: &mut Turns) -> Vec<(String, usize)> {
+        in_a_row(std::iter::from_fn(|| turns.pop()))
+    }
+
+    fn in_a_row(chains: impl Iterator<Item = Chain>) -> Vec<(String, usize)> {
         let mut served: Vec<(String, usize)> = Vec::new();
-        while let Some(chain) = turns.pop() {
+        for chain in chains {
             match served.last_mut() {
                 Some((last, commands)) if last == chain.key.consumer() => *commands += chain.len(),
                 _ => served.push((chain.key.consumer().to_owned(), chain.len())),
@@ -200,7 +238,7 @@ mod tests {
         for (waits, expected) in rows {
             let mut turns = Turns::default();
             for &(consumer, chains, commands) in *waits {
-                (0..chains).for_each(|_| turns.push_back(chain(consumer, commands)));
+                come(&mut turns, consumer, chains, commands);
             }
             let expected: Vec<_> =
                 expected.iter().map(|(who, commands)| ((*who).to_owned(), *commands)).collect();
@@ -210,10 +248,59 @@ mod tests {
     }
 
     #[test]
+    fn those_that_have_few_are_served_without_the_others() {
+        // Who waits, with how many chains, and how many commands there is room for; who is served, and who is left.
+        type Waits<'a> = &'a [(&'a str, usize)];
+        let rows: &[(Waits, usize, Waits, Waits)] = &[
+            (&[], 100, &[], &[]),
+            (&[("flood", 17)], 100, &[], &[("flood", 17)]),
+            (&[("flood", 17), ("a", 1)], 100, &[("a", 1)], &[("flood", 17)]),
+            (&[("a", 1), ("flood", 17)], 100, &[("a", 1)], &[("flood", 17)]),
+            (&[("a", 16), ("b", 2)], 100, &[("b", 2), ("a", 16)], &[]),
+            (
+                &[("a", 16), ("flood", 20), ("b", 2), ("c", 30)],
+                100,
+                &[("b", 2), ("a", 16)],
+                &[("flood", 16), ("c", 16), ("flood", 4), ("c", 14)],
+            ),
+            (
+                &[("flood", 20), ("a", 16), ("b", 2)],
+                17,
+                &[("a", 16), ("b", 1)],
+                &[("flood", 16), ("b", 1), ("flood", 4)],
+            ),
+            (&[("flood", 17), ("a", 1)], 0, &[], &[("flood", 16), ("a", 1), ("flood", 1)]),
+        ];
+        for (waits, max, few, left) in rows {
+            let mut turns = Turns::default();
+            for &(consumer, chains) in *waits {
+                come(&mut turns, consumer, chains, 1);
+            }
+            let popped = in_a_row(turns.pop_few(16, *max).into_iter());
+            let named = |waits: Waits| -> Vec<(String, usize)> {
+                waits.iter().map(|(who, chains)| ((*who).to_owned(), *chains)).collect()
+            };
+            assert_eq!((popped, served(&mut turns)), (named(few), named(left)), "{waits:?}, {max}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_few_left_of_many_has_not_few() {
+        let mut turns = Turns::default();
+        come(&mut turns, "a", 17, 1);
+        turns.pop();
+        assert_eq!(in_a_row(turns.pop_few(16, 100).into_iter()), []);
+        // Until it has none.
+        assert_eq!(served(&mut turns), [("a".to_owned(), 16)]);
+        come(&mut turns, "a", 16, 1);
+        assert_eq!(in_a_row(turns.pop_few(16, 100).into_iter()), [("a".to_owned(), 16)]);
+    }
+
+    #[test]
     fn whoever_comes_back_is_first_in_its_own_line_and_in_nobody_elses() {
         let mut turns = Turns::default();
-        (0..TURN).for_each(|_| turns.push_back(chain("flood", 1)));
-        turns.push_back(chain("a", 1));
+        come(&mut turns, "flood", TURN, 1);
+        come(&mut turns, "a", 1, 1);
         turns.push_front(chain("flood", 3));
         assert_eq!(turns.pop().map(|chain| chain.len()), Some(3));
         assert_eq!(served(&mut turns), [("flood".to_owned(), 13), ("a".into(), 1), ("flood".into(), 3)]);

@@ -97,7 +97,7 @@ impl Store for FaultyStore {
     }
 
     fn sessions(&self) -> usize {
-        1
+        self.plan.sessions.load(Ordering::SeqCst)
     }
 
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Reason, Rejection};
-use crate::ledger::claims::away::{Away, WORTH};
+use crate::ledger::claims::away::{Away, WORTH, Whose};
 use crate::ledger::claims::chain::Chain;
 use crate::ledger::claims::lane::{LANES, Lane, few};
 use crate::ledger::claims::later::Later;
@@ -45,6 +45,41 @@ impl Waiting {
         self.lanes.get(lane as usize).is_some_and(all)
     }
 
+    /// The next batch, and whose it is; or for how long it waits for another one to come back. So many commands are worth a
+    /// batch beside others. Where a consumer floods, those who have few wait for none of its batches: they have their own.
+    fn next(
+        &mut self,
+        max: usize,
+        worth: usize,
+        few: usize,
+        workers: usize,
+    ) -> Result<(Vec<Chain>, Whose), Duration> {
+        let mut wait = self.away.wait(self.commands, self.mix.batch_max(worth));
+        if workers >= WORKERS_IN_FLOOD && self.mix.is_flooded() {
+            if self.away.wait_in_flood(Whose::Few, workers).is_zero() {
+                let chains = self.take_few(few, max);
+                if !chains.is_empty() {
+                    return Ok((chains, Whose::Few));
+                }
+            }
+            wait = wait.max(self.away.wait_in_flood(Whose::All, workers));
+        }
+        if wait.is_zero() || self.closed { Ok((self.take(max), Whose::All)) } else { Err(wait) }
+    }
+
+    /// What waits of those who have few, the most important first.
+    fn take_few(&mut self, few: usize, max: usize) -> Vec<Chain> {
+        let (max, mut chains) = (self.mix.batch_max(max), Vec::new());
+        for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
+            let taken = lane.pop_few(few, max.saturating_sub(chains.len()));
+            let commands: usize = taken.iter().map(Chain::len).sum();
+            *waits -= commands;
+            self.commands -= commands;
+            chains.extend(taken);
+        }
+        chains
+    }
+
     fn take(&mut self, max: usize) -> Vec<Chain> {
         let max = self.mix.batch_max(max);
         let (mut chains, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
@@ -67,6 +102,9 @@ impl Waiting {
     }
 }
 
+/// Of so many workers or more, one may be kept for those who have few.
+const WORKERS_IN_FLOOD: usize = 3;
+
 /// How often a queue that was closed is asked whether it is empty.
 const EMPTY_YET: Duration = Duration::from_millis(20);
 
@@ -80,6 +118,7 @@ pub(crate) struct Queue {
     bytes_max: usize,
     /// So many commands are worth a batch beside one that is at the store, while one consumer is served.
     worth: usize,
+    workers: usize,
 }
 
 /// A batch that is at the store, until this is dropped.
@@ -117,19 +156,19 @@ enum Taken {
 }
 
 impl Queue {
-    pub(crate) fn new(commands_max: usize, bytes_max: usize, batch_max: usize) -> Queue {
+    pub(crate) fn new(commands_max: usize, bytes_max: usize, batch_max: usize, workers: usize) -> Queue {
         let waiting = Waiting::default();
         let (ready, closed) = (Notify::new(), CancellationToken::new());
         let (bytes, worth) = (Arc::default(), WORTH.min(batch_max));
-        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, worth }
+        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, worth, workers }
     }
 
     /// Takes one chain.
     pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
         let mut waiting = self.admit(std::slice::from_ref(&chain))?;
-        let before = waiting.commands;
+        let (before, are_few) = (waiting.commands, self.are_few(&waiting, std::slice::from_ref(&chain)));
         self.enter(&mut waiting, chain);
-        self.call(waiting, before);
+        self.call(waiting, before, are_few);
         Ok(())
     }
 
@@ -139,21 +178,29 @@ impl Queue {
             return Ok(());
         }
         let mut waiting = self.admit(&chains)?;
-        let before = waiting.commands;
+        let (before, are_few) = (waiting.commands, self.are_few(&waiting, &chains));
         for chain in chains {
             self.enter(&mut waiting, chain);
         }
-        self.call(waiting, before);
+        self.call(waiting, before, are_few);
         Ok(())
+    }
+
+    /// Whether these wait for no batch of a flood.
+    fn are_few(&self, waiting: &Waiting, chains: &[Chain]) -> bool {
+        let lane = chains.first().map(|first| Lane::of(&first.head.command));
+        waiting.mix.is_flooded()
+            && lane.is_some_and(|lane| waiting.has_few(lane, chains, few(self.commands_max)))
     }
 
     /// Calls a worker where there is something new for it: a batch that may leave at once, or the first command for
     /// which it must watch the time. It is the one that was at work last, whose session is the warmest: where two took
-    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already.
-    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
+    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already. `are_few`: what
+    /// has come waits for no batch of a flood.
+    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize, are_few: bool) {
         let least = waiting.mix.batch_max(self.worth);
         let worth = before < least && waiting.commands >= least;
-        let call = !waiting.called && (before == 0 || worth || waiting.away.is_empty());
+        let call = !waiting.called && (before == 0 || worth || are_few || waiting.away.is_empty());
         waiting.called |= call;
         drop(waiting);
         if call {
@@ -195,10 +242,10 @@ impl Queue {
         waiting.commands += chain.len();
         waiting.mix.comes(&chain.key, chain.since);
         chain.hold(&self.bytes);
-        let lane = Lane::of(&chain.head.command) as usize;
+        let (since, lane) = (chain.since, Lane::of(&chain.head.command) as usize);
         if let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
             *waits += chain.len();
-            turns.push_back(chain);
+            waiting.mix.waits(turns.push_back(chain), since);
         }
     }
 
@@ -263,14 +310,13 @@ impl Queue {
         if waiting.commands == 0 {
             return if waiting.closed { Taken::Ended } else { Taken::Later(None) };
         }
-        let wait = waiting.away.wait(waiting.commands, waiting.mix.batch_max(self.worth));
-        if wait > Duration::ZERO && !waiting.closed {
-            return Taken::Later(Some(wait));
-        }
-        let chains = waiting.take(max);
-        let batch = waiting.away.leave();
+        let (chains, whose) = match waiting.next(max, self.worth, few(self.commands_max), self.workers) {
+            Ok(next) => next,
+            Err(wait) => return Taken::Later(Some(wait)),
+        };
+        let batch = waiting.away.leave(whose);
         if waiting.commands > 0 {
-            self.call(waiting, 0);
+            self.call(waiting, 0, false);
         }
         Taken::Chains(chains, batch)
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::domain::{Claim, Claimant, Command, FailureKind, Key, Settle, Span};
 use crate::ledger::claims::answers::AnswerTo;
+use crate::ledger::claims::away::PATIENCE;
 use crate::ledger::claims::chain::Request;
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
@@ -26,9 +27,18 @@ fn chain(id: usize, command: Command, since: Instant) -> Chain {
     Chain::new(Key::new("c", "s", &id.to_string()), request, since)
 }
 
+/// Whether so many claims of a consumer find room.
+fn claims(queue: &Queue, consumer: &str, commands: usize) -> bool {
+    let chains = (0..commands).map(|id| {
+        let request = Request::new(claim(), AnswerTo::nobody(), CallSpan::default());
+        Chain::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
+    });
+    queue.push_all(chains.collect()).is_ok()
+}
+
 #[test]
 fn what_ends_something_is_served_before_what_begins_it() {
-    let queue = Queue::new(100, 1 << 20, 100);
+    let queue = Queue::new(100, 1 << 20, 100, 3);
     let settles = [
         Settle::Release { delay: Span::ZERO },
         Settle::Renew { lease: None, effect_started: false, checkpoint: None },
@@ -49,7 +59,7 @@ fn what_ends_something_is_served_before_what_begins_it() {
 /// What a session did last is still in its processor's cache, and in that of its backend.
 #[test]
 fn the_worker_that_was_at_work_last_is_called() {
-    let queue = Queue::new(100, 1 << 20, 100);
+    let queue = Queue::new(100, 1 << 20, 100, 3);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100))).collect();
     for worker in &mut workers {
@@ -74,7 +84,7 @@ fn the_worker_that_was_at_work_last_is_called() {
 
 #[test]
 fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
-    let queue = Queue::new(160, 1 << 20, 200);
+    let queue = Queue::new(160, 1 << 20, 200, 3);
     let renew = || Command::Settle(1, Settle::Renew { lease: None, effect_started: false, checkpoint: None });
     let told = |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
     // How long the last batch had waited, and after which time at the least the next claims come again.
@@ -99,14 +109,7 @@ fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
 
 #[test]
 fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
-    let queue = Queue::new(1_024, 1_000_000, 100);
-    let push = |consumer: &str, commands: usize| {
-        let chains = (0..commands).map(|id| {
-            let request = Request::new(claim(), AnswerTo::nobody(), CallSpan::default());
-            Chain::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
-        });
-        queue.push_all(chains.collect()).is_ok()
-    };
+    let queue = Queue::new(1_024, 1_000_000, 100, 3);
     // Who pushes how many, and whether there is room: 640 are for all claims, and 64 more for those who have few.
     for (consumer, commands, room) in [
         ("flood", 640, true),
@@ -121,6 +124,75 @@ fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
         ("d", 16, true),
         ("e", 1, false),
     ] {
-        assert_eq!(push(consumer, commands), room, "{consumer}, {commands}");
+        assert_eq!(claims(&queue, consumer, commands), room, "{consumer}, {commands}");
     }
+}
+
+/// Who is served by a batch: how many claims of `quiet`, and how many of `flood`; none: there is no batch yet.
+type Served = Option<(usize, usize)>;
+
+fn served(chains: &[Chain]) -> (usize, usize) {
+    let of = |who: &str| chains.iter().filter(|chain| chain.key.consumer() == who).count();
+    (of("quiet"), of("flood"))
+}
+
+/// What batches have beside a flood, of so many workers, one after the other.
+fn beside_a_flood(workers: usize) -> Vec<(&'static str, Served)> {
+    let queue = Queue::new(8_192, 1 << 30, 1_000, workers);
+    let take = || match queue.take(1_000) {
+        Taken::Chains(chains, _) => Some(served(&chains)),
+        Taken::Later(_) | Taken::Ended => None,
+    };
+    let mut told = Vec::new();
+    claims(&queue, "flood", 1_000);
+    claims(&queue, "quiet", 17);
+    told.push(("17 are more than a few", take()));
+    claims(&queue, "quiet", 16);
+    told.push(("those who have few go alone", take()));
+    claims(&queue, "quiet", 3);
+    told.push(("also beside others of them", take()));
+    claims(&queue, "quiet", 2);
+    told.push(("while two are away, all go", take()));
+    told.push(("one worker is kept", take()));
+    (2..4).for_each(|batch| queue.waiting().away.back(batch));
+    // A worker waits for what comes, in its own task.
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut kept = Box::pin(queue.pull(1_000));
+    let mut poll = || match kept.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(pulled) => pulled.map(|(chains, batch)| (served(&chains), batch.back()).0),
+        std::task::Poll::Pending => None,
+    };
+    told.push(("it waits for them", poll()));
+    claims(&queue, "flood", 1);
+    told.push(("a flood does not get it", poll()));
+    claims(&queue, "quiet", 16);
+    told.push(("they get it at once", poll()));
+    told
+}
+
+#[tokio::test]
+async fn those_who_have_few_wait_for_no_batch_of_a_flood() {
+    let kept =
+        [Some((17, 111)), Some((16, 0)), Some((3, 0)), Some((2, 126)), None, None, None, Some((16, 0))];
+    for _ in 0..100 {
+        let began = Instant::now();
+        let told = beside_a_flood(3);
+        // A batch that is away for longer than that is waited for no more.
+        if began.elapsed() < PATIENCE {
+            for ((what, served), expected) in told.into_iter().zip(kept) {
+                assert_eq!(served, expected, "{what}");
+            }
+            return;
+        }
+    }
+    panic!("a hundred times it took longer than {PATIENCE:?}");
+}
+
+#[test]
+fn of_two_workers_none_is_kept() {
+    let queue = Queue::new(8_192, 1 << 30, 1_000, 2);
+    claims(&queue, "flood", 1_000);
+    claims(&queue, "quiet", 1);
+    let Taken::Chains(chains, _) = queue.take(1_000) else { panic!("nothing waits") };
+    assert_eq!(served(&chains), (1, 127));
 }

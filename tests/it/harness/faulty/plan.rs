@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) no_policies: AtomicBool,
     /// The next reading of all policies says that it has read them, and waits.
     pub(super) slow_reading: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    /// With how many sessions the ledger works.
+    pub(crate) sessions: AtomicUsize,
     /// No session can be opened.
     pub(crate) no_sessions: AtomicBool,
     /// Each write takes a permit; there are more than enough until a test closes the gate.
@@ -50,6 +52,7 @@ impl Default for Plan {
             loads: AtomicUsize::new(0),
             no_policies: AtomicBool::new(false),
             slow_reading: Mutex::default(),
+            sessions: AtomicUsize::new(1),
             no_sessions: AtomicBool::new(false),
             gate: Semaphore::new(OPEN),
         }
