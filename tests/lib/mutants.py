@@ -451,7 +451,7 @@ MUTANTS = [
         (PG_UPKEEP, "WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)", "WHERE n.no = $1"),
     ]),
     Mutant("S22", "claims are served before completions", "ledger::claims::queue", [
-        (QUEUE, "in self.lanes.iter_mut().zip(&mut self.by_lane) {", "in self.lanes.iter_mut().zip(&mut self.by_lane).rev() {"),
+        (QUEUE, "in self.lanes.iter_mut().zip(&mut self.by_lane) {\n            while", "in self.lanes.iter_mut().zip(&mut self.by_lane).rev() {\n            while"),
     ]),
     Mutant("S23", "a guessed Complete leaves the effect unknown", "guesses::", [
         (PG_ENTRIES, "attention = NULL, effect_unknown = NULL, ", "attention = NULL, "),
@@ -865,6 +865,9 @@ MUTANTS = [
     ]),
     Mutant("L73", "one consumer alone is taken for a flood of others", "ledger::claims::mix", [
         ("src/ledger/claims/mix.rs", "is_recent(self.flooded) && is_recent(self.changed)", "is_recent(self.flooded)"),
+    ]),
+    Mutant("L74", "of those who have few, claims are served before completions", "ledger::claims::queue", [
+        (QUEUE, "in self.lanes.iter_mut().zip(&mut self.by_lane) {\n            let", "in self.lanes.iter_mut().zip(&mut self.by_lane).rev() {\n            let"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

@@ -189,6 +189,19 @@ async fn those_who_have_few_wait_for_no_batch_of_a_flood() {
 }
 
 #[test]
+fn of_those_who_have_few_completions_come_first() {
+    let queue = Queue::new(8_192, 1 << 30, 1_000, 3);
+    claims(&queue, "flood", 1_000);
+    let complete = Command::Settle(1, Settle::Complete { result: Bytes::new() });
+    for (id, command) in [claim(), complete].into_iter().enumerate() {
+        assert!(queue.push(chain(id, command, Instant::now())).is_ok());
+    }
+    let Taken::Chains(chains, _) = queue.take(1) else { panic!("nothing waits") };
+    let ids: Vec<_> = chains.iter().map(|chain| chain.key.id()).collect();
+    assert_eq!(ids, ["1"]);
+}
+
+#[test]
 fn of_two_workers_none_is_kept() {
     let queue = Queue::new(8_192, 1 << 30, 1_000, 2);
     claims(&queue, "flood", 1_000);
