@@ -869,6 +869,9 @@ MUTANTS = [
     Mutant("L74", "of those who have few, claims are served before completions", "ledger::claims::queue", [
         (QUEUE, "in self.lanes.iter_mut().zip(&mut self.by_lane) {\n            let", "in self.lanes.iter_mut().zip(&mut self.by_lane).rev() {\n            let"),
     ]),
+    Mutant("L75", "what those who have few took still counts as waiting", "interleavings", [
+        (QUEUE, "            self.commands -= commands;\n            chains", "            chains"),
+    ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),

@@ -27,7 +27,7 @@ use shuttle::{Config, MaxSteps, Runner};
 use tally::Tally;
 
 /// How many scenarios share the size.
-const SCENARIOS: usize = 7;
+const SCENARIOS: usize = 8;
 /// How many changes of priority a schedule has.
 const PCT_DEPTH: usize = 4;
 /// A schedule that takes more steps hangs.

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 
-use super::disk::{Manners, WELL};
+use super::disk::{Manners, QUIET, WELL};
 use super::explore;
 use super::runtime::wander;
 use super::world::{Call, World, assert_calm, key, reason, token, word};
-use crate::domain::{Answer, Reason};
+use crate::domain::{Answer, Key, Reason};
 
 /// A task's own way to submit.
 pub(super) async fn submit(world: World, calls: Vec<Call>) -> Vec<Answer> {
@@ -93,6 +93,35 @@ fn a_slow_statement_holds_up_nobody_else() {
         tally.count("served before the slow one");
         world.disk.let_go();
         assert!(together.await.unwrap().iter().all(|answer| token(answer).is_some()));
+        world.finish().await;
+    });
+}
+
+/// A consumer that has few beside a flood: its claim and its completion have statements of their own, where they can.
+async fn quiet(world: World, consumer: String) -> Vec<Answer> {
+    let key = Key::new(&consumer, "shop", "quiet");
+    let mut answers = world.submit(&[world.claim(&key)]).await;
+    wander(3).await;
+    let token = token(&answers[0]).unwrap();
+    answers.extend(world.submit(&[world.complete(&key, token)]).await);
+    answers
+}
+
+#[test]
+fn everybody_is_answered_beside_a_flood() {
+    let must = ["Complete done", "statements at the same time", "statements of the quiet alone"];
+    explore("everybody_is_answered_beside_a_flood", &must, async |tally| {
+        let manners = Manners { sessions: thread_rng().gen_range(3..=4), ..WELL };
+        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
+        let flood = (0..3).map(|caller| {
+            let calls = (0..5).map(|number| world.claim(&key(format!("{caller}-{number}")))).collect();
+            spawn(submit(world.clone(), calls))
+        });
+        let quiet = (0..3).map(|number| spawn(quiet(world.clone(), format!("{QUIET}-{number}"))));
+        let callers: Vec<_> = flood.chain(quiet).collect();
+        for caller in callers {
+            assert_calm(&caller.await.unwrap());
+        }
         world.finish().await;
     });
 }
