@@ -75,7 +75,7 @@ impl World {
             policies.clone(),
             InForce::unread(policies),
             options,
-            Metrics::new().expect("metrics"),
+            Metrics::unseen().expect("metrics"),
         );
         World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
     }
