@@ -840,19 +840,19 @@ MUTANTS = [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
     ]),
     Mutant("L65", "beside a flood, those who have few share its batches", "ledger::claims::queue", [
-        (QUEUE, "if self.away.wait_in_flood(Whose::Few, workers).is_zero() {", "if workers > 1_000 {"),
+        (QUEUE, "if self.away.few_may_leave() {", "if workers > 1_000 {"),
     ]),
     Mutant("L66", "a flood has all workers", "ledger::claims::queue", [
-        (QUEUE, "wait = wait.max(self.away.wait_in_flood(Whose::All, workers));", "wait = wait.max(self.away.wait_in_flood(Whose::All, workers + 1));"),
+        (QUEUE, "self.away.wait_for_few(workers)", "self.away.wait_for_few(workers + 1)"),
     ]),
     Mutant("L67", "no worker is called for those who have few", "ledger::claims::queue", [
         (QUEUE, "(before == 0 || worth || are_few ||", "(before == 0 || worth || are_few && worth ||"),
     ]),
     Mutant("L68", "the rest of many claims is taken for few", "ledger::claims::turns", [
-        ("src/ledger/claims/turns.rs", "while line.most <= few", "while line.chains.len() <= few"),
+        ("src/ledger/claims/turns.rs", "while self.most <= few", "while self.chains.len() <= few"),
     ]),
     Mutant("L69", "those who have few take all workers from a flood", "ledger::claims::away", [
-        ("src/ledger/claims/away.rs", "if kept || whose == Whose::Few {", "if kept && whose == Whose::All {"),
+        ("src/ledger/claims/away.rs", "!self.few_last || self.of_all(now).next().is_some()", "!self.few_last || self.of_all(now).next().is_some() || !self.is_empty()"),
     ]),
     Mutant("L70", "a worker is kept for those who came once", "ledger::claims::away", [
         ("src/ledger/claims/away.rs", "now.saturating_duration_since(left) < KEPT_FOR", "now.saturating_duration_since(left) < KEPT_FOR * 1_000"),

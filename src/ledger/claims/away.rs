@@ -47,13 +47,16 @@ pub(super) struct Away {
     last: u64,
     /// When the last batch of those who have few has left.
     few_left: Option<Instant>,
+    /// Whether that was the last batch of all.
+    few_last: bool,
 }
 
 impl Away {
     /// A batch leaves for the store.
     pub(super) fn leave(&mut self, whose: Whose) -> u64 {
         let left = Instant::now();
-        if whose == Whose::Few {
+        self.few_last = whose == Whose::Few;
+        if self.few_last {
             self.few_left = Some(left);
         }
         self.last += 1;
@@ -79,15 +82,27 @@ impl Away {
         self.batches.iter().map(|batch| batch.patience(now)).max().unwrap_or_default()
     }
 
-    /// While one consumer floods: for how long such a batch should wait, of so many workers. One worker is kept for those who
-    /// have few, while they come; and always one for all.
-    pub(super) fn wait_in_flood(&self, whose: Whose, workers: usize) -> Duration {
+    /// While one consumer floods, whether a batch of those who have few may leave: one of all is at the store, or was the last to
+    /// leave. So neither waits for more than a batch of the other, however many workers there are.
+    pub(super) fn few_may_leave(&self) -> bool {
+        let now = Instant::now();
+        !self.few_last || self.of_all(now).next().is_some()
+    }
+
+    /// Of so many workers one is kept for those who have few, while they come: for how long a batch of all should wait.
+    pub(super) fn wait_for_few(&self, workers: usize) -> Duration {
         let now = Instant::now();
         let kept = self.few_left.is_some_and(|left| now.saturating_duration_since(left) < KEPT_FOR);
-        let most = if kept || whose == Whose::Few { workers.saturating_sub(1) } else { workers };
-        let alike = self.batches.iter().filter(|batch| batch.whose == whose);
-        let waits = || alike.clone().map(|batch| batch.patience(now)).filter(|wait| *wait > Duration::ZERO);
-        if waits().count() < most { Duration::ZERO } else { waits().min().unwrap_or_default() }
+        if !kept || self.of_all(now).count() + 1 < workers {
+            return Duration::ZERO;
+        }
+        self.of_all(now).min().unwrap_or_default()
+    }
+
+    /// For how much longer others wait for each batch of all.
+    fn of_all(&self, now: Instant) -> impl Iterator<Item = Duration> {
+        let all = self.batches.iter().filter(|batch| batch.whose == Whose::All);
+        all.map(move |batch| batch.patience(now)).filter(|wait| *wait > Duration::ZERO)
     }
 }
 
@@ -101,7 +116,7 @@ mod tests {
         let batch =
             |((away, whose), number)| Batch { number, left: now.checked_sub(away).unwrap_or(now), whose };
         let batches: Vec<Batch> = away.zip(1..).map(batch).collect();
-        Away { last: batches.len() as u64, batches, few_left: None }
+        Away { last: batches.len() as u64, batches, few_left: None, few_last: false }
     }
 
     #[test]
@@ -129,30 +144,47 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_flood_one_worker_of_three_is_kept_for_those_who_have_few_and_one_for_all() {
+    fn beside_a_flood_one_worker_of_three_is_kept_for_those_who_have_few() {
         use Whose::{All, Few};
         let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
-        // When those who have few were served last, which batches have been away for how long, whether one of all waits, and
-        // one of those who have few.
-        for (few_left, away, all_wait, few_wait) in [
-            (None, &[][..], false, false),
-            (None, &[(zero, All), (zero, All)], false, false),
-            (None, &[(zero, All), (zero, All), (zero, All)], true, false),
-            (Some(zero), &[(zero, All)], false, false),
-            (Some(zero), &[(zero, All), (zero, All)], true, false),
-            (Some(zero), &[(zero, All), (zero, Few)], false, false),
-            (Some(zero), &[(zero, Few), (zero, Few)], false, true),
+        // How long ago those who have few were served, which batches have been away for how long, and whether one of all waits.
+        for (few_left, away, waits) in [
+            (None, &[][..], false),
+            (None, &[(zero, All), (zero, All)], false),
+            (Some(zero), &[(zero, All)], false),
+            (Some(zero), &[(zero, All), (zero, All)], true),
+            (Some(zero), &[(zero, All), (zero, Few)], false),
             // They have not come for a while.
-            (Some(second), &[(zero, All), (zero, All)], false, false),
+            (Some(second), &[(zero, All), (zero, All)], false),
             // One that hangs holds up nobody.
-            (Some(zero), &[(second, All), (zero, All)], false, false),
-            (Some(zero), &[(second, All), (zero, All), (zero, All)], true, false),
-            (Some(zero), &[(second, Few), (zero, Few)], false, false),
+            (Some(zero), &[(second, All), (zero, All)], false),
+            (Some(zero), &[(second, All), (zero, All), (zero, All)], true),
         ] {
             let mut all = batches(away.iter().copied());
             all.few_left = few_left.and_then(|ago| Instant::now().checked_sub(ago));
-            let waits = [All, Few].map(|whose| all.wait_in_flood(whose, 3) > zero);
-            assert_eq!(waits, [all_wait, few_wait], "{few_left:?} {away:?}");
+            assert_eq!(all.wait_for_few(3) > zero, waits, "{few_left:?} {away:?}");
+        }
+    }
+
+    #[test]
+    fn those_who_have_few_and_all_take_turns() {
+        use Whose::{All, Few};
+        let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
+        // Whose batch was the last to leave, which are away for how long, and whether one of those who have few may leave.
+        for (last, away, may_leave) in [
+            (All, &[][..], true),
+            (All, &[(zero, All)], true),
+            (Few, &[(zero, All)], true),
+            (Few, &[(zero, All), (zero, Few), (zero, Few)], true),
+            (Few, &[], false),
+            (Few, &[(zero, Few)], false),
+            // One that hangs serves nobody.
+            (Few, &[(second, All)], false),
+        ] {
+            let mut all = batches(away.iter().copied());
+            let batch = all.leave(last);
+            all.back(batch);
+            assert_eq!(all.few_may_leave(), may_leave, "{last:?} {away:?}");
         }
     }
 }

@@ -46,6 +46,20 @@ struct Line {
     debt: usize,
 }
 
+impl Line {
+    /// Moves its chains, as far as there is room for their commands, where it never had more than so many. Whether none is left.
+    fn pop_few(&mut self, few: usize, room: &mut usize, into: &mut Vec<Chain>) -> bool {
+        while self.most <= few
+            && *room > 0
+            && let Some(chain) = self.chains.pop_front()
+        {
+            *room = room.saturating_sub(chain.len());
+            into.push(chain);
+        }
+        self.chains.is_empty()
+    }
+}
+
 /// The chains of one lane. It holds no more lines than there are consumers with chains in it; a consumer that is alone
 /// costs one comparison of its name.
 #[derive(Default)]
@@ -122,26 +136,20 @@ impl Turns {
     /// The chains of consumers that have at most so many, with up to `max` commands: not the rest of what was more. Nobody
     /// else's turn changes.
     pub(super) fn pop_few(&mut self, few: usize, max: usize) -> Vec<Chain> {
-        let (mut chains, mut commands) = (Vec::new(), 0);
-        let mut is_served = |line: &mut Line| {
-            while line.most <= few
-                && commands < max
-                && let Some(chain) = line.chains.pop_front()
-            {
-                commands += chain.len();
-                chains.push(chain);
-            }
-            line.chains.is_empty()
-        };
+        let (mut chains, mut room) = (Vec::new(), max);
         let others = &mut self.others;
         self.order.retain(|consumer| {
-            let served = others.get_mut::<str>(consumer.borrow()).is_none_or(&mut is_served);
+            if room == 0 {
+                return true;
+            }
+            let line = others.get_mut::<str>(consumer.borrow());
+            let served = line.is_none_or(|line| line.pop_few(few, &mut room, &mut chains));
             if served {
                 others.remove::<str>(consumer.borrow());
             }
             !served
         });
-        if is_served(&mut self.line) {
+        if self.line.pop_few(few, &mut room, &mut chains) {
             self.leave();
         }
         chains

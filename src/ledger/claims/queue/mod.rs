@@ -56,13 +56,13 @@ impl Waiting {
     ) -> Result<(Vec<Chain>, Whose), Duration> {
         let mut wait = self.away.wait(self.commands, self.mix.batch_max(worth));
         if workers >= WORKERS_IN_FLOOD && self.mix.is_flooded() {
-            if self.away.wait_in_flood(Whose::Few, workers).is_zero() {
+            if self.away.few_may_leave() {
                 let chains = self.take_few(few, max);
                 if !chains.is_empty() {
                     return Ok((chains, Whose::Few));
                 }
             }
-            wait = wait.max(self.away.wait_in_flood(Whose::All, workers));
+            wait = wait.max(self.away.wait_for_few(workers));
         }
         if wait.is_zero() || self.closed { Ok((self.take(max), Whose::All)) } else { Err(wait) }
     }

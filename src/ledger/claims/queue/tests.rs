@@ -151,8 +151,7 @@ fn beside_a_flood(workers: usize) -> Vec<(&'static str, Served)> {
     told.push(("those who have few go alone", take()));
     claims(&queue, "quiet", 3);
     told.push(("also beside others of them", take()));
-    claims(&queue, "quiet", 2);
-    told.push(("while two are away, all go", take()));
+    told.push(("then all", take()));
     told.push(("one worker is kept", take()));
     (2..4).for_each(|batch| queue.waiting().away.back(batch));
     // A worker waits for what comes, in its own task.
@@ -173,7 +172,7 @@ fn beside_a_flood(workers: usize) -> Vec<(&'static str, Served)> {
 #[tokio::test]
 async fn those_who_have_few_wait_for_no_batch_of_a_flood() {
     let kept =
-        [Some((17, 111)), Some((16, 0)), Some((3, 0)), Some((2, 126)), None, None, None, Some((16, 0))];
+        [Some((17, 111)), Some((16, 0)), Some((3, 0)), Some((0, 128)), None, None, None, Some((16, 0))];
     for _ in 0..100 {
         let began = Instant::now();
         let told = beside_a_flood(3);
@@ -186,6 +185,18 @@ async fn those_who_have_few_wait_for_no_batch_of_a_flood() {
         }
     }
     panic!("a hundred times it took longer than {PATIENCE:?}");
+}
+
+#[test]
+fn those_who_have_few_keep_a_flood_waiting_for_no_more_than_a_batch() {
+    let queue = Queue::new(8_192, 1 << 30, 1_000, 3);
+    claims(&queue, "flood", 1_000);
+    for expected in [(1, 0), (1, 127), (1, 0), (1, 127)] {
+        claims(&queue, "quiet", 1);
+        let Taken::Chains(chains, batch) = queue.take(1_000) else { panic!("nothing waits") };
+        assert_eq!(served(&chains), expected);
+        queue.waiting().away.back(batch);
+    }
 }
 
 #[test]
