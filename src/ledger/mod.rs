@@ -143,12 +143,7 @@ impl Ledger {
                 options.policies_trusted_for,
                 options.window_required,
             )),
-            queue: Arc::new(Queue::new(
-                options.queue_max,
-                options.queue_bytes_max,
-                options.batch_max,
-                store.sessions(),
-            )),
+            queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max, options.batch_max)),
             clock: Arc::default(),
             guess: Arc::default(),
             crew: Arc::default(),

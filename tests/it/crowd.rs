@@ -7,14 +7,14 @@ use idempotency_ledger::rpc::proto;
 use tokio::task::JoinSet;
 
 use crate::harness::details::{acquired, claim, refusal};
-use crate::harness::faulty::{FaultyStore, Plan};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 
 on_both_stores!(
     a_flood_leaves_room_for_the_claims_of_others,
     batches_are_small_while_several_consumers_are_served,
-    those_who_have_few_wait_for_no_batch_of_a_flood,
+    those_who_have_few_share_no_batch_with_a_flood,
 );
 
 /// A server whose workers all wait for the store, so that what comes now stays in the queue.
@@ -108,14 +108,16 @@ async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
     }
 }
 
-/// Of three workers. The claims of both consumers would fill five batches of 128.
-async fn those_who_have_few_wait_for_no_batch_of_a_flood(kind: Kind) {
-    for (workers, statements) in [(2, 5), (3, 6)] {
+/// Of three workers. The claims of both consumers would fill five batches of 128. What loses a race comes once more, and
+/// takes no others with it.
+async fn those_who_have_few_share_no_batch_with_a_flood(kind: Kind) {
+    for (workers, fault, statements) in [(2, None, 5), (3, None, 6), (3, Some(Inject::Conflict), 7)] {
         let mut busy = Busy::new(kind, workers).await;
         busy.send("quiet", 10);
         // One more than there is room for: all others are in the queue.
         (0..11).for_each(|_| busy.send("flood", 63));
         assert_eq!(busy.refused().await, "OVERLOADED");
-        assert_eq!(busy.ended().await, (workers + 10 + 630, statements), "{workers} workers");
+        busy.plan.next(fault);
+        assert_eq!(busy.ended().await, (workers + 10 + 630, statements), "{workers} workers, {fault:?}");
     }
 }

@@ -41,6 +41,8 @@ PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue/mod.rs"
 LANE = "src/ledger/claims/lane.rs"
+FLOOD = "src/ledger/claims/flood.rs"
+TURNS = "src/ledger/claims/turns.rs"
 ANSWERS = "src/ledger/claims/answers.rs"
 CHAIN = "src/ledger/claims/chain.rs"
 FAILURES = "src/ledger/claims/failures.rs"
@@ -840,37 +842,52 @@ MUTANTS = [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
     ]),
     Mutant("L65", "beside a flood, those who have few share its batches", "ledger::claims::queue", [
-        (QUEUE, "if self.away.few_may_leave() {", "if workers > 1_000 {"),
+        (QUEUE, "if self.flood.few_may_leave(&self.away, workers, now) {", "if workers > 1_000 {"),
     ]),
     Mutant("L66", "a flood has all workers", "ledger::claims::queue", [
-        (QUEUE, "self.away.wait_for_few(workers)", "self.away.wait_for_few(workers + 1)"),
+        (QUEUE, "self.flood.wait(&self.away, workers, now)", "self.flood.wait(&self.away, workers + 1, now)"),
     ]),
     Mutant("L67", "no worker is called for those who have few", "ledger::claims::queue", [
-        (QUEUE, "(before == 0 || worth || are_few ||", "(before == 0 || worth || are_few && worth ||"),
+        (QUEUE, "(before == 0 || worth || has_few ||", "(before == 0 || worth || has_few && worth ||"),
     ]),
     Mutant("L68", "the rest of many claims is taken for few", "ledger::claims::turns", [
-        ("src/ledger/claims/turns.rs", "while self.most <= few", "while self.chains.len() <= few"),
+        (TURNS, "self.most <= few", "self.commands <= few"),
     ]),
-    Mutant("L69", "those who have few take all workers from a flood", "ledger::claims::away", [
-        ("src/ledger/claims/away.rs", "!self.few_last || self.of_all(now).next().is_some()", "!self.few_last || self.of_all(now).next().is_some() || !self.is_empty()"),
+    Mutant("L69", "those who have few keep a flood waiting for many batches", "ledger::claims::flood", [
+        (FLOOD, "(!self.few_last ||", "(!self.few_last || workers > 0 ||"),
     ]),
-    Mutant("L70", "a worker is kept for those who came once", "ledger::claims::away", [
-        ("src/ledger/claims/away.rs", "now.saturating_duration_since(left) < KEPT_FOR", "now.saturating_duration_since(left) < KEPT_FOR * 1_000"),
+    Mutant("L70", "a worker is kept for those who came once", "ledger::claims::flood", [
+        (FLOOD, "!is_recent(self.few_left, now)", "self.few_left.is_none()"),
     ]),
-    Mutant("L71", "busy consumers are taken for a flood", "ledger::claims::mix", [
-        ("src/ledger/claims/mix.rs", "if chains > FLOOD {", "if chains > BATCH_MAX {"),
+    Mutant("L71", "busy consumers are taken for a flood", "ledger::claims::flood", [
+        (FLOOD, "if commands > FLOOD {", "if commands > FLOOD / 4 {"),
     ]),
-    Mutant("L72", "of two workers one is kept for those who have few", "crowd::", [
-        (QUEUE, "if workers >= WORKERS_IN_FLOOD &&", "if workers > 1 &&"),
+    Mutant("L72", "of two workers one is kept for those who have few", "ledger::claims::flood", [
+        (FLOOD, "const WORKERS: usize = 3;", "const WORKERS: usize = 2;"),
     ]),
-    Mutant("L73", "one consumer alone is taken for a flood of others", "ledger::claims::mix", [
-        ("src/ledger/claims/mix.rs", "is_recent(self.flooded) && is_recent(self.changed)", "is_recent(self.flooded)"),
+    Mutant("L73", "a consumer that is alone is taken for a flood of others", "ledger::claims::queue", [
+        (QUEUE, "self.flood.is_there(now) && self.mix.is_mixed(now)", "self.flood.is_there(now)"),
     ]),
     Mutant("L74", "of those who have few, claims are served before completions", "ledger::claims::queue", [
-        (QUEUE, "in self.lanes.iter_mut().zip(&mut self.by_lane) {\n            let", "in self.lanes.iter_mut().zip(&mut self.by_lane).rev() {\n            let"),
+        (QUEUE, "for place in 0..LANES {", "for place in (0..LANES).rev() {"),
     ]),
     Mutant("L75", "what those who have few took still counts as waiting", "interleavings", [
-        (QUEUE, "            self.commands -= commands;\n            chains", "            chains"),
+        (QUEUE, "            self.commands -= chain.len();\n            if let", "            if let"),
+    ]),
+    Mutant("L76", "whoever floods with claims has few completions", "ledger::claims::queue", [
+        (TURNS, "line.has_few(few) && elsewhere(key) &&", "line.has_few(few) &&"),
+    ]),
+    Mutant("L77", "what is carried out once more of those who have few is filled up by a flood", "crowd::", [
+        ("src/ledger/claims/worker.rs", "if at_store.as_ref().is_none_or(AtStore::takes_others) { batch_max } else { 0 }", "batch_max"),
+    ]),
+    Mutant("L78", "those who have few take all workers", "ledger::claims::flood", [
+        (FLOOD, "away.of(Whose::Few).count() < (workers / 3).max(2)", "away.of(Whose::Few).count() < workers"),
+    ]),
+    Mutant("L79", "the kept worker is lost where batches take long", "ledger::claims::flood", [
+        (FLOOD, "const RECENT: Duration = Duration::from_millis(100);", "const RECENT: Duration = Duration::from_millis(5);"),
+    ]),
+    Mutant("L80", "what comes back does not count towards many", "ledger::claims::turns", [
+        (TURNS, "        line.comes(chain.len());\n        line.chains.push_front(chain);", "        line.commands += chain.len();\n        line.chains.push_front(chain);"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

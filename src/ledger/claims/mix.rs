@@ -9,19 +9,14 @@ use crate::ledger::runtime::Instant;
 /// So many commands a batch has at the most while several consumers are served, and so many are worth a batch beside one
 /// that is under way. It takes an eighth of the time of one for a thousand.
 const BATCH_MAX: usize = 128;
-/// A consumer that has more commands waiting than four batches take floods the others. With less, all that several busy
-/// consumers have is gone so soon that a batch of its own for one of them costs more than it brings. In the suite of
-/// interleavings few wait at a time.
-const FLOOD: usize = if cfg!(all(test, feature = "shuttle")) { 2 } else { 4 * BATCH_MAX };
 /// For so long after one consumer came behind another one, both of them are taken to be there.
 const FOR: Duration = Duration::from_secs(1);
 
-/// Who came last, when it last was another one than before, and when one last flooded.
+/// Who came last, and when it last was another one than before.
 #[derive(Debug, Default)]
 pub(super) struct Mix {
     last: Option<Key>,
     changed: Option<Instant>,
-    flooded: Option<Instant>,
 }
 
 impl Mix {
@@ -36,26 +31,14 @@ impl Mix {
         }
     }
 
-    /// So much waits of one consumer, at this instant.
-    pub(super) fn waits(&mut self, chains: usize, now: Instant) {
-        if chains > FLOOD {
-            self.flooded = Some(now);
-        }
+    pub(super) fn is_mixed(&self, now: Instant) -> bool {
+        self.changed.is_some_and(|at| now.saturating_duration_since(at) < FOR)
     }
 
     /// How many commands a batch may have that otherwise may have `max`.
     pub(super) fn batch_max(&self, max: usize) -> usize {
-        if is_recent(self.changed) { max.min(BATCH_MAX) } else { max }
+        if self.changed.is_some() && self.is_mixed(Instant::now()) { max.min(BATCH_MAX) } else { max }
     }
-
-    /// Whether one of several consumers floods.
-    pub(super) fn is_flooded(&self) -> bool {
-        is_recent(self.flooded) && is_recent(self.changed)
-    }
-}
-
-fn is_recent(at: Option<Instant>) -> bool {
-    at.is_some_and(|at| Instant::now().saturating_duration_since(at) < FOR)
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -82,27 +65,6 @@ mod tests {
                 mix.comes(&Key::new(consumer, "s", "1"), at);
             }
             assert_eq!(mix.batch_max(max), expected, "{came:?}");
-        }
-    }
-
-    #[test]
-    fn a_consumer_floods_others_that_has_more_waiting_than_four_batches_take() {
-        // Who came, with how many waiting, how many milliseconds ago; and whether that is a flood.
-        for (came, expected) in [
-            (&[][..], false),
-            (&[("a", 1_000, 0)][..], false),
-            (&[("a", 512, 500), ("b", 512, 0)], false),
-            (&[("a", 513, 500), ("b", 1, 0)], true),
-            (&[("a", 513, 1_100), ("b", 1, 0)], false),
-            (&[("a", 1, 1_200), ("b", 1, 1_100), ("b", 513, 0)], false),
-        ] {
-            let (now, mut mix) = (Instant::now(), Mix::default());
-            for (consumer, waits, ago) in came {
-                let at = now.checked_sub(Duration::from_millis(*ago)).unwrap();
-                mix.comes(&Key::new(consumer, "s", "1"), at);
-                mix.waits(*waits, at);
-            }
-            assert_eq!(mix.is_flooded(), expected, "{came:?}");
         }
     }
 }

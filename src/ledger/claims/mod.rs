@@ -7,6 +7,7 @@ pub(super) mod batch;
 pub(super) mod chain;
 pub(super) mod crew;
 mod failures;
+mod flood;
 mod fold;
 pub(super) mod guess;
 mod in_run;

@@ -38,20 +38,42 @@ impl Eq for Consumer {}
 
 /// The chains of one consumer, oldest first.
 #[derive(Default)]
-struct Line {
+pub(super) struct Line {
     chains: VecDeque<Chain>,
-    /// How many there were at the most since it began.
+    /// How many commands they have.
+    commands: usize,
+    /// How many they had at the most since the line began.
     most: usize,
     /// How many commands it has taken beyond its turns: a chain is never parted. It waits so much longer for it.
     debt: usize,
 }
 
 impl Line {
-    /// Moves its chains, as far as there is room for their commands, where it never had more than so many. Whether none is left.
-    fn pop_few(&mut self, few: usize, room: &mut usize, into: &mut Vec<Chain>) -> bool {
-        while self.most <= few
-            && *room > 0
-            && let Some(chain) = self.chains.pop_front()
+    /// How many commands wait in it.
+    pub(super) fn commands(&self) -> usize {
+        self.commands
+    }
+
+    /// Whether its consumer came with no more commands than that, so far.
+    pub(super) fn has_few(&self, few: usize) -> bool {
+        self.most <= few
+    }
+
+    fn comes(&mut self, commands: usize) {
+        self.commands += commands;
+        self.most = self.most.max(self.commands);
+    }
+
+    fn pop(&mut self) -> Option<Chain> {
+        let chain = self.chains.pop_front()?;
+        self.commands -= chain.len();
+        Some(chain)
+    }
+
+    /// Moves its chains, as far as there is room for their commands. Whether none is left.
+    fn move_into(&mut self, room: &mut usize, into: &mut Vec<Chain>) -> bool {
+        while *room > 0
+            && let Some(chain) = self.pop()
         {
             *room = room.saturating_sub(chain.len());
             into.push(chain);
@@ -75,17 +97,19 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Comes last in the line of its consumer, and tells how many chains are in it then.
-    pub(super) fn push_back(&mut self, chain: Chain) -> usize {
+    /// Comes last in the line of its consumer.
+    pub(super) fn push_back(&mut self, chain: Chain) -> &Line {
         let line = self.line_of(&chain.key);
+        line.comes(chain.len());
         line.chains.push_back(chain);
-        line.most = line.most.max(line.chains.len());
-        line.chains.len()
+        line
     }
 
     /// Comes first in the line of its consumer.
     pub(super) fn push_front(&mut self, chain: Chain) {
-        self.line_of(&chain.key).chains.push_front(chain);
+        let line = self.line_of(&chain.key);
+        line.comes(chain.len());
+        line.chains.push_front(chain);
     }
 
     fn line_of(&mut self, key: &Key) -> &mut Line {
@@ -106,11 +130,11 @@ impl Turns {
         }
     }
 
-    /// How many chains of a key's consumer wait.
-    pub(super) fn waits(&self, key: &Key) -> usize {
+    /// The line of a key's consumer; none: nothing of it waits.
+    pub(super) fn line(&self, key: &Key) -> Option<&Line> {
         match &self.current {
-            Some(current) if current.0.namespace() == key.namespace() => self.line.chains.len(),
-            _ => self.others.get(key.namespace().name()).map_or(0, |line| line.chains.len()),
+            Some(current) if current.0.namespace() == key.namespace() => Some(&self.line),
+            _ => self.others.get(key.namespace().name()),
         }
     }
 
@@ -119,7 +143,7 @@ impl Turns {
         while self.left == 0 && !self.order.is_empty() {
             self.next_turn();
         }
-        let chain = self.line.chains.pop_front()?;
+        let chain = self.line.pop()?;
         let commands = chain.len();
         if self.order.is_empty() {
             self.left = TURN;
@@ -133,26 +157,35 @@ impl Turns {
         Some(chain)
     }
 
-    /// The chains of consumers that have at most so many, with up to `max` commands: not the rest of what was more. Nobody
-    /// else's turn changes.
-    pub(super) fn pop_few(&mut self, few: usize, max: usize) -> Vec<Chain> {
-        let (mut chains, mut room) = (Vec::new(), max);
+    /// Moves the chains of consumers that came with no more commands than `few`, and have few elsewhere, too, as far as there is
+    /// room for their commands. Nobody else's turn changes.
+    pub(super) fn pop_few(
+        &mut self,
+        few: usize,
+        elsewhere: impl Fn(&Key) -> bool,
+        room: &mut usize,
+        into: &mut Vec<Chain>,
+    ) {
+        let mut is_served = |key: &Key, line: &mut Line, room: &mut usize| {
+            line.has_few(few) && elsewhere(key) && line.move_into(room, into)
+        };
+        while let Some(current) = &self.current
+            && is_served(&current.0, &mut self.line, room)
+        {
+            self.leave();
+        }
         let others = &mut self.others;
         self.order.retain(|consumer| {
-            if room == 0 {
+            if *room == 0 {
                 return true;
             }
-            let line = others.get_mut::<str>(consumer.borrow());
-            let served = line.is_none_or(|line| line.pop_few(few, &mut room, &mut chains));
+            let Some(line) = others.get_mut::<str>(consumer.borrow()) else { return false };
+            let served = is_served(&consumer.0, line, room);
             if served {
                 others.remove::<str>(consumer.borrow());
             }
             !served
         });
-        if self.line.pop_few(few, &mut room, &mut chains) {
-            self.leave();
-        }
-        chains
     }
 
     /// Whoever has had its turn comes last.
@@ -203,7 +236,7 @@ mod tests {
 
     fn come(turns: &mut Turns, consumer: &str, chains: usize, commands: usize) {
         for waits in 1..=chains {
-            assert_eq!(turns.push_back(chain(consumer, commands)), waits);
+            assert_eq!(turns.push_back(chain(consumer, commands)).commands(), waits * commands);
         }
     }
 
@@ -255,40 +288,57 @@ mod tests {
         }
     }
 
+    /// Who has few, without one that has many elsewhere, is moved, in this order.
+    fn few(turns: &mut Turns, room: usize) -> Vec<(String, usize)> {
+        let (mut room, mut chains) = (room, Vec::new());
+        turns.pop_few(16, |key| key.consumer() != "elsewhere", &mut room, &mut chains);
+        in_a_row(chains.into_iter())
+    }
+
     #[test]
     fn those_that_have_few_are_served_without_the_others() {
-        // Who waits, with how many chains, and how many commands there is room for; who is served, and who is left.
-        type Waits<'a> = &'a [(&'a str, usize)];
-        let rows: &[(Waits, usize, Waits, Waits)] = &[
+        // Who waits, with how many chains of how many commands, and how many commands there is room for; who is served, and who is
+        // left.
+        type Waits<'a> = &'a [(&'a str, usize, usize)];
+        type Served<'a> = &'a [(&'a str, usize)];
+        let rows: &[(Waits, usize, Served, Served)] = &[
             (&[], 100, &[], &[]),
-            (&[("flood", 17)], 100, &[], &[("flood", 17)]),
-            (&[("flood", 17), ("a", 1)], 100, &[("a", 1)], &[("flood", 17)]),
-            (&[("a", 1), ("flood", 17)], 100, &[("a", 1)], &[("flood", 17)]),
-            (&[("a", 16), ("b", 2)], 100, &[("b", 2), ("a", 16)], &[]),
+            (&[("flood", 17, 1)], 100, &[], &[("flood", 17)]),
+            (&[("flood", 2, 9)], 100, &[], &[("flood", 18)]),
+            (&[("flood", 17, 1), ("a", 1, 1)], 100, &[("a", 1)], &[("flood", 17)]),
+            (&[("a", 1, 1), ("flood", 17, 1)], 100, &[("a", 1)], &[("flood", 17)]),
             (
-                &[("a", 16), ("flood", 20), ("b", 2), ("c", 30)],
+                &[("a", 1, 1), ("elsewhere", 1, 1), ("b", 1, 1)],
                 100,
-                &[("b", 2), ("a", 16)],
+                &[("a", 1), ("b", 1)],
+                &[("elsewhere", 1)],
+            ),
+            (&[("a", 4, 4), ("b", 2, 1)], 100, &[("a", 16), ("b", 2)], &[]),
+            (
+                &[("a", 16, 1), ("flood", 20, 1), ("b", 2, 1), ("c", 30, 1)],
+                100,
+                &[("a", 16), ("b", 2)],
                 &[("flood", 16), ("c", 16), ("flood", 4), ("c", 14)],
             ),
             (
-                &[("flood", 20), ("a", 16), ("b", 2)],
+                &[("flood", 20, 1), ("a", 16, 1), ("b", 2, 1), ("c", 1, 1)],
                 17,
                 &[("a", 16), ("b", 1)],
-                &[("flood", 16), ("b", 1), ("flood", 4)],
+                &[("flood", 16), ("b", 1), ("c", 1), ("flood", 4)],
             ),
-            (&[("flood", 17), ("a", 1)], 0, &[], &[("flood", 16), ("a", 1), ("flood", 1)]),
+            (&[("flood", 17, 1), ("a", 1, 1)], 0, &[], &[("flood", 16), ("a", 1), ("flood", 1)]),
         ];
-        for (waits, max, few, left) in rows {
+        for (waits, room, moved, left) in rows {
             let mut turns = Turns::default();
-            for &(consumer, chains) in *waits {
-                come(&mut turns, consumer, chains, 1);
+            for &(consumer, chains, commands) in *waits {
+                come(&mut turns, consumer, chains, commands);
             }
-            let popped = in_a_row(turns.pop_few(16, *max).into_iter());
-            let named = |waits: Waits| -> Vec<(String, usize)> {
-                waits.iter().map(|(who, chains)| ((*who).to_owned(), *chains)).collect()
+            let named = |served: Served| -> Vec<(String, usize)> {
+                served.iter().map(|(who, commands)| ((*who).to_owned(), *commands)).collect()
             };
-            assert_eq!((popped, served(&mut turns)), (named(few), named(left)), "{waits:?}, {max}");
+            let was = (few(&mut turns, *room), served(&mut turns));
+            assert_eq!(was, (named(moved), named(left)), "{waits:?}, {room}");
+            assert!(turns.current.is_none() && turns.others.is_empty() && turns.order.is_empty());
         }
     }
 
@@ -297,11 +347,14 @@ mod tests {
         let mut turns = Turns::default();
         come(&mut turns, "a", 17, 1);
         turns.pop();
-        assert_eq!(in_a_row(turns.pop_few(16, 100).into_iter()), []);
+        assert_eq!(few(&mut turns, 100), []);
         // Until it has none.
         assert_eq!(served(&mut turns), [("a".to_owned(), 16)]);
         come(&mut turns, "a", 16, 1);
-        assert_eq!(in_a_row(turns.pop_few(16, 100).into_iter()), [("a".to_owned(), 16)]);
+        assert_eq!(few(&mut turns, 100), [("a".to_owned(), 16)]);
+        // What comes back counts, too.
+        turns.push_front(chain("a", 17));
+        assert_eq!(few(&mut turns, 100), []);
     }
 
     #[test]

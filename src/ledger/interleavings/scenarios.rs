@@ -112,7 +112,7 @@ fn everybody_is_answered_beside_a_flood() {
     let must = ["Complete done", "statements at the same time", "statements of the quiet alone"];
     explore("everybody_is_answered_beside_a_flood", &must, async |tally| {
         let manners = Manners { sessions: thread_rng().gen_range(3..=4), ..WELL };
-        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
+        let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(2..=4));
         let flood = (0..3).map(|caller| {
             let calls = (0..5).map(|number| world.claim(&key(format!("{caller}-{number}")))).collect();
             spawn(submit(world.clone(), calls))

@@ -1,6 +1,6 @@
 //! The queue of commands that wait for a worker: bounded in commands and in bytes, and refusing claims
 //! long before it refuses a completion. What ends something comes before what begins something; among the same kind
-//! consumers take turns.
+//! consumers take turns, and beside a flood those who have few go first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -9,15 +9,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Reason, Rejection};
+use crate::domain::{Key, Reason, Rejection};
 use crate::ledger::claims::away::{Away, WORTH, Whose};
 use crate::ledger::claims::chain::Chain;
+use crate::ledger::claims::crew::Crew;
+use crate::ledger::claims::flood::Flood;
 use crate::ledger::claims::lane::{LANES, Lane, few};
 use crate::ledger::claims::later::Later;
 use crate::ledger::claims::mix::Mix;
-use crate::ledger::claims::turns::Turns;
+use crate::ledger::claims::turns::{Line, Turns};
 use crate::ledger::refusals::store_unavailable;
-use crate::ledger::runtime::{Mutex, MutexGuard, pause};
+use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
 #[derive(Default)]
 struct Waiting {
@@ -31,6 +33,7 @@ struct Waiting {
     away: Away,
     later: Later,
     mix: Mix,
+    flood: Flood,
     /// A worker was called, and has not come yet: no other one is called.
     called: bool,
     /// Nobody is served any more, which is not for a moment.
@@ -41,12 +44,18 @@ impl Waiting {
     /// Whether with all of these nobody of them has more than a few in a lane.
     fn has_few(&self, lane: Lane, chains: &[Chain], few: usize) -> bool {
         let more: usize = chains.iter().map(Chain::len).sum();
-        let all = |turns: &Turns| chains.iter().all(|chain| turns.waits(&chain.key) + more <= few);
+        let waits = |turns: &Turns, chain: &Chain| turns.line(&chain.key).map_or(0, Line::commands);
+        let all = |turns: &Turns| chains.iter().all(|chain| waits(turns, chain) + more <= few);
         self.lanes.get(lane as usize).is_some_and(all)
     }
 
-    /// The next batch, and whose it is; or for how long it waits for another one to come back. So many commands are worth a
-    /// batch beside others. Where a consumer floods, those who have few wait for none of its batches: they have their own.
+    /// Whether a consumer floods others.
+    fn is_flooded(&self, now: Instant) -> bool {
+        self.flood.is_there(now) && self.mix.is_mixed(now)
+    }
+
+    /// The next batch of so many workers, and whose it is; or for how long it waits for another one to come back. So many
+    /// commands are worth a batch beside others.
     fn next(
         &mut self,
         max: usize,
@@ -54,28 +63,37 @@ impl Waiting {
         few: usize,
         workers: usize,
     ) -> Result<(Vec<Chain>, Whose), Duration> {
-        let mut wait = self.away.wait(self.commands, self.mix.batch_max(worth));
-        if workers >= WORKERS_IN_FLOOD && self.mix.is_flooded() {
-            if self.away.few_may_leave() {
+        let (now, mut wait) = (Instant::now(), self.away.wait(self.commands, self.mix.batch_max(worth)));
+        if self.is_flooded(now) {
+            if self.flood.few_may_leave(&self.away, workers, now) {
                 let chains = self.take_few(few, max);
                 if !chains.is_empty() {
                     return Ok((chains, Whose::Few));
                 }
             }
-            wait = wait.max(self.away.wait_for_few(workers));
+            wait = wait.max(self.flood.wait(&self.away, workers, now));
         }
         if wait.is_zero() || self.closed { Ok((self.take(max), Whose::All)) } else { Err(wait) }
     }
 
-    /// What waits of those who have few, the most important first.
+    /// What waits of those who have few in each lane, the most important first.
     fn take_few(&mut self, few: usize, max: usize) -> Vec<Chain> {
-        let (max, mut chains) = (self.mix.batch_max(max), Vec::new());
-        for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
-            let taken = lane.pop_few(few, max.saturating_sub(chains.len()));
-            let commands: usize = taken.iter().map(Chain::len).sum();
-            *waits -= commands;
-            self.commands -= commands;
-            chains.extend(taken);
+        let (mut chains, mut room) = (Vec::new(), self.mix.batch_max(max));
+        for place in 0..LANES {
+            let Some(mut turns) = self.lanes.get_mut(place).map(std::mem::take) else { continue };
+            let elsewhere = |key: &Key| {
+                self.lanes.iter().filter_map(|turns| turns.line(key)).all(|line| line.has_few(few))
+            };
+            turns.pop_few(few, elsewhere, &mut room, &mut chains);
+            if let Some(lane) = self.lanes.get_mut(place) {
+                *lane = turns;
+            }
+        }
+        for chain in &chains {
+            self.commands -= chain.len();
+            if let Some(waits) = self.by_lane.get_mut(Queue::lane(chain)) {
+                *waits -= chain.len();
+            }
         }
         chains
     }
@@ -102,9 +120,6 @@ impl Waiting {
     }
 }
 
-/// Of so many workers or more, one may be kept for those who have few.
-const WORKERS_IN_FLOOD: usize = 3;
-
 /// How often a queue that was closed is asked whether it is empty.
 const EMPTY_YET: Duration = Duration::from_millis(20);
 
@@ -118,16 +133,21 @@ pub(crate) struct Queue {
     bytes_max: usize,
     /// So many commands are worth a batch beside one that is at the store, while one consumer is served.
     worth: usize,
-    workers: usize,
 }
 
 /// A batch that is at the store, until this is dropped.
 pub(in crate::ledger::claims) struct AtStore<'a> {
     queue: Option<&'a Queue>,
     batch: u64,
+    whose: Whose,
 }
 
 impl AtStore<'_> {
+    /// Whether others may come with what is carried out once more of it: not with what those have who have few.
+    pub(in crate::ledger::claims) fn takes_others(&self) -> bool {
+        self.whose == Whose::All
+    }
+
     /// It has come back, and its worker takes the next one.
     pub(in crate::ledger::claims) fn back(mut self) {
         if let Some(queue) = self.queue.take() {
@@ -148,7 +168,7 @@ impl Drop for AtStore<'_> {
 
 /// What a worker finds in the queue.
 enum Taken {
-    Chains(Vec<Chain>, u64),
+    Chains(Vec<Chain>, u64, Whose),
     /// Nothing waits, or what waits is left for a batch to come back; at the latest for so long.
     Later(Option<Duration>),
     /// Nothing waits, and nothing more is taken.
@@ -156,19 +176,19 @@ enum Taken {
 }
 
 impl Queue {
-    pub(crate) fn new(commands_max: usize, bytes_max: usize, batch_max: usize, workers: usize) -> Queue {
+    pub(crate) fn new(commands_max: usize, bytes_max: usize, batch_max: usize) -> Queue {
         let waiting = Waiting::default();
         let (ready, closed) = (Notify::new(), CancellationToken::new());
         let (bytes, worth) = (Arc::default(), WORTH.min(batch_max));
-        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, worth, workers }
+        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, worth }
     }
 
     /// Takes one chain.
     pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
         let mut waiting = self.admit(std::slice::from_ref(&chain))?;
-        let (before, are_few) = (waiting.commands, self.are_few(&waiting, std::slice::from_ref(&chain)));
-        self.enter(&mut waiting, chain);
-        self.call(waiting, before, are_few);
+        let before = waiting.commands;
+        let has_few = self.enter(&mut waiting, chain);
+        self.call(waiting, before, has_few);
         Ok(())
     }
 
@@ -178,29 +198,22 @@ impl Queue {
             return Ok(());
         }
         let mut waiting = self.admit(&chains)?;
-        let (before, are_few) = (waiting.commands, self.are_few(&waiting, &chains));
+        let (before, mut has_few) = (waiting.commands, false);
         for chain in chains {
-            self.enter(&mut waiting, chain);
+            has_few |= self.enter(&mut waiting, chain);
         }
-        self.call(waiting, before, are_few);
+        self.call(waiting, before, has_few);
         Ok(())
-    }
-
-    /// Whether these wait for no batch of a flood.
-    fn are_few(&self, waiting: &Waiting, chains: &[Chain]) -> bool {
-        let lane = chains.first().map(|first| Lane::of(&first.head.command));
-        waiting.mix.is_flooded()
-            && lane.is_some_and(|lane| waiting.has_few(lane, chains, few(self.commands_max)))
     }
 
     /// Calls a worker where there is something new for it: a batch that may leave at once, or the first command for
     /// which it must watch the time. It is the one that was at work last, whose session is the warmest: where two took
-    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already. `are_few`: what
-    /// has come waits for no batch of a flood.
-    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize, are_few: bool) {
+    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already. `has_few`: who
+    /// has come has few, beside a flood.
+    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize, has_few: bool) {
         let least = waiting.mix.batch_max(self.worth);
         let worth = before < least && waiting.commands >= least;
-        let call = !waiting.called && (before == 0 || worth || are_few || waiting.away.is_empty());
+        let call = !waiting.called && (before == 0 || worth || has_few || waiting.away.is_empty());
         waiting.called |= call;
         drop(waiting);
         if call {
@@ -238,15 +251,20 @@ impl Queue {
         Ok(waiting)
     }
 
-    fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
+    /// Whether its consumer has few, beside a flood.
+    fn enter(&self, waiting: &mut Waiting, mut chain: Chain) -> bool {
         waiting.commands += chain.len();
         waiting.mix.comes(&chain.key, chain.since);
         chain.hold(&self.bytes);
-        let (since, lane) = (chain.since, Lane::of(&chain.head.command) as usize);
-        if let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
-            *waits += chain.len();
-            waiting.mix.waits(turns.push_back(chain), since);
-        }
+        let (now, place) = (chain.since, Queue::lane(&chain));
+        let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(place), waiting.by_lane.get_mut(place))
+        else {
+            return false;
+        };
+        *waits += chain.len();
+        let line = turns.push_back(chain);
+        waiting.flood.waits(line.commands(), now);
+        line.has_few(few(self.commands_max)) && waiting.is_flooded(now)
     }
 
     /// Takes back chains that were accepted before: they come first, whatever the bounds say.
@@ -278,11 +296,17 @@ impl Queue {
 
     /// Waits until a batch may leave for the store, and takes it: chains with up to `max` commands, and those of the last
     /// chain beyond. None once the queue is closed and empty.
-    pub(in crate::ledger::claims) async fn pull(&self, max: usize) -> Option<(Vec<Chain>, AtStore<'_>)> {
+    pub(in crate::ledger::claims) async fn pull(
+        &self,
+        max: usize,
+        crew: &Crew,
+    ) -> Option<(Vec<Chain>, AtStore<'_>)> {
         loop {
             let notified = self.ready.notified();
-            match self.take(max) {
-                Taken::Chains(chains, batch) => return Some((chains, AtStore { queue: Some(self), batch })),
+            match self.take(max, crew.at_work_now()) {
+                Taken::Chains(chains, batch, whose) => {
+                    return Some((chains, AtStore { queue: Some(self), batch, whose }));
+                }
                 Taken::Later(None) => notified.await,
                 Taken::Later(Some(wait)) => tokio::select! {
                     biased;
@@ -304,21 +328,23 @@ impl Queue {
 
     /// Whether the queue was closed is looked at in the very moment in which chains are taken. With a second look
     /// for that, the last worker would leave behind what is pushed between the two.
-    fn take(&self, max: usize) -> Taken {
+    fn take(&self, max: usize, workers: usize) -> Taken {
         let mut waiting = self.waiting();
         waiting.called = false;
         if waiting.commands == 0 {
             return if waiting.closed { Taken::Ended } else { Taken::Later(None) };
         }
-        let (chains, whose) = match waiting.next(max, self.worth, few(self.commands_max), self.workers) {
+        let (chains, whose) = match waiting.next(max, self.worth, few(self.commands_max), workers) {
             Ok(next) => next,
             Err(wait) => return Taken::Later(Some(wait)),
         };
-        let batch = waiting.away.leave(whose);
+        let now = Instant::now();
+        waiting.flood.leaves(whose, now);
+        let batch = waiting.away.leave_at(whose, now);
         if waiting.commands > 0 {
             self.call(waiting, 0, false);
         }
-        Taken::Chains(chains, batch)
+        Taken::Chains(chains, batch, whose)
     }
 
     /// How many commands wait in each lane, and the bytes of all that are not answered.

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use super::*;
 use crate::domain::{Claim, Claimant, Command, FailureKind, Key, Settle, Span};
 use crate::ledger::claims::answers::AnswerTo;
-use crate::ledger::claims::away::PATIENCE;
 use crate::ledger::claims::chain::Request;
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
@@ -38,7 +37,7 @@ fn claims(queue: &Queue, consumer: &str, commands: usize) -> bool {
 
 #[test]
 fn what_ends_something_is_served_before_what_begins_it() {
-    let queue = Queue::new(100, 1 << 20, 100, 3);
+    let queue = Queue::new(100, 1 << 20, 100);
     let settles = [
         Settle::Release { delay: Span::ZERO },
         Settle::Renew { lease: None, effect_started: false, checkpoint: None },
@@ -59,9 +58,9 @@ fn what_ends_something_is_served_before_what_begins_it() {
 /// What a session did last is still in its processor's cache, and in that of its backend.
 #[test]
 fn the_worker_that_was_at_work_last_is_called() {
-    let queue = Queue::new(100, 1 << 20, 100, 3);
+    let (queue, crew) = (Queue::new(100, 1 << 20, 100), Crew::default());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100))).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100, &crew))).collect();
     for worker in &mut workers {
         assert!(worker.as_mut().poll(&mut context).is_pending());
     }
@@ -77,14 +76,14 @@ fn the_worker_that_was_at_work_last_is_called() {
             }
         }
         assert_eq!(taken, [called], "command {id}");
-        workers[called] = Box::pin(queue.pull(100));
+        workers[called] = Box::pin(queue.pull(100, &crew));
         assert!(workers[called].as_mut().poll(&mut context).is_pending());
     }
 }
 
 #[test]
 fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
-    let queue = Queue::new(160, 1 << 20, 200, 3);
+    let queue = Queue::new(160, 1 << 20, 200);
     let renew = || Command::Settle(1, Settle::Renew { lease: None, effect_started: false, checkpoint: None });
     let told = |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
     // How long the last batch had waited, and after which time at the least the next claims come again.
@@ -93,7 +92,7 @@ fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
         let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
         // Claims take five eighths of 160.
         assert!((0..100).all(|number| queue.push(chain(number, claim(), since)).is_ok()));
-        let Taken::Chains(chains, batch) = queue.take(200) else { panic!("nothing waits") };
+        let Taken::Chains(chains, batch, _) = queue.take(200, 1) else { panic!("nothing waits") };
         assert_eq!(chains.len(), 100);
         queue.waiting().away.back(batch);
         let claims: Vec<i64> = (0..180).filter_map(|number| told(chain(number, claim(), now))).collect();
@@ -109,7 +108,7 @@ fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
 
 #[test]
 fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
-    let queue = Queue::new(1_024, 1_000_000, 100, 3);
+    let queue = Queue::new(1_024, 1_000_000, 100);
     // Who pushes how many, and whether there is room: 640 are for all claims, and 64 more for those who have few.
     for (consumer, commands, room) in [
         ("flood", 640, true),
@@ -128,41 +127,51 @@ fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
     }
 }
 
-/// Who is served by a batch: how many claims of `quiet`, and how many of `flood`; none: there is no batch yet.
+/// Who is served by a batch: how many commands of `quiet`, and how many of `flood`; none: there is no batch yet.
 type Served = Option<(usize, usize)>;
 
 fn served(chains: &[Chain]) -> (usize, usize) {
-    let of = |who: &str| chains.iter().filter(|chain| chain.key.consumer() == who).count();
+    let of = |who: &str| chains.iter().filter(|chain| chain.key.consumer() == who).map(Chain::len).sum();
     (of("quiet"), of("flood"))
 }
 
-/// What batches have beside a flood, of so many workers, one after the other.
-fn beside_a_flood(workers: usize) -> Vec<(&'static str, Served)> {
-    let queue = Queue::new(8_192, 1 << 30, 1_000, workers);
-    let take = || match queue.take(1_000) {
-        Taken::Chains(chains, _) => Some(served(&chains)),
+/// A queue that one consumer floods.
+fn flooded() -> Queue {
+    let queue = Queue::new(8_192, 1 << 30, 1_000);
+    assert!(claims(&queue, "flood", 1_000));
+    queue
+}
+
+fn take(queue: &Queue, workers: usize) -> Served {
+    match queue.take(1_000, workers) {
+        Taken::Chains(chains, ..) => Some(served(&chains)),
         Taken::Later(_) | Taken::Ended => None,
-    };
+    }
+}
+
+/// What three workers take beside a flood, one after the other.
+fn beside_a_flood() -> Vec<(&'static str, Served)> {
+    let (queue, crew) = (flooded(), Crew::default());
+    let workers = [crew.at_work(), crew.at_work(), crew.at_work()];
     let mut told = Vec::new();
-    claims(&queue, "flood", 1_000);
     claims(&queue, "quiet", 17);
-    told.push(("17 are more than a few", take()));
+    told.push(("17 are more than a few", take(&queue, workers.len())));
     claims(&queue, "quiet", 16);
-    told.push(("those who have few go alone", take()));
+    told.push(("those who have few go alone", take(&queue, workers.len())));
     claims(&queue, "quiet", 3);
-    told.push(("also beside others of them", take()));
-    told.push(("then all", take()));
-    told.push(("one worker is kept", take()));
+    told.push(("also beside others of them", take(&queue, workers.len())));
+    told.push(("then all", take(&queue, workers.len())));
+    told.push(("one worker is kept", take(&queue, workers.len())));
     (2..4).for_each(|batch| queue.waiting().away.back(batch));
-    // A worker waits for what comes, in its own task.
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut kept = Box::pin(queue.pull(1_000));
+    let mut kept = Box::pin(queue.pull(1_000, &crew));
     let mut poll = || match kept.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(pulled) => pulled.map(|(chains, batch)| (served(&chains), batch.back()).0),
+        std::task::Poll::Ready(pulled) => pulled.map(|(chains, _)| served(&chains)),
         std::task::Poll::Pending => None,
     };
     told.push(("it waits for them", poll()));
     claims(&queue, "flood", 1);
+    queue.ready.notify_one();
     told.push(("a flood does not get it", poll()));
     claims(&queue, "quiet", 16);
     told.push(("they get it at once", poll()));
@@ -175,25 +184,49 @@ async fn those_who_have_few_wait_for_no_batch_of_a_flood() {
         [Some((17, 111)), Some((16, 0)), Some((3, 0)), Some((0, 128)), None, None, None, Some((16, 0))];
     for _ in 0..100 {
         let began = Instant::now();
-        let told = beside_a_flood(3);
-        // A batch that is away for longer than that is waited for no more.
-        if began.elapsed() < PATIENCE {
+        let told = beside_a_flood();
+        // No worker is kept for longer.
+        if began.elapsed() < Duration::from_millis(100) {
             for ((what, served), expected) in told.into_iter().zip(kept) {
                 assert_eq!(served, expected, "{what}");
             }
             return;
         }
     }
-    panic!("a hundred times it took longer than {PATIENCE:?}");
+    panic!("a hundred times it took longer than a worker is kept");
+}
+
+/// Its few commands wait for the batch that is at the store, as ever.
+#[test]
+fn a_consumer_that_is_alone_floods_nobody() {
+    let queue = flooded();
+    assert_eq!(take(&queue, 3), Some((0, 1_000)));
+    claims(&queue, "flood", 1);
+    assert_eq!(take(&queue, 3), None);
+}
+
+/// A consumer that floods has few completions, which go with its claims.
+#[test]
+fn whoever_floods_has_few_nowhere() {
+    let queue = flooded();
+    let completes = |consumer: &str, id: usize| {
+        let complete = Command::Settle(1, Settle::Complete { result: Bytes::new() });
+        let request = Request::new(complete, AnswerTo::nobody(), CallSpan::default());
+        Chain::new(Key::new(consumer, "s", &format!("c-{id}")), request, Instant::now())
+    };
+    assert!(queue.push_all((0..4).map(|id| completes("flood", id)).collect()).is_ok());
+    assert!(queue.push_all((0..4).map(|id| completes("quiet", id)).collect()).is_ok());
+    assert_eq!([take(&queue, 3), take(&queue, 3)], [Some((4, 0)), Some((0, 128))]);
+    let (by_lane, _) = queue.depth();
+    assert_eq!(by_lane, [0, 0, 0, 876]);
 }
 
 #[test]
 fn those_who_have_few_keep_a_flood_waiting_for_no_more_than_a_batch() {
-    let queue = Queue::new(8_192, 1 << 30, 1_000, 3);
-    claims(&queue, "flood", 1_000);
+    let queue = flooded();
     for expected in [(1, 0), (1, 127), (1, 0), (1, 127)] {
         claims(&queue, "quiet", 1);
-        let Taken::Chains(chains, batch) = queue.take(1_000) else { panic!("nothing waits") };
+        let Taken::Chains(chains, batch, _) = queue.take(1_000, 3) else { panic!("nothing waits") };
         assert_eq!(served(&chains), expected);
         queue.waiting().away.back(batch);
     }
@@ -201,22 +234,19 @@ fn those_who_have_few_keep_a_flood_waiting_for_no_more_than_a_batch() {
 
 #[test]
 fn of_those_who_have_few_completions_come_first() {
-    let queue = Queue::new(8_192, 1 << 30, 1_000, 3);
-    claims(&queue, "flood", 1_000);
+    let queue = flooded();
     let complete = Command::Settle(1, Settle::Complete { result: Bytes::new() });
     for (id, command) in [claim(), complete].into_iter().enumerate() {
         assert!(queue.push(chain(id, command, Instant::now())).is_ok());
     }
-    let Taken::Chains(chains, _) = queue.take(1) else { panic!("nothing waits") };
-    let ids: Vec<_> = chains.iter().map(|chain| chain.key.id()).collect();
-    assert_eq!(ids, ["1"]);
+    let Taken::Chains(chains, ..) = queue.take(2, 3) else { panic!("nothing waits") };
+    let ids: Vec<_> = chains.iter().map(|chain| (chain.key.consumer(), chain.key.id())).collect();
+    assert_eq!(ids, [("c", "1"), ("c", "0")]);
 }
 
 #[test]
 fn of_two_workers_none_is_kept() {
-    let queue = Queue::new(8_192, 1 << 30, 1_000, 2);
-    claims(&queue, "flood", 1_000);
+    let queue = flooded();
     claims(&queue, "quiet", 1);
-    let Taken::Chains(chains, _) = queue.take(1_000) else { panic!("nothing waits") };
-    assert_eq!(served(&chains), (1, 127));
+    assert_eq!(take(&queue, 2), Some((1, 127)));
 }
