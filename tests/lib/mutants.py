@@ -517,7 +517,7 @@ MUTANTS = [
         (QUEUE, " || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max))", ""),
     ]),
     Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "crowd::", [
-        (QUEUE, "turns.waits(&chain.key) + more <= few", "turns.waits(&chain.key) == 0 || more <= few"),
+        (QUEUE, "waits(turns, chain) + more <= few", "waits(turns, chain) == 0 || more <= few"),
     ]),
     Mutant("U5", "batches are large while several consumers are served", "crowd::", [
         ("src/ledger/claims/mix.rs", "max.min(BATCH_MAX)", "max.max(BATCH_MAX)"),
@@ -874,6 +874,9 @@ MUTANTS = [
     Mutant("L75", "what those who have few took still counts as waiting", "interleavings", [
         (QUEUE, "            self.commands -= chain.len();\n            if let", "            if let"),
     ]),
+    Mutant("L81", "what those who have few took still counts in its lane", "ledger::claims::queue", [
+        (QUEUE, "                *waits -= chain.len();\n            }", "                *waits -= 0;\n            }"),
+    ]),
     Mutant("L76", "whoever floods with claims has few completions", "ledger::claims::queue", [
         (TURNS, "line.has_few(few) && elsewhere(key) &&", "line.has_few(few) &&"),
     ]),
@@ -968,7 +971,7 @@ MUTANTS = [
         ("src/rpc/ledger.rs", "asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;", "asked?;"),
     ]),
     Mutant("M6", "the queue's depth only grows", "observe::", [
-        (QUEUE, "                *waits -= chain.len();\n", ""),
+        (QUEUE, "                *waits -= chain.len();\n                chains", "                chains"),
     ]),
     Mutant("M7", "a chosen port for metrics that is taken is passed over", "observe::", [
         ("src/server/observe.rs", "if by_default && error.kind()", "if (by_default || address.port() > 0) && error.kind()"),
