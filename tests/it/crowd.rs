@@ -27,12 +27,12 @@ struct Busy {
 }
 
 impl Busy {
-    async fn new(kind: Kind, workers: usize) -> Busy {
+    async fn new(kind: Kind, workers: usize, queue_max: usize) -> Busy {
         let mut at = TestStore::new(kind).await;
         let plan = Arc::new(Plan::default());
         plan.sessions.store(workers, Ordering::SeqCst);
         at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
-        let server = TestServer::on(at, Setup { queue_max: 1_024, ..Setup::default() }).await;
+        let server = TestServer::on(at, Setup { queue_max, ..Setup::default() }).await;
         plan.close();
         let mut busy = Busy { server, plan, calls: JoinSet::new(), sent: 0 };
         for worker in 1..=workers {
@@ -76,7 +76,7 @@ impl Busy {
 /// Invariant 13 of docs/contract.md, section 9. Of 1,024 places 640 are for claims, and 64 more for those of consumers that have
 /// no more than 16 in the queue.
 async fn a_flood_leaves_room_for_the_claims_of_others(kind: Kind) {
-    let mut busy = Busy::new(kind, 1).await;
+    let mut busy = Busy::new(kind, 1, 1_024).await;
     // So many batches of so many claims at once, of which one is refused: then all others have found room.
     for (consumer, batches, claims) in [
         ("flood", 11, 64),
@@ -97,7 +97,7 @@ async fn a_flood_leaves_room_for_the_claims_of_others(kind: Kind) {
 /// A consumer waits for the batch of another one, and for what another one adds to its own: 128 commands at the most.
 async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
     for (others, statements) in [(&["first"][..], 1), (&["first", "another"], 5)] {
-        let mut busy = Busy::new(kind, 1).await;
+        let mut busy = Busy::new(kind, 1, 1_024).await;
         for consumer in others {
             busy.send(consumer, 1);
         }
@@ -108,16 +108,23 @@ async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
     }
 }
 
-/// Of three workers. The claims of both consumers would fill five batches of 128. What loses a race comes once more, and
-/// takes no others with it.
+/// Ten claims of one consumer, and those of a flood: together, or by batches of their own. What loses a race comes once more,
+/// and takes none of the flood with it.
 async fn those_who_have_few_share_no_batch_with_a_flood(kind: Kind) {
-    for (workers, fault, statements) in [(2, None, 5), (3, None, 6), (3, Some(Inject::Conflict), 7)] {
-        let mut busy = Busy::new(kind, workers).await;
+    // So many workers, how long the queue is, with how many calls of how many claims each it is filled, how the next statement
+    // fails, and how many statements there are.
+    for (workers, queue_max, (calls, claims), fault, statements) in [
+        (2, 1_024, (10, 63), None, 5),
+        (3, 1_024, (10, 63), None, 1 + 5),
+        (3, 2_048, (2, 575), Some(Inject::Conflict), 2 + 9),
+    ] {
+        let mut busy = Busy::new(kind, workers, queue_max).await;
         busy.send("quiet", 10);
         // One more than there is room for: all others are in the queue.
-        (0..11).for_each(|_| busy.send("flood", 63));
+        (0..=calls).for_each(|_| busy.send("flood", claims));
         assert_eq!(busy.refused().await, "OVERLOADED");
         busy.plan.next(fault);
-        assert_eq!(busy.ended().await, (workers + 10 + 630, statements), "{workers} workers, {fault:?}");
+        let granted = workers + 10 + calls * claims;
+        assert_eq!(busy.ended().await, (granted, statements), "{workers} workers, {fault:?}");
     }
 }
