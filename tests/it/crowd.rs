@@ -60,16 +60,23 @@ impl Busy {
         self.calls.join_next().await.unwrap().unwrap().unwrap_err()
     }
 
-    /// The store goes on: how many claims were granted, by how many statements.
-    async fn ended(mut self) -> (usize, usize) {
-        let before = self.plan.writes.load(Ordering::SeqCst);
+    /// How many statements wrote, and how many batches were begun, a second time included.
+    fn work(&self) -> (usize, f64) {
+        let batches = self.server.metric("idempotency_ledger_batch_commands_count").unwrap();
+        (self.plan.writes.load(Ordering::SeqCst), batches)
+    }
+
+    /// The store goes on: how many claims were granted, by how many statements, in how many batches.
+    async fn ended(mut self) -> (usize, usize, f64) {
+        let before = self.work();
         self.plan.open();
         let mut granted = 0;
         while let Some(answered) = self.calls.join_next().await {
             granted += answered.unwrap().unwrap();
         }
+        let (statements, batches) = self.work();
         self.server.stop().await;
-        (granted, self.plan.writes.load(Ordering::SeqCst) - before)
+        (granted, statements - before.0, batches - before.1)
     }
 }
 
@@ -90,13 +97,13 @@ async fn a_flood_leaves_room_for_the_claims_of_others(kind: Kind) {
         (0..batches).for_each(|_| busy.send(consumer, claims));
         assert_eq!(busy.refused().await, "OVERLOADED", "{consumer}: {batches} of {claims}");
     }
-    let (granted, _) = busy.ended().await;
+    let (granted, ..) = busy.ended().await;
     assert_eq!(granted, 1 + 640 + 16 + 16 + 16);
 }
 
 /// A consumer waits for the batch of another one, and for what another one adds to its own: 128 commands at the most.
 async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
-    for (others, statements) in [(&["first"][..], 1), (&["first", "another"], 5)] {
+    for (others, statements, batches) in [(&["first"][..], 1, 1.0), (&["first", "another"], 5, 5.0)] {
         let mut busy = Busy::new(kind, 1, 1_024).await;
         for consumer in others {
             busy.send(consumer, 1);
@@ -104,7 +111,7 @@ async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
         // One more than there is room for: all others are in the queue.
         (0..11).for_each(|_| busy.send("first", 63));
         assert_eq!(busy.refused().await, "OVERLOADED");
-        assert_eq!(busy.ended().await, (1 + others.len() + 630, statements), "{others:?}");
+        assert_eq!(busy.ended().await, (1 + others.len() + 630, statements, batches), "{others:?}");
     }
 }
 
@@ -112,11 +119,11 @@ async fn batches_are_small_while_several_consumers_are_served(kind: Kind) {
 /// and takes none of the flood with it.
 async fn those_who_have_few_share_no_batch_with_a_flood(kind: Kind) {
     // So many workers, how long the queue is, with how many calls of how many claims each it is filled, how the next statement
-    // fails, and how many statements there are.
-    for (workers, queue_max, (calls, claims), fault, statements) in [
-        (2, 1_024, (10, 63), None, 5),
-        (3, 1_024, (10, 63), None, 1 + 5),
-        (3, 2_048, (2, 575), Some(Inject::Conflict), 2 + 9),
+    // fails, and how many statements and batches there are.
+    for (workers, queue_max, (calls, claims), fault, statements, batches) in [
+        (2, 1_024, (10, 63), None, 5, 5.0),
+        (3, 1_024, (10, 63), None, 6, 6.0),
+        (3, 2_048, (2, 575), Some(Inject::Conflict), 11, 11.0),
     ] {
         let mut busy = Busy::new(kind, workers, queue_max).await;
         busy.send("quiet", 10);
@@ -125,6 +132,6 @@ async fn those_who_have_few_share_no_batch_with_a_flood(kind: Kind) {
         assert_eq!(busy.refused().await, "OVERLOADED");
         busy.plan.next(fault);
         let granted = workers + 10 + calls * claims;
-        assert_eq!(busy.ended().await, (granted, statements), "{workers} workers, {fault:?}");
+        assert_eq!(busy.ended().await, (granted, statements, batches), "{workers} workers, {fault:?}");
     }
 }
