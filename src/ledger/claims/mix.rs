@@ -31,6 +31,7 @@ impl Mix {
         }
     }
 
+    /// Whether several consumers are served.
     pub(super) fn is_mixed(&self, now: Instant) -> bool {
         self.changed.is_some_and(|at| now.saturating_duration_since(at) < FOR)
     }
