@@ -138,18 +138,17 @@ async fn metrics_tell_what_happened_on_postgres() {
 }
 
 /// A Postgres that stands still until this is dropped, also by a test that fails: nobody could end it.
-struct Stopped<'a>(&'a Cluster);
+struct Stopped(Vec<u32>);
 
-impl Stopped<'_> {
-    fn new(cluster: &Cluster) -> Stopped<'_> {
-        signal("STOP", &cluster.pids());
-        Stopped(cluster)
+impl Stopped {
+    fn new(cluster: &Cluster) -> Stopped {
+        Stopped(cluster.pause())
     }
 }
 
-impl Drop for Stopped<'_> {
+impl Drop for Stopped {
     fn drop(&mut self) {
-        signal("CONT", &self.0.pids());
+        signal("CONT", &self.0);
     }
 }
 

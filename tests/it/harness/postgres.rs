@@ -13,6 +13,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 
 use super::disk::SmallDisk;
 use super::shifted::ShiftedClock;
+use super::signals::signal;
 
 const INSTALL: &str =
     "install it: apt-get install -y postgresql; or name its folder in IDEMPOTENCY_LEDGER_TEST_PG_BIN";
@@ -244,6 +245,15 @@ impl Cluster {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = all.filter_map(|one| one.file_name().to_str()?.parse().ok());
         std::iter::once(server).chain(pids.filter(child)).collect()
+    }
+
+    /// Has all its processes stand still, and gives them back. The server is the first: a session that it began while
+    /// the others were looked for would go on.
+    pub(crate) fn pause(&self) -> Vec<u32> {
+        signal("STOP", &self.pids()[..1]);
+        let pids = self.pids();
+        signal("STOP", &pids);
+        pids
     }
 
     pub(crate) fn url(&self, database: &str) -> String {

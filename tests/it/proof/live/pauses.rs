@@ -21,12 +21,13 @@ pub(crate) async fn pause(
         tokio::time::sleep(Duration::from_millis(100 + random.below(300))).await;
         let pids = if random.percent(60) {
             servers += 1;
-            vec![replicas[random.below(replicas.len() as u64) as usize].pid()]
+            let server = vec![replicas[random.below(replicas.len() as u64) as usize].pid()];
+            signal("STOP", &server);
+            server
         } else {
             databases += 1;
-            cluster.pids()
+            cluster.pause()
         };
-        signal("STOP", &pids);
         tokio::time::sleep(LEASE * (50 + random.below(450) as u32) / 100).await;
         signal("CONT", &pids);
         run.progress(number + 1, "pauses");

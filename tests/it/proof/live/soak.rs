@@ -135,8 +135,7 @@ async fn harm_store(
                 "times backends ended"
             }
             14 => {
-                let pids = cluster.pids();
-                signal("STOP", &pids);
+                let pids = cluster.pause();
                 tokio::time::sleep(while_it_lasts).await;
                 signal("CONT", &pids);
                 "times Postgres stopped for a while"
