@@ -21,11 +21,11 @@ on_both_stores!(
 
 type Admin = proto::admin_service_client::AdminServiceClient<tonic::transport::Channel>;
 
-/// Ends every session of the database, as a restart of the server does.
+/// Ends every session of the ledger in a database, as a restart of Postgres does.
 async fn terminate(database: &str) {
     let statement = format!(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
-         WHERE datname = '{database}' AND pid <> pg_backend_pid()"
+         WHERE datname = '{database}' AND application_name LIKE 'idempotency-ledger%'"
     );
     pg::shared().execute("postgres", &statement).await;
 }

@@ -3,10 +3,26 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sqlx::{Connection as _, Executor as _, Row as _};
+use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 
 use super::postgres;
 use super::server::TestStore;
+
+/// A connection to a test store's own database. It is made when it is needed first, and kept: Postgres begins a process for
+/// each, which costs more than what most of them are there for.
+#[derive(Default)]
+pub(super) struct Behind(Mutex<Option<PgConnection>>);
+
+impl Behind {
+    async fn connection(&self, database: &str) -> MappedMutexGuard<'_, PgConnection> {
+        let mut kept = self.0.lock().await;
+        if kept.is_none() {
+            *kept = Some(postgres::shared().connect(database).await);
+        }
+        MutexGuard::map(kept, |kept| kept.as_mut().expect("it was made"))
+    }
+}
 
 impl TestStore {
     /// Changes rows behind the ledger's back; `@entries` stands for the table, `@ledger.` for the schema where
@@ -14,7 +30,8 @@ impl TestStore {
     pub(crate) async fn execute(&self, statement: &str) {
         if let Some(database) = &self.database {
             let statement = statement.replace("@entries", "ledger.entries").replace("@ledger.", "ledger.");
-            return postgres::shared().execute(database, &statement).await;
+            self.behind.connection(database).await.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+            return;
         }
         let mut connection = self.sqlite().await;
         let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
@@ -41,10 +58,9 @@ impl TestStore {
     /// One number that the statement reads; `@entries` and `@ledger.` as in `execute`.
     pub(crate) async fn number(&self, statement: &str) -> i64 {
         if let Some(database) = &self.database {
-            let mut connection = postgres::shared().connect(database).await;
             let statement = statement.replace("@entries", "ledger.entries").replace("@ledger.", "ledger.");
-            let row = connection.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap();
-            return row.get(0);
+            let mut connection = self.behind.connection(database).await;
+            return connection.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap().get(0);
         }
         let statement = statement.replace("@entries", "entries").replace("@ledger.", "");
         self.sqlite().await.fetch_one(sqlx::AssertSqlSafe(statement)).await.unwrap().get(0)
@@ -53,10 +69,10 @@ impl TestStore {
     /// The row of an entry as it stands in the table: every column but its key and id, as text.
     pub(crate) async fn row(&self, id: &str) -> BTreeMap<String, Option<String>> {
         let pairs: Vec<(String, Option<String>)> = if let Some(database) = &self.database {
-            let mut connection = postgres::shared().connect(database).await;
+            let mut connection = self.behind.connection(database).await;
             let statement =
                 "SELECT c.key, c.value FROM ledger.entries e, jsonb_each_text(to_jsonb(e)) c WHERE e.id = $1";
-            sqlx::query_as(statement).bind(id).fetch_all(&mut connection).await.unwrap()
+            sqlx::query_as(statement).bind(id).fetch_all(&mut *connection).await.unwrap()
         } else {
             let mut connection = self.sqlite().await;
             let statement =

@@ -17,11 +17,11 @@ use idempotency_ledger::store::{
     SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
-use sqlx::{Connection as _, Executor as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
+use super::behind::Behind;
 use super::pooler::Pooler;
 use super::postgres;
 pub(crate) use super::postgres::make_clock;
@@ -55,6 +55,7 @@ pub(crate) struct TestStore {
     pub(crate) database: Option<String>,
     clock: Arc<TestClock>,
     pub(super) folder: tempfile::TempDir,
+    pub(super) behind: Behind,
 }
 
 pub(crate) async fn migrate_postgres(url: &str) {
@@ -124,7 +125,7 @@ impl TestStore {
                 (Arc::new(pooled_store(&pooled_url(&database).await)), Some(database))
             }
         };
-        let made = TestStore { store, database, clock, folder };
+        let made = TestStore { store, database, clock, folder, behind: Behind::default() };
         made.set_clock(START).await;
         made
     }
@@ -140,14 +141,14 @@ impl TestStore {
             Some(database) => Arc::new(postgres_store(&postgres::shared().url(database))),
             None => Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock.clone()).unwrap()),
         };
-        let found = TestStore { store, database, clock, folder };
+        let found = TestStore { store, database, clock, folder, behind: Behind::default() };
         found.set_clock(now).await;
         found
     }
 
     /// A SQLite store as a new process finds it.
     pub(crate) async fn reopened(self) -> TestStore {
-        let TestStore { store, database, clock, folder } = self;
+        let TestStore { store, database, clock, folder, behind } = self;
         drop(store);
         let path = folder.path().join("ledger.db");
         let store = loop {
@@ -157,7 +158,7 @@ impl TestStore {
                 Err(_) => tokio::task::yield_now().await,
             }
         };
-        TestStore { store: Arc::new(store), database, clock, folder }
+        TestStore { store: Arc::new(store), database, clock, folder, behind }
     }
 
     /// The same store as another replica, or a new process, finds it: it knows nothing but what was written.
@@ -170,11 +171,9 @@ impl TestStore {
     /// Sets the store's clock; it stands still there.
     pub(crate) async fn set_clock(&self, now: StoreTime) {
         self.clock.0.store(now.micros(), Ordering::SeqCst);
-        if let Some(database) = &self.database {
-            let mut connection = postgres::shared().connect(database).await;
+        if self.database.is_some() {
             let statement = format!("UPDATE ledger.test_clock SET fixed = {}", now.micros());
-            connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
-            connection.close().await.unwrap();
+            self.execute(&statement).await;
         }
     }
 
