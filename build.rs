@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     documented.open_files(["idempotency/ledger/v1/ledger.proto", "idempotency/ledger/v1/admin.proto"])?;
     tonic_prost_build::configure()
         .bytes(".")
-        .codec_path("crate::rpc::edge::budget::Codec")
+        .codec_path("crate::rpc::edge::account::Codec")
         .compile_fds(documented.file_descriptor_set())?;
     Ok(())
 }

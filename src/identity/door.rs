@@ -70,6 +70,12 @@ impl Door {
         &self.peer
     }
 
+    /// Whether the other end is a trusted proxy, as of now.
+    #[must_use]
+    pub fn peer_is_proxy(&self) -> bool {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).proxy
+    }
+
     /// Who makes the call that has these headers.
     ///
     /// # Errors

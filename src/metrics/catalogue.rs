@@ -162,7 +162,22 @@ pub(super) const CLOSED: Family = counter(
     &["why"],
     "Connections that the server ended by itself. why: per_address, beyond connections_per_address_max; opening, no \
      whole handshake and preface within 5 s; idle, no call for connection_idle_max; age, open for connection_age_max; \
-     unread, four times connection_bytes_max of answers that nobody reads, or all connections twice server_bytes_max.",
+     stalled, bytes waited and the client took none of them for stall_max, or more than 16 of its streams made no progress within a \
+     minute.",
+);
+pub(super) const STREAMS_ENDED: Family = counter(
+    "idempotency_ledger_streams_ended_total",
+    &["why"],
+    "Calls that the server ended by itself. why: request_stalled, a message of the request did not arrive within stall_max and at \
+     16 KiB a second after that (the call is answered DEADLINE_EXCEEDED); answer_stalled, the answer was not read like that \
+     (the stream is reset, as for the next two); share, the answers that its principal or its connection had not read were more than \
+     its share; full, all clients together held too much, and its principal most of it. The log names the principal.",
+);
+pub(super) const SERVER_FULL: Family = counter(
+    "idempotency_ledger_server_full_total",
+    &["resource"],
+    "How often all clients together held too much, so that calls other than settlements were refused as OVERLOADED. resource: \
+     request_bytes, the requests under way; answer_bytes, the answers that are not read. The bounds are server_bytes_max and a half of it.",
 );
 pub(super) const LIMITED: Family = counter(
     "idempotency_ledger_principal_refusals_total",
@@ -274,7 +289,13 @@ pub(super) const ENTRIES_COUNTED_AT: Family = gauge(
 pub(super) const REQUEST_BYTES: Family = gauge(
     "idempotency_ledger_request_bytes",
     &[],
-    "Bytes of the requests under way; server_bytes_max is their bound.",
+    "Bytes of the requests under way, as far as they have arrived, 5 KiB and the headers of each call included; \
+     server_bytes_max is their bound, five eighths of it for all but settlements.",
+);
+pub(super) const ANSWER_BYTES: Family = gauge(
+    "idempotency_ledger_answer_bytes",
+    &[],
+    "Bytes of answers that clients have not read; half of server_bytes_max is their bound.",
 );
 pub(super) const BUILD: Family =
     gauge("idempotency_ledger_build_info", &["version"], "Always 1: which version runs.");
@@ -333,8 +354,11 @@ pub(super) const ALL: &[Family] = &[
     HANDLING,
     CONNECTIONS,
     CLOSED,
+    STREAMS_ENDED,
+    SERVER_FULL,
     LIMITED,
     REQUEST_BYTES,
+    ANSWER_BYTES,
     CERTIFICATE_ENDS,
     LIST_ENDS,
     FILES_FAILING,

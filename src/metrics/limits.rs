@@ -3,7 +3,7 @@
 
 use prometheus::{Error, IntCounter, IntCounterVec, Registry};
 
-use super::catalogue::{CLOSED, LIMITED};
+use super::catalogue::{CLOSED, LIMITED, SERVER_FULL, STREAMS_ENDED};
 
 /// Why the server ended a connection by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,30 @@ pub(crate) enum Closed {
     Idle,
     /// It was open for too long.
     Age,
-    /// It left too much of its answers unread.
-    Unread,
+    /// Nothing moved on it though bytes waited, or too many of its streams made no progress.
+    Stalled,
+}
+
+/// Why the server ended a call by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its request did not arrive in time.
+    RequestStalled,
+    /// Its answer was not read in time.
+    AnswerStalled,
+    /// Its principal or its connection had too many bytes of answers.
+    Share,
+    /// All together had too many bytes, and its principal most of them.
+    Full,
+}
+
+/// Of what all clients together held too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// Bytes of requests.
+    RequestBytes,
+    /// Bytes of answers that were not read.
+    AnswerBytes,
 }
 
 /// Which limit of a principal was reached.
@@ -35,12 +57,15 @@ pub(crate) enum Limited {
 pub(super) struct Limits {
     closed: [IntCounter; 5],
     limited: [IntCounter; 3],
+    ended: [IntCounter; 4],
+    full: [IntCounter; 2],
 }
 
 impl Limits {
     pub(super) fn new(registry: &Registry) -> Result<Limits, Error> {
         let closed = CLOSED.counters(registry)?;
         let limited = LIMITED.counters(registry)?;
+        let (ended, full) = (STREAMS_ENDED.counters(registry)?, SERVER_FULL.counters(registry)?);
         let one = |counts: &IntCounterVec, label| counts.get_metric_with_label_values(&[label]);
         Ok(Limits {
             closed: [
@@ -48,20 +73,27 @@ impl Limits {
                 one(&closed, "opening")?,
                 one(&closed, "idle")?,
                 one(&closed, "age")?,
-                one(&closed, "unread")?,
+                one(&closed, "stalled")?,
             ],
             limited: [one(&limited, "calls")?, one(&limited, "rate")?, one(&limited, "bytes")?],
+            ended: [
+                one(&ended, "request_stalled")?,
+                one(&ended, "answer_stalled")?,
+                one(&ended, "share")?,
+                one(&ended, "full")?,
+            ],
+            full: [one(&full, "request_bytes")?, one(&full, "answer_bytes")?],
         })
     }
 
     pub(super) fn closed(&self, why: Closed) {
-        let [per_address, opening, idle, age, unread] = &self.closed;
+        let [per_address, opening, idle, age, stalled] = &self.closed;
         match why {
             Closed::PerAddress => per_address.inc(),
             Closed::Opening => opening.inc(),
             Closed::Idle => idle.inc(),
             Closed::Age => age.inc(),
-            Closed::Unread => unread.inc(),
+            Closed::Stalled => stalled.inc(),
         }
     }
 
@@ -71,6 +103,24 @@ impl Limits {
             Limited::Calls => calls.inc(),
             Limited::Rate => rate.inc(),
             Limited::Bytes => bytes.inc(),
+        }
+    }
+
+    pub(super) fn ended(&self, why: Ended) {
+        let [request_stalled, answer_stalled, share, full] = &self.ended;
+        match why {
+            Ended::RequestStalled => request_stalled.inc(),
+            Ended::AnswerStalled => answer_stalled.inc(),
+            Ended::Share => share.inc(),
+            Ended::Full => full.inc(),
+        }
+    }
+
+    pub(super) fn full(&self, of: Full) {
+        let [request_bytes, answer_bytes] = &self.full;
+        match of {
+            Full::RequestBytes => request_bytes.inc(),
+            Full::AnswerBytes => answer_bytes.inc(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use self::credentials::Credentials;
 pub(crate) use self::entries::Counted;
 use self::entries::Entries;
 use self::limits::Limits;
-pub(crate) use self::limits::{Closed, Limited};
+pub(crate) use self::limits::{Closed, Ended, Full, Limited};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
 pub(crate) use self::work::{LANES, Statement, Work};
@@ -159,6 +159,16 @@ impl Metrics {
     /// A call was too much for its principal.
     pub(crate) fn limited(&self, limit: Limited) {
         self.inner.limits.limited(limit);
+    }
+
+    /// The server ended a call by itself.
+    pub(crate) fn ended(&self, why: Ended) {
+        self.inner.limits.ended(why);
+    }
+
+    /// All clients together held too much.
+    pub(crate) fn full(&self, of: Full) {
+        self.inner.limits.full(of);
     }
 
     /// What the workers do.

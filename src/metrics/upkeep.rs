@@ -6,8 +6,8 @@ use std::time::Duration;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
-    CLOCK_BEHIND, LEFT_BEHIND, LOSSES, OPENED, POLICIES_AGE, POLICIES_UNREADABLE, PURGE_FAILURES,
-    PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
+    ANSWER_BYTES, CLOCK_BEHIND, LEFT_BEHIND, LOSSES, OPENED, POLICIES_AGE, POLICIES_UNREADABLE,
+    PURGE_FAILURES, PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
 };
 
 /// See the module.
@@ -25,9 +25,13 @@ pub(crate) struct Upkeep {
     policies_unreadable: IntGauge,
     clock_behind: IntGauge,
     request_bytes: IntGauge,
-    /// Tells how many bytes the requests under way have.
-    request_bytes_now: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
+    answer_bytes: IntGauge,
+    /// Returns how many bytes requests and answers hold.
+    held_now: OnceLock<(Bytes, Bytes)>,
 }
+
+/// Returns a number of bytes, whenever it is called.
+type Bytes = Box<dyn Fn() -> usize + Send + Sync>;
 
 /// What holds at the moment of a scrape.
 pub(crate) struct Now {
@@ -61,7 +65,8 @@ impl Upkeep {
             policies_unreadable: POLICIES_UNREADABLE.gauge(registry)?,
             clock_behind: CLOCK_BEHIND.gauge(registry)?,
             request_bytes: REQUEST_BYTES.gauge(registry)?,
-            request_bytes_now: OnceLock::new(),
+            answer_bytes: ANSWER_BYTES.gauge(registry)?,
+            held_now: OnceLock::new(),
         })
     }
 
@@ -102,14 +107,21 @@ impl Upkeep {
         self.clock_behind.set(micros.max(0).saturating_add(999_999) / 1_000_000);
     }
 
-    /// Who tells at a scrape how many bytes the requests under way have: the first one that is named.
-    pub(crate) fn request_bytes_by(&self, now: impl Fn() -> usize + Send + Sync + 'static) {
-        self.request_bytes_now.get_or_init(|| Box::new(now));
+    /// At each scrape these are asked how many bytes requests and answers hold: the first ones that are named.
+    pub(crate) fn held_bytes_by(
+        &self,
+        requests: impl Fn() -> usize + Send + Sync + 'static,
+        answers: impl Fn() -> usize + Send + Sync + 'static,
+    ) {
+        self.held_now.get_or_init(|| (Box::new(requests), Box::new(answers)));
     }
 
     pub(crate) fn now(&self, now: &Now) {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        self.request_bytes.set(self.request_bytes_now.get().map_or(0, |now| whole(now())));
+        let (requests, answers) =
+            self.held_now.get().map_or((0, 0), |(requests, answers)| (requests(), answers()));
+        self.request_bytes.set(whole(requests));
+        self.answer_bytes.set(whole(answers));
         self.sessions.set(whole(now.sessions));
         self.sessions_wanted.set(whole(now.sessions_wanted));
         self.left_behind.set(whole(now.left_behind));

@@ -16,18 +16,18 @@ use futures_util::future::{self, OptionFuture};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::codec::CompressionEncoding::Gzip;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
 use self::edge::accept::AcceptOptions;
+use self::edge::account::{AccountLimits, Accounts};
 use self::edge::auth::Entrance;
-use self::edge::budget::ServerBudget;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
 use self::edge::methods::methods;
-use self::edge::principals::Principals;
 use self::edge::services::Services;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
@@ -37,7 +37,8 @@ use crate::ledger::Ledger;
 use crate::traces::Traces;
 
 pub use self::edge::accept::ConnectionLimits;
-pub use self::edge::principals::PrincipalLimits;
+pub(crate) use self::edge::account::CALL_OVERHEAD_MAX;
+pub use self::edge::account::PrincipalLimits;
 pub use self::wire::fields::Limits;
 pub(crate) use self::wire::policy::{message as policy_message, stated as stated_policy};
 
@@ -54,8 +55,10 @@ pub struct ServeOptions {
     pub principals: PrincipalLimits,
     /// How many bytes the requests under way of one connection may take.
     pub connection_bytes_max: usize,
-    /// How many bytes the requests under way of all connections may take.
+    /// How many bytes the requests under way of all connections may take, and half as many their answers.
     pub server_bytes_max: usize,
+    /// How long a message of a request or an answer may wait without progress.
+    pub stall_max: Duration,
     /// The deadline of a call that brings none, and the longest of any.
     pub deadline_max: Duration,
     /// From which time on the log tells of a call.
@@ -66,6 +69,19 @@ pub struct ServeOptions {
     pub drain_max: Duration,
     /// Whether reflection is offered.
     pub reflection: bool,
+}
+
+impl ServeOptions {
+    /// The bounds of what calls hold.
+    fn account_limits(&self) -> AccountLimits {
+        AccountLimits {
+            connection_bytes_max: self.connection_bytes_max,
+            server_bytes_max: self.server_bytes_max,
+            message_bytes_max: self.limits.batch_bytes,
+            principals: self.principals,
+            stall_max: self.stall_max,
+        }
+    }
 }
 
 /// Where a server listens.
@@ -103,10 +119,6 @@ const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// The largest request of the services that are not the ledger's own: a name.
 const NAME_BYTES_MAX: usize = 8 * 1_024;
 
-/// How many times as many bytes as its requests under way a connection may leave unread of its answers: an answer to a
-/// batch may have thirty times the bytes of its request. And how many times as many all connections may.
-const UNREAD_FACTORS: (usize, usize) = (4, 2);
-
 /// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
 /// what was accepted. Says whether that was done within its time. `guard` knows who calls, and `traces` tells which calls
 /// are recorded.
@@ -124,35 +136,31 @@ pub async fn serve(
     let health = HealthState::new(&[LEDGER_SERVICE, ADMIN_SERVICE]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let closing = CancellationToken::new();
-    let budget =
-        ServerBudget::new(options.server_bytes_max, options.connection_bytes_max, ledger.metrics().clone());
-    ledger.metrics().upkeep().request_bytes_by(budget.taken());
+    let accounts = Accounts::new(options.account_limits(), ledger.metrics().clone());
+    ledger.metrics().upkeep().held_bytes_by(accounts.request_bytes(), accounts.answer_bytes());
+    let rules = AbortOnDropHandle::new(accounts.enforce());
     let edge = EdgeOptions {
         deadline_max: options.deadline_max,
         bytes_max: options.limits.batch_bytes,
         slow_call: options.slow_call,
     };
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
-    let principals = Principals::new(options.principals, ledger.metrics().clone());
     let listening = |listener, connections_max, offered| {
         let others = others(&ledger, &health, options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
-        let (budget, traces, principals) = (budget.clone(), traces.clone(), principals.clone());
+        let traces = traces.clone();
         // What calls count and share at every turn belongs to their connection: no other core needs it.
-        let service_of = move |peer, leaving| {
+        let service_of = move |peer, account, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), options.limits));
             let services = Services::new(first, others.clone());
-            let entrance = Entrance::new(Door::new(doors.clone(), peer), principals.connection(), leaving);
-            Edge::new(services, edge, budget.connection(), &calls, entrance, traces.clone())
+            let entrance = Entrance::new(Door::new(doors.clone(), peer), account, leaving);
+            Edge::new(services, edge, &calls, entrance, traces.clone())
         };
         let accept = AcceptOptions {
             connections_max,
             limits: options.connections,
             call_max: options.deadline_max,
-            unread_max: (
-                options.connection_bytes_max.saturating_mul(UNREAD_FACTORS.0),
-                options.server_bytes_max.saturating_mul(UNREAD_FACTORS.1),
-            ),
+            accounts: accounts.clone(),
         };
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
         let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
@@ -185,7 +193,9 @@ pub async fn serve(
         ledger.stop().await;
         ended
     };
-    if let Ok(ended) = timeout(options.drain_max, drain).await {
+    let drained = timeout(options.drain_max, drain).await;
+    drop(rules);
+    if let Ok(ended) = drained {
         ended?;
         tracing::info!("drained");
         Ok(true)

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use http::{Extensions, HeaderMap};
 use tokio_util::sync::CancellationToken;
 
-use super::budget::{Budget, Call};
-use super::principals::{Admitted, OfConnection};
+use super::account::{CallAccount, ConnectionAccount};
 use crate::domain::{Reason, Rejection, Submission, TraceId};
 use crate::identity::{Door, Identity, Refused, Right, Rpc, Whose};
 use crate::once_a_second::warn_once_a_second;
@@ -20,22 +19,19 @@ const TRACEPARENT_MAX: usize = 64;
 /// Where the calls of one connection come in.
 pub(crate) struct Entrance {
     door: Door,
-    principals: OfConnection,
+    account: Arc<ConnectionAccount>,
     /// Ends the connection's streams.
     leaving: CancellationToken,
 }
 
 impl Entrance {
-    pub(crate) fn new(door: Door, principals: OfConnection, leaving: CancellationToken) -> Entrance {
-        Entrance { door, principals, leaving }
+    pub(crate) fn new(door: Door, account: Arc<ConnectionAccount>, leaving: CancellationToken) -> Entrance {
+        account.set_proxy(door.peer_is_proxy());
+        Entrance { door, account, leaving }
     }
 
-    /// Lets a call pass; none: nothing is limited.
-    ///
-    /// # Errors
-    /// `QUOTA_EXCEEDED`: it is too much for its principal.
-    pub(super) fn admit(&self, caller: &Caller) -> Result<Option<Admitted>, Rejection> {
-        self.principals.admit(&caller.identity, caller.rpc)
+    pub(super) fn account(&self) -> &Arc<ConnectionAccount> {
+        &self.account
     }
 }
 
@@ -43,54 +39,48 @@ impl Entrance {
 #[derive(Clone)]
 pub(crate) struct Caller {
     identity: Arc<Identity>,
-    /// Counts what is refused to the caller.
-    budget: Budget,
+    entrance: Arc<Entrance>,
     rpc: Option<Rpc>,
-    /// The call itself, where its principal is limited.
-    limited: Option<Arc<Call>>,
+    /// The account of the call, once it is admitted.
+    call: Option<Arc<CallAccount>>,
     /// What a call that may take long was known by.
-    shown: Option<Arc<Shown>>,
+    shown: Option<Arc<HeaderMap>>,
     /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
     pub(crate) traceparent: String,
     pub(super) trace_id: Option<TraceId>,
     pub(crate) span: CallSpan,
 }
 
-/// What is judged again while a call goes on.
-struct Shown {
-    entrance: Arc<Entrance>,
-    headers: HeaderMap,
-}
-
 impl Caller {
-    /// The caller of a request with these headers to this path, whose call has this span.
+    /// The caller of a request with these headers, whose call has this span.
     ///
     /// # Errors
     /// `UNAUTHENTICATED`: nobody is known by what was presented.
     pub(super) fn of(
         entrance: &Arc<Entrance>,
-        budget: &Budget,
-        path: &str,
+        rpc: Option<Rpc>,
         headers: &HeaderMap,
         span: CallSpan,
     ) -> Result<Caller, Rejection> {
-        let rpc = path.rsplit('/').next().and_then(Rpc::of);
-        let door = &entrance.door;
-        let identity = door.caller(headers).map_err(|refused| unauthenticated(door, budget, rpc, refused))?;
+        let identity = entrance.door.caller(headers);
+        let identity = identity.map_err(|refused| unauthenticated(entrance, rpc, refused))?;
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
         let traceparent = span.traceparent().or(traceparent).unwrap_or_default();
         let trace_id = TraceId::of(&traceparent);
         let takes_long = rpc.is_some_and(|rpc| rpc.streams);
-        let shown =
-            takes_long.then(|| Arc::new(Shown { entrance: Arc::clone(entrance), headers: headers.clone() }));
-        let budget = budget.clone();
-        Ok(Caller { identity, budget, rpc, limited: None, shown, traceparent, trace_id, span })
+        let shown = takes_long.then(|| Arc::new(headers.clone()));
+        let entrance = Arc::clone(entrance);
+        Ok(Caller { identity, entrance, rpc, call: None, shown, traceparent, trace_id, span })
     }
 
-    /// The same caller, whose principal is limited in this call: a stream counts for as long as its caller is kept.
-    pub(super) fn limited_in(self, call: &Arc<Call>) -> Caller {
-        Caller { limited: call.is_limited().then(|| Arc::clone(call)), ..self }
+    pub(super) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// The same caller, whose call has this account: a stream is under way for as long as its caller is kept.
+    pub(super) fn admitted(self, call: &Arc<CallAccount>) -> Caller {
+        Caller { call: Some(Arc::clone(call)), ..self }
     }
 
     /// Counts one more item of a batch as a call. The first is the call itself.
@@ -98,8 +88,8 @@ impl Caller {
     /// # Errors
     /// `QUOTA_EXCEEDED`.
     pub(crate) fn item(&self, index: usize) -> Result<(), Rejection> {
-        match &self.limited {
-            Some(call) if index > 0 => call.item().inspect_err(|refused| self.budget.refused(refused)),
+        match &self.call {
+            Some(call) if index > 0 => call.item(),
             Some(_) | None => Ok(()),
         }
     }
@@ -107,7 +97,7 @@ impl Caller {
     /// Waits until the streams of the caller's connection must end.
     pub(crate) async fn leaving(&self) {
         match &self.shown {
-            Some(shown) => shown.entrance.leaving.cancelled().await,
+            Some(_) => self.entrance.leaving.cancelled().await,
             None => std::future::pending().await,
         }
     }
@@ -117,10 +107,9 @@ impl Caller {
     /// # Errors
     /// `UNAUTHENTICATED`: they are not valid any more.
     pub(crate) fn again(&self) -> Result<Caller, Rejection> {
-        let Some(shown) = &self.shown else { return Ok(self.clone()) };
-        let door = &shown.entrance.door;
-        let identity = door.caller(&shown.headers);
-        let identity = identity.map_err(|refused| unauthenticated(door, &self.budget, self.rpc, refused))?;
+        let Some(headers) = &self.shown else { return Ok(self.clone()) };
+        let identity = self.entrance.door.caller(headers);
+        let identity = identity.map_err(|refused| unauthenticated(&self.entrance, self.rpc, refused))?;
         Ok(Caller { identity, ..self.clone() })
     }
 
@@ -188,16 +177,16 @@ impl Caller {
             ),
         );
         // Here, where each such refusal is made: whichever RPC asks, and each item and message of its own.
-        self.budget.refused(&rejection);
+        self.entrance.account.refused(&rejection);
         Err(rejection)
     }
 }
 
-fn unauthenticated(door: &Door, budget: &Budget, rpc: Option<Rpc>, refused: Refused) -> Rejection {
-    let (peer, rpc) = (door.peer().address, rpc.map_or("", |rpc| rpc.name));
+fn unauthenticated(entrance: &Entrance, rpc: Option<Rpc>, refused: Refused) -> Rejection {
+    let (peer, rpc) = (entrance.door.peer().address, rpc.map_or("", |rpc| rpc.name));
     warn_once_a_second!(%peer, rpc, why = %refused, "refused: the caller is not authenticated");
     let rejection = Rejection::new(Reason::Unauthenticated, format!("{refused}; nothing was changed"));
-    budget.refused(&rejection);
+    entrance.account.refused(&rejection);
     rejection
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::{self, Either, Ready};
 use http::{HeaderMap, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
@@ -16,9 +15,13 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
 
+use super::account::{
+    self, Answer, CallAccount, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES, Readable, RequestBody, Rest,
+    Who, Within, headers_too_large,
+};
 use super::auth::{Caller, Entrance};
-use super::budget::{self, Budget, Counted, Within};
 use crate::domain::{Reason, Rejection, TraceId, Violation};
+use crate::identity::Rpc;
 use crate::metrics::{Call, Calls, Connected};
 use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
@@ -27,6 +30,15 @@ use crate::traces::{Served, Traces};
 
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";
+
+/// What HTTP/2 adds to each header, by RFC 9113, where it defines SETTINGS_MAX_HEADER_LIST_SIZE.
+const HEADER_OVERHEAD: usize = 32;
+/// The paths of the ledger's own services.
+const OURS: &str = "/idempotency.ledger.v1.";
+/// The paths of the one service that needs no credential.
+const HEALTH: &str = "/grpc.health.v1.Health/";
+/// The paths of reflection, of both its versions.
+const REFLECTION: &str = "/grpc.reflection.v1";
 
 /// A tenth of the client's time, and not more than this, is left for the answer to arrive.
 const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(200);
@@ -46,7 +58,6 @@ pub(crate) struct EdgeOptions {
 pub(crate) struct Edge<S> {
     inner: S,
     options: EdgeOptions,
-    budget: Budget,
     connected: Arc<Connected>,
     entrance: Arc<Entrance>,
     traces: Traces,
@@ -56,37 +67,69 @@ impl<S> Edge<S> {
     pub(crate) fn new(
         inner: S,
         options: EdgeOptions,
-        budget: Budget,
         calls: &Calls,
         entrance: Entrance,
         traces: Traces,
     ) -> Edge<S> {
         let (connected, entrance) = (Arc::new(calls.connected()), Arc::new(entrance));
-        Edge { inner, options, budget, connected, entrance, traces }
+        Edge { inner, options, connected, entrance, traces }
+    }
+
+    /// Who calls, and the account of the call: whatever is refused here has cost the server its headers alone.
+    fn admit<B>(
+        &self,
+        request: &mut Request<B>,
+        open: OpenCall,
+        served: &Served,
+    ) -> Result<(Arc<CallAccount>, Option<TraceId>), Rejection> {
+        let (account, headers) = (self.entrance.account(), request.headers());
+        let header_bytes = header_bytes(headers);
+        if header_bytes > HEADER_BYTES_MAX {
+            let refused = headers_too_large(header_bytes, HEADER_BYTES_MAX);
+            account.refused(&refused);
+            return Err(refused);
+        }
+        let path = request.uri().path();
+        if path.starts_with(HEALTH) {
+            let call = CallAccount::admit(account, open, &Who::Stranger, None, header_bytes)?;
+            return Ok((call, None));
+        }
+        let rpc = path.rsplit('/').next().and_then(Rpc::of);
+        let caller = Caller::of(&self.entrance, rpc, headers, served.span().clone())?;
+        let (who, kept_bytes) = if path.starts_with(REFLECTION) {
+            (Who::asks_for_no_data(caller.identity()), header_bytes + REFLECTION_BYTES)
+        } else {
+            (Who::Known(caller.identity()), header_bytes)
+        };
+        let call = CallAccount::admit(account, open, &who, rpc, kept_bytes)?;
+        let trace_id = caller.trace_id;
+        request.extensions_mut().insert(caller.admitted(&call));
+        Ok((call, trace_id))
     }
 }
 
 impl<S, B> Service<Request<B>> for Edge<S>
 where
-    S: Service<Request<Counted<B>>, Response = Response<Body>>,
-    B: http_body::Body<Data = Bytes> + Unpin,
+    S: Service<Request<RequestBody<B>>, Response = Response<Body>>,
+    B: Readable,
 {
-    type Response = Response<Body>;
+    type Response = Response<Answer>;
     type Error = S::Error;
-    type Future = Either<Ready<Result<Response<Body>, S::Error>>, Answering<S::Future>>;
+    type Future = Either<Ready<Result<Response<Answer>, S::Error>>, Answering<S::Future>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let open = OpenCall::begin(self.entrance.account());
         if !is_grpc(request.headers()) {
-            return Either::Left(future::ready(Ok(unsupported_media_type())));
+            return Either::Left(refused(unsupported_media_type(), self.rest(request)));
         }
         let options = self.options;
         let path = request.uri().path();
         let mut counted = self.connected.begin(path);
-        let ours = path.starts_with("/idempotency.ledger.v1.");
+        let ours = path.starts_with(OURS);
         let is_stream = !ours || path.ends_with("/ImportEntries");
         let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
@@ -98,37 +141,35 @@ where
             // Health and reflection.
             Served::default()
         };
-        let mut trace_id = None;
-        let call = if ours {
-            let span = served.span().clone();
-            let caller = Caller::of(&self.entrance, &self.budget, path, request.headers(), span);
-            let admitted = caller.and_then(|caller| {
-                let admitted = self.entrance.admit(&caller);
-                Ok((admitted.inspect_err(|refused| self.budget.refused(refused))?, caller))
-            });
-            match admitted {
-                Ok((admitted, caller)) => {
-                    trace_id = caller.trace_id;
-                    let call = self.budget.call(admitted);
-                    request.extensions_mut().insert(caller.limited_in(&call));
-                    call
-                }
-                Err(rejection) => {
-                    let answer = errors::status(&rejection, during).into_http();
-                    let code = code(answer.headers());
-                    counted.end(code, counted.took());
-                    served.end(code);
-                    return Either::Left(future::ready(Ok(answer)));
-                }
+        let (call, trace_id) = match self.admit(&mut request, open, &served) {
+            Ok(admitted) => admitted,
+            Err(rejection) => {
+                let answer = errors::status(&rejection, during).into_http();
+                let code = code(answer.headers());
+                counted.end(code, counted.took());
+                served.end(code);
+                return Either::Left(refused(answer, self.rest(request)));
             }
-        } else {
-            self.budget.call(None)
         };
-        let request =
-            request.map(|body| Counted::new(body, Arc::clone(&call), during, options.bytes_max, is_stream));
-        let answer = tokio::time::timeout(deadline, budget::within(call, self.inner.call(request)));
-        Either::Right(Answering { answer, ours, during, options, counted, served, trace_id })
+        let body = |body| RequestBody::new(body, Arc::clone(&call), during, options.bytes_max, is_stream);
+        let request = request.map(body);
+        let answer = account::within(Arc::clone(&call), self.inner.call(request));
+        let answer = tokio::time::timeout(deadline, answer);
+        Either::Right(Answering { answer, ours, during, options, call, counted, served, trace_id })
     }
+}
+
+impl<S> Edge<S> {
+    /// The body of a request that is refused, which is read to its end.
+    fn rest<B: Readable>(&self, request: Request<B>) -> Rest<B> {
+        Rest::of(request.into_body(), self.entrance.account())
+    }
+}
+
+/// The answer to a call that was refused before it had an account.
+fn refused<E, B: Readable>(answer: Response<Body>, rest: Rest<B>) -> Ready<Result<Response<Answer>, E>> {
+    drop(rest);
+    future::ready(Ok(answer.map(Answer::refused)))
 }
 
 pin_project! {
@@ -139,6 +180,7 @@ pin_project! {
         ours: bool,
         during: During,
         options: EdgeOptions,
+        call: Arc<CallAccount>,
         counted: Call,
         served: Served,
         trace_id: Option<TraceId>,
@@ -149,7 +191,7 @@ impl<F, E> Future for Answering<F>
 where
     F: Future<Output = Result<Response<Body>, E>>,
 {
-    type Output = Result<Response<Body>, E>;
+    type Output = Result<Response<Answer>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -167,8 +209,14 @@ where
         }
         this.counted.end(code, took);
         this.served.end(code);
-        Poll::Ready(answer)
+        let call = Arc::clone(this.call);
+        Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))
     }
+}
+
+/// The headers of a call as HTTP/2 counts them.
+fn header_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD).sum()
 }
 
 /// The status of an answer by its head. A status that comes behind the body is not known yet: only a stream of the
@@ -228,7 +276,7 @@ fn explained(response: Response<Body>, bytes_max: usize, during: During) -> Resp
 
 /// What the framework means by an error of its own; none: it is not one of those.
 pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
-    if let Some(rejection) = budget::refusal(status) {
+    if let Some(rejection) = account::refusal(status) {
         return Some(rejection);
     }
     Some(match status.code() {

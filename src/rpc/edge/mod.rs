@@ -2,10 +2,9 @@
 //! it; and the server's health.
 
 pub(super) mod accept;
+pub(super) mod account;
 pub(super) mod auth;
-pub(super) mod budget;
 pub(super) mod health;
 pub(super) mod layer;
 pub(super) mod methods;
-pub(super) mod principals;
 pub(super) mod services;

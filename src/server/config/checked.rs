@@ -13,7 +13,7 @@ use super::observe_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
-use crate::rpc::{ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
+use crate::rpc::{CALL_OVERHEAD_MAX, ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
 
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_051);
 
@@ -165,6 +165,7 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
         principals,
         connection_bytes_max,
         server_bytes_max,
+        stall_max: time("stall_max", given.stall_max.as_ref(), secs(10), secs(1)..=WAIT_MAX),
         deadline_max: time("deadline_max", given.deadline_max.as_ref(), secs(30), tenth..=WAIT_MAX),
         slow_call: time("slow_call", given.slow_call.as_ref(), secs(1), Duration::from_millis(1)..=WAIT_MAX),
         drain_wait: time("drain_wait", given.drain_wait.as_ref(), secs(5), Duration::ZERO..=WAIT_MAX),
@@ -199,7 +200,7 @@ fn connections(given: &Settings, checker: &mut Checker) -> ConnectionLimits {
 }
 
 /// What each principal may take. Without credentials all calls are those of one principal, so that every limit of a
-/// principal is one of the server then: none is set unless somebody sets it.
+/// principal is one of the server then: its calls are not limited by default, and its bytes by the server's alone.
 fn principals(given: &Settings, checker: &mut Checker) -> PrincipalLimits {
     let (calls, bytes) = (0..=1_000_000, 0..=1 << 40);
     let per_second = given.principal_calls_per_second.as_ref();
@@ -261,17 +262,21 @@ fn batches_fit(config: &Config, checker: &mut Checker) {
         let why = format!("so that the claims of a batch of {batch_bytes} bytes (batch_bytes_max) fit");
         checker.wrong("queue_bytes_max", &format!("is {queue_bytes_max}, must be at least {least} {why}"));
     }
-    if connection_bytes_max < batch_bytes {
+    let largest = batch_bytes + CALL_OVERHEAD_MAX;
+    if connection_bytes_max < largest {
         let why = "so that the largest request (batch_bytes_max) fits";
-        let text = format!("is {connection_bytes_max}, must be at least {batch_bytes} {why}");
+        let text = format!("is {connection_bytes_max}, must be at least {largest} {why}");
         checker.wrong("connection_bytes_max", &text);
     }
-    let principal_bytes_max = principals.bytes_max;
-    if principal_bytes_max > 0 && principal_bytes_max / 8 * 5 < batch_bytes {
-        let least = batch_bytes.div_ceil(5) * 8;
-        let why = format!("so that a batch of {batch_bytes} bytes (batch_bytes_max) fits; or 0");
-        let text = format!("is {principal_bytes_max}, must be at least {least} {why}");
+    let claims = largest.div_ceil(5) * 8;
+    let why = format!("so that a batch of {batch_bytes} bytes (batch_bytes_max) fits");
+    if (1..claims).contains(&principals.bytes_max) {
+        let text = format!("is {}, must be at least {claims} {why}; or 0", principals.bytes_max);
         checker.wrong("principal_bytes_max", &text);
+    }
+    if server_bytes_max < claims {
+        let text = format!("is {server_bytes_max}, must be at least {claims} {why}");
+        checker.wrong("server_bytes_max", &text);
     }
     if server_bytes_max < connection_bytes_max {
         let why = "the bytes of one connection (connection_bytes_max)";

@@ -137,17 +137,21 @@ pub struct Settings {
     /// 0 to 1000000 [default: 0]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_CALLS_PER_SECOND", value_name = "N")]
     pub principal_calls_per_second: Option<Given<usize>>,
-    /// How many bytes the requests under way of each principal may have; 0: any number, 0 to 1099511627776 [default: 0]
+    /// How many bytes the requests under way of each principal may have; 0: a quarter of server_bytes_max, 0 to 1099511627776 [default: 0]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_BYTES_MAX", value_name = "N")]
     pub principal_bytes_max: Option<Given<usize>>,
     /// How many bytes the requests under way of one connection may have, 65536 to 1073741824
     /// [default: 16777216]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_BYTES_MAX", value_name = "N")]
     pub connection_bytes_max: Option<Given<usize>>,
-    /// How many bytes the requests under way of all connections may have, 65536 to 1099511627776
+    /// How many bytes the requests under way of all connections may have, and half as many the answers that are not read, 65536 to 1099511627776
     /// [default: 268435456]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SERVER_BYTES_MAX", value_name = "N")]
     pub server_bytes_max: Option<Given<usize>>,
+    /// How long a message of a request may take to arrive, or an answer may wait to be read, before the call is ended; what goes on
+    /// at 16 KiB a second or more has longer, 1s to 10m [default: 10s]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_STALL_MAX", value_name = "DURATION")]
+    pub stall_max: Option<Given<DurationArg>>,
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
     pub deadline_max: Option<Given<DurationArg>>,
@@ -229,7 +233,7 @@ impl Settings {
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
             connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
             principal_calls_per_second, principal_bytes_max, connection_bytes_max,
-            server_bytes_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, purge_every, purge_batch, count_every,
+            server_bytes_max, stall_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)

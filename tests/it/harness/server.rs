@@ -256,6 +256,7 @@ impl Served {
             principals: setup.principals,
             connection_bytes_max: setup.connection_bytes_max,
             server_bytes_max: setup.server_bytes_max,
+            stall_max: setup.stall_max,
             deadline_max: Duration::from_secs(30),
             slow_call: Duration::from_secs(1),
             drain_wait: Duration::ZERO,

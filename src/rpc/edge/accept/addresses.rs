@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of an IPv6 address, the part that a provider gives to one customer: whoever has one such network has 2^64 addresses.
-const NETWORK_BITS: u32 = 64;
+use crate::rpc::edge::account::network;
 
 /// See the module.
 #[derive(Clone)]
@@ -22,7 +21,7 @@ impl Addresses {
 
     /// One more connection of an address; none: it has as many as it may have.
     pub(super) fn connected(&self, address: IpAddr) -> Option<FromAddress> {
-        let whose = whose(address);
+        let whose = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(whose).or_default();
         if *count >= self.max {
@@ -49,14 +48,6 @@ impl Drop for FromAddress {
                 open.remove(&self.whose);
             }
         }
-    }
-}
-
-/// What counts as one address.
-pub(super) fn whose(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> NETWORK_BITS << NETWORK_BITS).into()),
-        address @ IpAddr::V4(_) => address,
     }
 }
 

@@ -3,34 +3,29 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
 use tower::Service;
 
-use super::calls::Calls;
 use super::life::{Life, finished, log};
 use super::line::Line;
-use super::moved::Moved;
-use super::open::Open;
 use super::opening::Opened;
 use super::outbox::{Outbox, Sends};
-use super::rest::Whole;
+use super::service::Calls;
 use super::stream::Stream;
 use super::turns::{Turn, Turns};
-use super::unread::{Unread, Waiting};
 use super::until;
 use crate::gathering::Gathering;
 use crate::identity::Peer;
 use crate::metrics::{Closed, Metrics};
-use crate::once_a_second::warn_once_a_second;
+use crate::rpc::edge::account::{Accounts, Answer, CallTasks, ConnectionAccount};
 
 /// Within which time a client must have ended the handshake of TLS, where there is one, and sent the whole preface of
 /// HTTP/2.
@@ -43,8 +38,7 @@ const QUIET: Duration = Duration::from_millis(500);
 pub(super) struct Terms {
     pub(super) life: Life,
     pub(super) metrics: Metrics,
-    /// How many bytes of answers it may leave unread, and what all have.
-    pub(super) unread: (usize, Waiting),
+    pub(super) accounts: Accounts,
     pub(super) line: Line,
     pub(super) closing: CancellationToken,
 }
@@ -52,11 +46,10 @@ pub(super) struct Terms {
 /// Serves a connection until it ends, until its life is over, or until `closing`; and then until the end of its calls.
 pub(super) async fn serve<S>(
     opening: impl Future<Output = io::Result<Opened>>,
-    service_of: impl FnOnce(Peer, CancellationToken) -> S,
-    http2: http2::Builder<TokioExecutor>,
-    Terms { life, metrics, unread: (unread_max, all_unread), line, closing }: Terms,
+    service_of: impl FnOnce(Peer, Arc<ConnectionAccount>, CancellationToken) -> S,
+    Terms { life, metrics, accounts, line, closing }: Terms,
 ) where
-    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     let Opened { wire, peer, read_before } = match until(&closing, timeout(OPENED_WITHIN, opening)).await {
@@ -68,23 +61,24 @@ pub(super) async fn serve<S>(
         }
         None => return,
     };
-    let (moved, leaving) = (Moved::default(), CancellationToken::new());
+    let leaving = CancellationToken::new();
     // One token to look at: it also ends when the server drains.
     let ends = closing.child_token();
-    let open = Open::new(Unread::new(unread_max, all_unread, ends.clone()));
-    let turn = Turn::new(open.clone());
-    let outbox = Outbox::new(wire, moved.clone());
-    let stream = TokioIo::new(Stream::new(outbox.clone(), read_before, moved.clone(), turn.clone()));
     let address = peer.address;
-    let calls = Calls::new(service_of(peer, leaving.clone()), open.clone());
+    let account = ConnectionAccount::new(&accounts, address, ends.clone());
+    let turn = Turn::new(Arc::clone(&account));
+    let outbox = Outbox::new(wire, Arc::clone(&account));
+    let stream = TokioIo::new(Stream::new(outbox.clone(), read_before, turn.clone()));
+    let calls = Calls::of(service_of(peer, Arc::clone(&account), leaving.clone()));
+    let http2 = super::http2(CallTasks::of(&account));
     let connection = Sends::new(http2.serve_connection(stream, calls), outbox);
     let turns = Turns::new(connection, turn, line, address);
-    let mut serving = pin!(Gathering::new(turns, || open.calls()));
+    let mut serving = pin!(Gathering::new(turns, || account.open().calls()));
     let over = async {
         tokio::select! {
             biased;
             () = ends.cancelled() => None,
-            why = life.over(&open) => Some(why),
+            why = life.over(account.open()) => Some(why),
         }
     };
     // As one of a set it is looked at only after it was woken, and not in each turn of the connection.
@@ -94,24 +88,18 @@ pub(super) async fn serve<S>(
         why = over.select_next_some() => why,
         ended = serving.as_mut() => return log(ended),
     };
-    let cut = || {
-        metrics.closed(Closed::Unread);
-        warn_once_a_second!("a connection left too many bytes of its answers unread: closed");
-    };
+    // Its account closed it, and logged why.
     if why.is_none() && !closing.is_cancelled() {
-        return cut();
+        return;
     }
     serving.as_mut().connection().connection().connection().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
         tracing::debug!(?why, "a connection was told to go");
-        let left = life.leave(serving.as_mut(), (&open, &moved), &leaving);
-        if until(&ends, left).await.is_some() {
+        let left = life.leave(serving.as_mut(), &account, &leaving);
+        if until(&ends, left).await.is_some() || !closing.is_cancelled() {
             return;
         }
-        if !closing.is_cancelled() {
-            return cut();
-        }
     }
-    finished(serving, (&open, &moved), QUIET).await;
+    finished(serving, &account, QUIET).await;
 }

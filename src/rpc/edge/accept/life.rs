@@ -7,11 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::moved::Moved;
-use super::open::Open;
 use super::options::ConnectionLimits;
 use crate::metrics::Closed;
 use crate::random;
+use crate::rpc::edge::account::{ConnectionAccount, Open};
 
 /// How often it is looked at within `idle_max` whether there was a call: a connection ends at most one such part late.
 const LOOKS: u32 = 8;
@@ -61,14 +60,14 @@ impl Life {
     pub(super) async fn leave(
         self,
         mut serving: Pin<&mut impl Future<Output = hyper::Result<()>>>,
-        (open, moved): (&Open, &Moved),
+        account: &ConnectionAccount,
         leaving: &CancellationToken,
     ) {
         for (time, streams_go_on) in [(self.limits.age_grace, true), (self.call_max + SILENT, false)] {
             if !streams_go_on {
                 leaving.cancel();
             }
-            if timeout(time, finished(serving.as_mut(), (open, moved), SILENT)).await.is_ok() {
+            if timeout(time, finished(serving.as_mut(), account, SILENT)).await.is_ok() {
                 return;
             }
         }
@@ -79,14 +78,14 @@ impl Life {
 /// Serves a connection on that takes no more calls, until it ends or has none and nothing moves on it for so long.
 pub(super) async fn finished(
     mut serving: Pin<&mut impl Future<Output = hyper::Result<()>>>,
-    (open, moved): (&Open, &Moved),
+    account: &ConnectionAccount,
     silent: Duration,
 ) {
     loop {
-        let before = moved.bytes();
+        let before = account.moved_bytes();
         match timeout(silent, serving.as_mut()).await {
             Ok(ended) => return log(ended),
-            Err(_) if open.is_none() && moved.bytes() == before => {
+            Err(_) if account.open().is_none() && account.moved_bytes() == before => {
                 return tracing::debug!("a connection without a call stayed silent: closed");
             }
             Err(_) => {}

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::addresses::whose;
 use super::pace::Pace;
+use crate::rpc::edge::account::network;
 
 /// For each thread of the runtime, so many connections of the line have their turn at a time.
 pub(super) const AT_ONCE: usize = 4;
@@ -72,7 +72,7 @@ impl Line {
             let _called = call.send(Place(Some(self.clone())));
         } else {
             let Waiting { by_address, order, .. } = &mut *waiting;
-            let address = whose(address);
+            let address = network(address);
             by_address
                 .entry(address)
                 .or_insert_with(|| {

@@ -4,20 +4,16 @@
 
 mod addresses;
 mod alive;
-mod calls;
 mod connection;
 mod life;
 mod line;
-mod moved;
-mod open;
 mod opening;
 mod options;
 mod outbox;
 mod pace;
-mod rest;
+mod service;
 mod stream;
 mod turns;
-mod unread;
 mod wire;
 
 use std::convert::Infallible;
@@ -29,24 +25,20 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper_util::rt::TokioExecutor;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::body::Body;
 use tower::Service;
 
 use self::addresses::Addresses;
 use self::life::Life;
 use self::line::Line;
-use self::open::STREAMS_MAX;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
-use self::rest::Whole;
 use self::turns::BYTES_MOST;
-use self::unread::Waiting;
+use super::account::{Answer, CallTasks, ConnectionAccount, STREAMS_MAX};
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
@@ -61,7 +53,9 @@ const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;
 const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Streams that this server resets because of what the client sent, at most, over the life of a connection.
 const LOCAL_RESETS_MAX: usize = 1_024;
-const HEADER_BYTES_MAX: u32 = 8 * 1_024;
+/// The largest headers that are read: the call's own bound is lower, and is answered with a status. A call with larger ones
+/// is answered by HTTP/2 itself, and with more than that its connection ends, the calls of its neighbours with it.
+const HEADER_BYTES_READ: u32 = 64 * 1_024;
 
 /// How long to wait after the operating system had none to give: without that the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -70,27 +64,25 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
 /// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
-/// `service_of` makes the service of one connection, whose streams end when its token says so; `guard` says whether it
-/// begins with TLS.
+/// `service_of` makes the service of one connection, whose calls its account holds and whose streams end when its token says
+/// so; `guard` says whether it begins with TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
-    AcceptOptions { connections_max, limits, call_max, unread_max: (unread_max, all_unread_max) }: AcceptOptions,
+    AcceptOptions { connections_max, limits, call_max, accounts }: AcceptOptions,
     guard: Guard,
-    service_of: impl Fn(Peer, CancellationToken) -> S + Send + Sync + 'static,
+    service_of: impl Fn(Peer, Arc<ConnectionAccount>, CancellationToken) -> S + Send + Sync + 'static,
     metrics: Metrics,
     closing: CancellationToken,
 ) where
-    S: Service<Request<Whole<Incoming>>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     let places = Arc::new(Semaphore::new(connections_max));
     let addresses = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
     let life = Life::new(limits, call_max);
-    let all_unread = Waiting::new(all_unread_max);
     let readers = Line::new();
     let connections = TaskTracker::new();
     let service_of = Arc::new(service_of);
-    let http2 = http2();
     let mut warned: Option<Instant> = None;
     loop {
         if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
@@ -111,15 +103,15 @@ pub(crate) async fn run<S>(
         let tls = guard.trust().tls;
         let opening = opening::opened(stream, address, tls);
         let service_of = Arc::clone(&service_of);
-        let service_of = move |peer, leaving| service_of(peer, leaving);
+        let service_of = move |peer, account, leaving| service_of(peer, account, leaving);
         let terms = connection::Terms {
             life,
             metrics: metrics.clone(),
-            unread: (unread_max, all_unread.clone()),
+            accounts: accounts.clone(),
             line: readers.clone(),
             closing: closing.clone(),
         };
-        let serving = connection::serve(opening, service_of, http2.clone(), terms);
+        let serving = connection::serve(opening, service_of, terms);
         connections.spawn(async move {
             serving.await;
             drop((place, counted));
@@ -161,8 +153,8 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-fn http2() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2(tasks: CallTasks) -> http2::Builder<CallTasks> {
+    let mut builder = http2::Builder::new(tasks);
     builder
         // gRPC has no use for one.
         .auto_date_header(false)
@@ -170,6 +162,6 @@ fn http2() -> http2::Builder<TokioExecutor> {
         .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
         .max_local_error_reset_streams(LOCAL_RESETS_MAX)
-        .max_header_list_size(HEADER_BYTES_MAX);
+        .max_header_list_size(HEADER_BYTES_READ);
     builder
 }

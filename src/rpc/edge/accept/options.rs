@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::rpc::edge::account::Accounts;
+
 /// How many connections each address may have, and for how long.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionLimits {
@@ -16,13 +18,13 @@ pub struct ConnectionLimits {
 }
 
 /// What holds for connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub(crate) struct AcceptOptions {
     /// How many there may be at once.
     pub(crate) connections_max: usize,
     pub(crate) limits: ConnectionLimits,
     /// How long a call may take that is no stream.
     pub(crate) call_max: Duration,
-    /// How many bytes of answers one connection may leave unread, and all.
-    pub(crate) unread_max: (usize, usize),
+    /// What the calls of all connections hold.
+    pub(crate) accounts: Accounts,
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::moved::Moved;
+use crate::rpc::edge::account::ConnectionAccount;
 
 /// So many bytes wait at the most; what is larger is not copied.
 const WAIT_MOST: usize = 16 * 1_024;
@@ -32,15 +32,24 @@ struct Shared<W> {
     waits: Vec<u8>,
     /// How many of these are sent.
     sent: usize,
-    moved: Moved,
+    /// The bytes of the last write, if the wire took none of them.
+    refused: usize,
+    account: Arc<ConnectionAccount>,
     /// Why nothing can be sent any more.
     failed: Option<io::ErrorKind>,
 }
 
 impl<W> Outbox<W> {
-    /// Counts in `moved` what is sent.
-    pub(super) fn new(wire: W, moved: Moved) -> Outbox<W> {
-        Outbox(Arc::new(Mutex::new(Shared { wire, waits: Vec::new(), sent: 0, moved, failed: None })))
+    /// The account counts what is sent, and what is not.
+    pub(super) fn new(wire: W, account: Arc<ConnectionAccount>) -> Outbox<W> {
+        Outbox(Arc::new(Mutex::new(Shared {
+            wire,
+            waits: Vec::new(),
+            sent: 0,
+            refused: 0,
+            account,
+            failed: None,
+        })))
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared<W>> {
@@ -57,7 +66,7 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += sent;
-            self.moved.add(sent);
+            self.account.moved(sent);
         }
         self.sent = 0;
         self.waits.clear();
@@ -75,6 +84,7 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
             self.failed = Some(error.kind());
             context.waker().wake_by_ref();
         }
+        self.account.set_unsent(self.waits.len() - self.sent + self.refused);
     }
 
     fn can_write(&self) -> io::Result<()> {
@@ -111,9 +121,12 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outbox<W> {
             }
             return Poll::Ready(Ok(bytes));
         }
+        // Until it is taken.
+        shared.refused = bytes;
         ready!(shared.poll_send(context))?;
         let sent = ready!(Pin::new(&mut shared.wire).poll_write_vectored(context, from))?;
-        shared.moved.add(sent);
+        shared.refused = 0;
+        shared.account.moved(sent);
         Poll::Ready(Ok(sent))
     }
 
@@ -171,6 +184,7 @@ mod tests {
     use std::task::{Wake, Waker};
 
     use super::*;
+    use crate::rpc::edge::account::for_tests;
 
     /// Takes so many bytes of each write, one after the other, and as many as there are after these; none: not now.
     #[derive(Default)]
@@ -206,7 +220,7 @@ mod tests {
 
     fn outbox(takes: &[Option<usize>]) -> Outbox<Wire> {
         let wire = Wire { takes: takes.iter().copied().collect(), ..Wire::default() };
-        Outbox::new(wire, Moved::default())
+        Outbox::new(wire, for_tests::connection())
     }
 
     /// What a turn writes: how many bytes were taken of each part, or why not. It flushes after each.
@@ -257,7 +271,7 @@ mod tests {
                 parts.iter().zip('a'..).map(|(part, letter)| letter.to_string().repeat(*part)).collect();
             assert_eq!(written(&outbox), (writes.to_vec(), letters), "{parts:?}");
             let shared = outbox.shared();
-            assert_eq!((shared.moved.bytes(), shared.waits.len()), (took as u64, 0));
+            assert_eq!((shared.account.moved_bytes(), shared.waits.len()), (took as u64, 0));
             assert!(shared.waits.capacity() <= KEPT_MOST, "{parts:?}: an idle connection keeps little");
         }
     }
@@ -268,7 +282,7 @@ mod tests {
         let parts = [WAIT_MOST - 1, 1, 1];
         let full = Poll::Ready(Ok(WAIT_MOST - 1));
         assert_eq!(turn(&outbox, &parts), [full, Poll::Ready(Ok(1)), Poll::Pending]);
-        assert_eq!(outbox.shared().moved.bytes(), 0, "nothing has moved");
+        assert_eq!(outbox.shared().account.moved_bytes(), 0, "nothing has moved");
         // It reads: what waits is sent, though nothing new is written.
         assert_eq!((turn(&outbox, &[]), written(&outbox).0), (vec![], vec![]));
         assert_eq!((turn(&outbox, &[]), written(&outbox).0), (vec![], vec![WAIT_MOST]));

@@ -8,7 +8,6 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use super::moved::Moved;
 use super::outbox::Outbox;
 use super::turns::Turn;
 use super::wire::Wire;
@@ -16,13 +15,12 @@ use super::wire::Wire;
 pub(super) struct Stream {
     wire: Outbox<Wire>,
     read_before: BytesMut,
-    moved: Moved,
     turn: Turn,
 }
 
 impl Stream {
-    pub(super) fn new(wire: Outbox<Wire>, read_before: BytesMut, moved: Moved, turn: Turn) -> Stream {
-        Stream { wire, read_before, moved, turn }
+    pub(super) fn new(wire: Outbox<Wire>, read_before: BytesMut, turn: Turn) -> Stream {
+        Stream { wire, read_before, turn }
     }
 
     /// Reads of the connection, as much as it may in this turn.
@@ -30,7 +28,6 @@ impl Stream {
         let room = ready!(self.turn.poll_room(context));
         // What is read into is not set to zero before: that took a fiftieth of the server's time.
         let bytes = ready!(poll_read_buf(Pin::new(&mut self.wire), context, &mut to.limit(room)))?;
-        self.moved.add(bytes);
         self.turn.took(bytes);
         Poll::Ready(Ok(()))
     }

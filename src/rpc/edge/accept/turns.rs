@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 
 use super::line::{Line, Place};
-use super::open::Open;
+use crate::rpc::edge::account::{ConnectionAccount, Open};
 
 /// How many bytes are read in a turn.
 const BYTES_LEAST: usize = 128;
@@ -24,24 +25,30 @@ pub(super) const BYTES_MOST: usize = 16 * 1_024;
 /// What may still be read in this turn. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Turn {
-    open: Open,
+    account: Arc<ConnectionAccount>,
 }
 
 impl Turn {
-    pub(super) fn new(open: Open) -> Turn {
-        Turn { open }
+    pub(super) fn new(account: Arc<ConnectionAccount>) -> Turn {
+        Turn { account }
+    }
+
+    fn open(&self) -> &Open {
+        self.account.open()
     }
 
     /// How many bytes may be read now. Where it is none, [`Turns`] wakes the reader for its next turn, or calls do as they end.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<usize> {
-        match self.open.room().load(Ordering::Relaxed) {
+        match self.open().room().load(Ordering::Relaxed) {
             0 => Poll::Pending,
-            left => self.open.poll_few(context).map(|()| left),
+            left => self.open().poll_few(context).map(|()| left),
         }
     }
 
+    /// Bytes were read of the connection.
     pub(super) fn took(&self, bytes: usize) {
-        self.open.room().fetch_sub(bytes, Ordering::Relaxed);
+        self.account.moved(bytes);
+        self.open().room().fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -88,13 +95,13 @@ impl<C: Future> Future for Turns<C> {
         // Who waits may write meanwhile.
         let bytes =
             if this.waits_since.is_none() { bytes_of(this.line.pace().calls(), *this.of_a_call) } else { 0 };
-        let begun = this.turn.open.begun();
-        this.turn.open.room().store(bytes, Ordering::Relaxed);
+        let begun = this.turn.open().begun();
+        this.turn.open().room().store(bytes, Ordering::Relaxed);
         let polled = this.connection.poll(context);
         // The turn is over, and the next one in the line is called.
         *this.place = None;
-        if bytes > 0 && this.turn.open.room().load(Ordering::Relaxed) == 0 {
-            *this.of_a_call = took(*this.of_a_call, bytes, this.turn.open.begun() - begun);
+        if bytes > 0 && this.turn.open().room().load(Ordering::Relaxed) == 0 {
+            *this.of_a_call = took(*this.of_a_call, bytes, this.turn.open().begun() - begun);
             *this.waits_since = Some(Instant::now());
             *this.called = Some(this.line.enter(*this.address));
             called(this.called, this.place, context);
@@ -131,15 +138,13 @@ fn took(of_a_call: usize, bytes: usize, begun: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
     use std::task::{Wake, Waker};
-
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::rpc::edge::accept::line::AT_ONCE;
     use crate::rpc::edge::accept::pace::{FIRST, MOST};
-    use crate::rpc::edge::accept::unread::{Unread, Waiting};
+    use crate::rpc::edge::account::for_tests;
 
     /// Reads so many bytes, in one turn or in many.
     struct Reader {
@@ -182,8 +187,7 @@ mod tests {
         let address = IpAddr::from([192, 0, 2, 1]);
         let mut readers: Vec<_> = (0..=READERS)
             .map(|number| {
-                let open = Open::new(Unread::new(1, Waiting::new(1), CancellationToken::new()));
-                let turn = Turn::new(open);
+                let turn = Turn::new(for_tests::connection());
                 let bytes = if number == READERS { FIRST * BYTES_LEAST - 1 } else { usize::MAX };
                 Box::pin(Turns::new(Reader { turn: turn.clone(), bytes }, turn, line.clone(), address))
             })

@@ -12,7 +12,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
-use super::Call;
+use super::CallAccount;
 use crate::domain::{Reason, Rejection};
 
 /// A claim has 100 to 400 bytes, its answer 100.
@@ -24,14 +24,14 @@ const FIELDS_MAX: usize = 4_096;
 
 tokio::task_local! {
     /// The call whose message is decoded. A stream that a task of its own reads has none: their number is bounded.
-    static CALL: Arc<Call>;
+    static CALL: Arc<CallAccount>;
 }
 
 /// Work whose messages count as a call's.
-pub(in crate::rpc) type Within<W> = TaskLocalFuture<Arc<Call>, W>;
+pub(in crate::rpc) type Within<W> = TaskLocalFuture<Arc<CallAccount>, W>;
 
 /// Lets messages that this work decodes count as the call's.
-pub(in crate::rpc) fn within<W: Future>(call: Arc<Call>, work: W) -> Within<W> {
+pub(in crate::rpc) fn within<W: Future>(call: Arc<CallAccount>, work: W) -> Within<W> {
     CALL.scope(call, work)
 }
 

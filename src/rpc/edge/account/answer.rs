@@ -1,0 +1,100 @@
+//! The body of an answer: its bytes are held until the client has taken them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tonic::Status;
+use tonic::body::Body;
+
+use super::call::CallAccount;
+
+/// An answer is handed to HTTP/2 in pieces of this size, one frame each: how much of a large answer a client has taken is
+/// known by them, and HTTP/2 holds at most one piece beyond what the client's window allows.
+const PIECE_BYTES: usize = 16 * 1_024;
+
+/// See the module. The call is under way for as long as this lives, or a piece of it.
+pub(crate) struct Answer {
+    body: Body,
+    /// `None` if the call was refused before it had an account: then the answer has no body.
+    call: Option<Arc<CallAccount>>,
+    /// What is counted, and not handed on yet.
+    rest: Bytes,
+}
+
+impl Answer {
+    /// The answer of a call that has an account.
+    pub(crate) fn of(body: Body, call: Arc<CallAccount>) -> Answer {
+        Answer { body, call: Some(call), rest: Bytes::new() }
+    }
+
+    /// The answer of a call that was refused before it had an account.
+    pub(crate) fn refused(body: Body) -> Answer {
+        Answer { body, call: None, rest: Bytes::new() }
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Answer { body, call, rest } = &mut *self;
+        let Some(call) = call else { return Pin::new(body).poll_frame(context) };
+        if rest.is_empty() {
+            // HTTP/2 asks for the next frame before the client's window has room for it: what the client does not read is
+            // counted from the beginning.
+            let frame = match ready!(Pin::new(body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                ended => return Poll::Ready(ended),
+            };
+            match frame.into_data() {
+                Ok(data) => *rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+            call.answers(rest.len());
+        }
+        let data = rest.split_to(rest.len().min(PIECE_BYTES));
+        let piece = Piece { data, call: Arc::clone(call) };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.as_ref().filter(|_| !self.rest.is_empty()) {
+            call.answered(self.rest.len());
+        }
+    }
+}
+
+/// A piece of an answer that is not sent yet.
+struct Piece {
+    data: Bytes,
+    call: Arc<CallAccount>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.call.answered(self.data.len());
+    }
+}

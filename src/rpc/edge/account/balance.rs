@@ -1,0 +1,100 @@
+//! A number of bytes that are held.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::limits::part;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Balance(AtomicUsize);
+
+impl Balance {
+    pub(super) fn bytes(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// Takes bytes if there are at most `max` with them; returns whether it did.
+    pub(super) fn take(&self, bytes: usize, max: usize) -> bool {
+        let room = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= max);
+        self.0.fetch_update(Relaxed, Relaxed, room).is_ok()
+    }
+
+    /// Adds bytes that are held already; returns how many there are with them.
+    pub(super) fn add(&self, bytes: usize) -> usize {
+        self.0.fetch_add(bytes, Relaxed).saturating_add(bytes)
+    }
+
+    /// Gives bytes back; returns how many are left.
+    pub(super) fn give_back(&self, bytes: usize) -> usize {
+        self.0.fetch_sub(bytes, Relaxed).saturating_sub(bytes)
+    }
+}
+
+/// The bytes of requests, of which settlements and all other calls each leave a part to the other kind: what was granted
+/// must come to its end, and a flood of settlements must not keep everybody from claiming.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    all: Balance,
+    settling: Balance,
+}
+
+impl Requests {
+    pub(super) fn bytes(&self) -> usize {
+        self.all.bytes()
+    }
+
+    /// Takes bytes if there is room; returns whether it did. Two calls that take at the same time may both find the last
+    /// room of all but settlements; all together never have more than `max`.
+    pub(super) fn take(&self, bytes: usize, max: usize, settles: bool) -> bool {
+        if settles && !self.settling.take(bytes, part(max, true)) {
+            return false;
+        }
+        let others = || self.all.bytes().saturating_sub(self.settling.bytes());
+        let taken = self.all.take(bytes, max);
+        if taken && (settles || others() <= part(max, false)) {
+            return true;
+        }
+        if taken {
+            self.all.give_back(bytes);
+        }
+        if settles {
+            self.settling.give_back(bytes);
+        }
+        false
+    }
+
+    pub(super) fn give_back(&self, bytes: usize, settles: bool) {
+        self.all.give_back(bytes);
+        if settles {
+            self.settling.give_back(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_leaves_a_part_to_the_other() {
+        // What is taken one after the other, of 80: how many bytes, by a settlement or not, and whether there is room.
+        for (what, takes) in [
+            ("others leave three eighths", &[(50, false, true), (1, false, false), (30, true, true)][..]),
+            ("settlements leave an eighth", &[(70, true, true), (1, true, false), (10, false, true)]),
+            (
+                "both have less where the other has more",
+                &[(30, true, true), (50, false, true), (1, true, false)],
+            ),
+            ("all together", &[(40, true, true), (40, false, true), (1, false, false), (1, true, false)]),
+        ] {
+            let requests = Requests::default();
+            for (bytes, settles, fits) in takes {
+                assert_eq!(requests.take(*bytes, 80, *settles), *fits, "{what}: {bytes}");
+            }
+            for (bytes, settles, _) in takes.iter().filter(|(.., fits)| *fits) {
+                requests.give_back(*bytes, *settles);
+            }
+            assert_eq!((requests.bytes(), requests.settling.bytes()), (0, 0), "{what}");
+        }
+    }
+}

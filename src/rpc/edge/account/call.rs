@@ -1,0 +1,294 @@
+//! The account of one call: the bytes of its request and of its answer, from its headers until the client has taken the last
+//! byte.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Context;
+use std::time::Duration;
+
+use super::connection::{ConnectionAccount, OpenCall};
+use super::limits::{CALL_BYTES, Kind, part_of_calls};
+use super::refusals;
+use super::state::{CallState, Unfinished};
+use crate::domain::{Rejection, Span};
+use crate::identity::{ANONYMOUS, Identity, Right, Rpc};
+use crate::metrics::{Full, Limited};
+use crate::once_a_second::warn_once_a_second;
+
+/// A connection with fewer bytes of answers than these reads them: some dozens of usual ones are on their way.
+const FEW_ANSWERS: usize = 64 * 1_024;
+
+/// Who makes a call.
+pub(crate) enum Who<'a> {
+    /// A caller with a credential, or `anonymous`.
+    Known(&'a Arc<Identity>),
+    /// A client without a credential, which needs none.
+    Stranger,
+}
+
+impl Who<'_> {
+    /// Who makes a call that concerns no data. Where callers have no credential, it is charged to its address: `anonymous`
+    /// has nearly all of the server, which such calls must not take from claims.
+    pub(crate) fn asks_for_no_data(identity: &Arc<Identity>) -> Who<'_> {
+        if &*identity.principal == ANONYMOUS { Who::Stranger } else { Who::Known(identity) }
+    }
+}
+
+/// See the module.
+pub(crate) struct CallAccount {
+    connection: Arc<ConnectionAccount>,
+    state: Arc<CallState>,
+    #[expect(dead_code, reason = "the call is open for as long as this lives")]
+    open: OpenCall,
+    rpc: &'static str,
+    settles: bool,
+    /// Whether it counts among the calls that its owner may have.
+    counts: bool,
+    number: Option<usize>,
+}
+
+impl CallAccount {
+    /// The account of a call, for which the server keeps this many bytes from its beginning on, its headers among them.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`: its principal may have no more calls or bytes. `OVERLOADED`: its connection or the server may have
+    /// no more bytes.
+    pub(crate) fn admit(
+        connection: &Arc<ConnectionAccount>,
+        open: OpenCall,
+        who: &Who<'_>,
+        rpc: Option<Rpc>,
+        kept_bytes: usize,
+    ) -> Result<Arc<CallAccount>, Rejection> {
+        let owner = match who {
+            Who::Known(identity) => connection.owner(identity),
+            Who::Stranger => connection.stranger(),
+        };
+        let settles = rpc.is_some_and(|rpc| rpc.needs == Right::Settle);
+        let mut call = CallAccount {
+            connection: Arc::clone(connection),
+            state: Arc::new(CallState::new(owner)),
+            open,
+            rpc: rpc.map_or("", |rpc| rpc.name),
+            settles,
+            counts: false,
+            number: None,
+        };
+        call.begin(kept_bytes).inspect_err(|refused| connection.refused(refused))?;
+        call.number = Some(connection.admitted(&call.state));
+        Ok(Arc::new(call))
+    }
+
+    fn begin(&mut self, kept_bytes: usize) -> Result<(), Rejection> {
+        let limits = self.connection.server.limits;
+        let principals = limits.principals;
+        if self.state.owner.kind != Kind::Stranger {
+            let counts = principals.calls_max > 0;
+            if counts && !self.state.owner.begin_call(part_of_calls(principals.calls_max, self.settles)) {
+                return Err(self.limited(Limited::Calls, principals.calls_max, None));
+            }
+            // From here on the call gives back what it has taken.
+            self.counts = counts;
+            self.rate()?;
+        }
+        if !self.settles && self.answers_are_too_many(limits.answers_max()) {
+            self.connection.server.metrics.full(Full::AnswerBytes);
+            return Err(refusals::answers(limits.answers_max()));
+        }
+        self.try_take(CALL_BYTES + kept_bytes)
+    }
+
+    /// Whether one more answer may be too much, until the sweep has made room. A client that reads its answers holds few bytes of
+    /// them, and is refused last.
+    fn answers_are_too_many(&self, max: usize) -> bool {
+        let all = self.connection.server.answers.bytes();
+        all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))
+    }
+
+    pub(super) fn connection(&self) -> &Arc<ConnectionAccount> {
+        &self.connection
+    }
+
+    pub(super) fn state(&self) -> &CallState {
+        &self.state
+    }
+
+    pub(super) fn now(&self) -> u32 {
+        self.connection.server.now()
+    }
+
+    /// One more item of a batch.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`: its principal has used up what a second brings.
+    pub(crate) fn item(&self) -> Result<(), Rejection> {
+        self.rate().inspect_err(|refused| self.connection.refused(refused))
+    }
+
+    fn rate(&self) -> Result<(), Rejection> {
+        let per_second = self.connection.server.limits.principals.calls_per_second;
+        if per_second == 0 {
+            return Ok(());
+        }
+        let taken = self.state.owner.take_rate(per_second, self.settles, self.connection.server.owners.now());
+        taken.map_err(|wait| self.limited(Limited::Rate, per_second, Some(wait)))
+    }
+
+    /// Takes bytes of the request. A call never waits for bytes: calls that wait for each other's would wait for ever.
+    ///
+    /// # Errors
+    /// `OVERLOADED`, `QUOTA_EXCEEDED`.
+    fn take(&self, bytes: usize) -> Result<(), Rejection> {
+        self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))
+    }
+
+    fn try_take(&self, bytes: usize) -> Result<(), Rejection> {
+        let (connection, server) = (&*self.connection, &*self.connection.server);
+        let limits = &server.limits;
+        // A trusted proxy's connection carries the calls of many: each of these has its own share.
+        let of_connection = if connection.is_proxy() { usize::MAX } else { limits.connection_bytes_max };
+        if !connection.requests.take(bytes, of_connection) {
+            return Err(refusals::requests("this connection", "connection_bytes_max", of_connection));
+        }
+        let taken = self.take_of_server(bytes).and_then(|()| {
+            let max = limits.requests_of(self.state.owner.kind);
+            if self.state.owner.requests.take(bytes, max, self.settles) {
+                return Ok(());
+            }
+            self.give_back_to_server(bytes);
+            Err(match self.state.owner.kind {
+                Kind::Stranger => refusals::strangers(max),
+                Kind::Principal | Kind::Anonymous => self.limited(Limited::Bytes, max, None),
+            })
+        });
+        match &taken {
+            Ok(()) => drop(self.state.requests.fetch_add(bytes, Relaxed)),
+            Err(_) => drop(connection.requests.give_back(bytes)),
+        }
+        taken
+    }
+
+    fn take_of_server(&self, bytes: usize) -> Result<(), Rejection> {
+        let server = &*self.connection.server;
+        let limits = &server.limits;
+        let is_stranger = self.state.owner.kind == Kind::Stranger;
+        if is_stranger && !server.strangers.take(bytes, limits.requests_of_strangers()) {
+            return Err(refusals::strangers(limits.requests_of_strangers()));
+        }
+        if server.requests.take(bytes, limits.server_bytes_max, self.settles) {
+            return Ok(());
+        }
+        if is_stranger {
+            server.strangers.give_back(bytes);
+        }
+        server.requests_are_full();
+        Err(refusals::requests("this server", "server_bytes_max", limits.server_bytes_max))
+    }
+
+    fn give_back_to_server(&self, bytes: usize) {
+        let server = &*self.connection.server;
+        server.requests.give_back(bytes, self.settles);
+        if self.state.owner.kind == Kind::Stranger {
+            server.strangers.give_back(bytes);
+        }
+    }
+
+    /// Takes bytes of the message that arrives.
+    ///
+    /// # Errors
+    /// As [`CallAccount::take`].
+    pub(super) fn take_message(&self, bytes: usize) -> Result<(), Rejection> {
+        self.take(bytes)?;
+        self.state.message.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Takes what is missing to a message of this many bytes: a compressed one is unpacked.
+    ///
+    /// # Errors
+    /// As [`CallAccount::take`].
+    pub(super) fn take_up_to(&self, bytes: usize) -> Result<(), Rejection> {
+        match bytes.checked_sub(self.state.message.load(Relaxed)) {
+            None | Some(0) => Ok(()),
+            Some(missing) => self.take_message(missing),
+        }
+    }
+
+    /// The call is done with its last message.
+    pub(super) fn end_message(&self) {
+        self.give_back(self.state.message.swap(0, Relaxed));
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.state.requests.fetch_sub(bytes, Relaxed);
+        self.connection.requests.give_back(bytes);
+        self.state.owner.requests.give_back(bytes, self.settles);
+        self.give_back_to_server(bytes);
+    }
+
+    /// Whether its request, of which nothing is there now, is waited for.
+    ///
+    /// # Errors
+    /// `DEADLINE_EXCEEDED`: it has not arrived in time. `OVERLOADED`: it had to make room.
+    pub(super) fn goes_on(&self, context: &Context<'_>) -> Result<(), Rejection> {
+        let limits = &self.connection.server.limits;
+        match self.state.unfinished(context) {
+            None => Ok(()),
+            Some(Unfinished::Stalled) => Err(refusals::stalled(limits.stall_max)),
+            Some(Unfinished::Full) => {
+                Err(refusals::requests("this server", "server_bytes_max", limits.server_bytes_max))
+            }
+        }
+    }
+
+    /// Counts bytes of its answer, which are held until the client takes them.
+    pub(super) fn answers(&self, bytes: usize) {
+        if self.state.answers.fetch_add(bytes, Relaxed) == 0 {
+            self.state.sending.begin(self.now());
+        }
+        let server = &self.connection.server;
+        let limits = &server.limits;
+        let over = [
+            server.answers.add(bytes) > limits.answers_max(),
+            self.state.owner.answers.add(bytes) > limits.answers_of(self.state.owner.kind),
+            // A trusted proxy's connection has no bound of its own, here either.
+            self.connection.answers.add(bytes) > limits.answers_of_connection()
+                && !self.connection.is_proxy(),
+        ];
+        if over.contains(&true) {
+            server.answers_are_too_many();
+        }
+    }
+
+    /// The client took bytes of its answer, or they were dropped.
+    pub(super) fn answered(&self, bytes: usize) {
+        self.state.answers.fetch_sub(bytes, Relaxed);
+        self.state.sending.moved(bytes, self.now());
+        self.connection.answers.give_back(bytes);
+        self.state.owner.answers.give_back(bytes);
+        self.connection.server.answers.give_back(bytes);
+    }
+
+    /// It is too much for its principal.
+    fn limited(&self, limit: Limited, max: usize, wait: Option<Duration>) -> Rejection {
+        let (principal, rpc, setting) = (&*self.state.owner.name, self.rpc, refusals::setting(limit));
+        self.connection.server.metrics.limited(limit);
+        warn_once_a_second!(principal, rpc, setting, max, "refused: a limit of the principal is reached");
+        Rejection {
+            retry_after: wait.map(|wait| Span::from_std(wait).max(Span(1))),
+            ..refusals::limited(principal, limit, max, self.settles)
+        }
+    }
+}
+
+impl Drop for CallAccount {
+    fn drop(&mut self) {
+        self.give_back(self.state.request_bytes());
+        if self.counts {
+            self.state.owner.end_call();
+        }
+        if let Some(number) = self.number {
+            self.connection.ended(number);
+        }
+    }
+}

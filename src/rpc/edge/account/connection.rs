@@ -1,0 +1,242 @@
+//! The account of one connection: its open calls, the bytes they hold, and whether its socket takes what is sent.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use slab::Slab;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::balance::Balance;
+use super::open::Open;
+use super::owner::Owner;
+use super::state::CallState;
+use super::{Accounts, Server};
+use crate::domain::Rejection;
+use crate::identity::Identity;
+
+/// See the module.
+pub(crate) struct ConnectionAccount {
+    pub(super) server: Arc<Server>,
+    pub(super) open: Open,
+    pub(super) requests: Balance,
+    pub(super) answers: Balance,
+    address: IpAddr,
+    /// Whether it is that of a trusted proxy, whose calls are those of many principals.
+    proxy: AtomicBool,
+    /// The bytes that went through the socket, both ways.
+    moved: AtomicU64,
+    /// The bytes of the write buffer that the socket has not taken.
+    unsent: AtomicUsize,
+    /// Closes the connection.
+    cut: CancellationToken,
+    calls: Mutex<Calls>,
+    /// The last principal: most connections have one, whose account needs no look-up.
+    last: Mutex<Option<(Arc<Identity>, Arc<Owner>)>>,
+    stranger: OnceLock<Arc<Owner>>,
+    pub(super) watched: Watched,
+    number: OnceLock<usize>,
+}
+
+/// What the sweep remembers of a connection.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// How many bytes had moved when it last looked, and since which tick that is so.
+    moved: AtomicU64,
+    since: AtomicU32,
+    /// How many of its streams were ended for want of progress, since which tick.
+    pub(super) stalls: AtomicU32,
+    pub(super) stalls_since: AtomicU32,
+}
+
+/// The calls with an account.
+#[derive(Default)]
+struct Calls {
+    all: Slab<Entry>,
+    /// The one that was admitted last, and has no task yet.
+    admitted: Option<usize>,
+}
+
+struct Entry {
+    call: Arc<CallState>,
+    task: Option<AbortHandle>,
+}
+
+impl ConnectionAccount {
+    /// The account of one more connection from this address; `cut` closes it.
+    pub(crate) fn new(
+        accounts: &Accounts,
+        address: IpAddr,
+        cut: CancellationToken,
+    ) -> Arc<ConnectionAccount> {
+        let server = Arc::clone(&accounts.0);
+        let account = Arc::new(ConnectionAccount {
+            server: Arc::clone(&server),
+            open: Open::default(),
+            requests: Balance::default(),
+            answers: Balance::default(),
+            address,
+            proxy: AtomicBool::new(false),
+            moved: AtomicU64::new(0),
+            unsent: AtomicUsize::new(0),
+            cut,
+            calls: Mutex::default(),
+            last: Mutex::default(),
+            stranger: OnceLock::new(),
+            watched: Watched { since: server.now().into(), ..Watched::default() },
+            number: OnceLock::new(),
+        });
+        account.number.get_or_init(|| server.connections().insert(Arc::downgrade(&account)));
+        account
+    }
+
+    pub(crate) fn open(&self) -> &Open {
+        &self.open
+    }
+
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Says whether the other end is a trusted proxy: then one principal's bytes never close the connection.
+    pub(crate) fn set_proxy(&self, proxy: bool) {
+        self.proxy.store(proxy, Relaxed);
+    }
+
+    pub(super) fn is_proxy(&self) -> bool {
+        self.proxy.load(Relaxed)
+    }
+
+    /// Counts bytes that went through the socket.
+    pub(crate) fn moved(&self, bytes: usize) {
+        self.moved.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// How many bytes went through the socket.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// Says how many bytes of the write buffer the socket has not taken.
+    pub(crate) fn set_unsent(&self, bytes: usize) {
+        self.unsent.store(bytes, Relaxed);
+    }
+
+    /// Counts what was refused to a call of this connection.
+    pub(crate) fn refused(&self, rejection: &Rejection) {
+        self.server.metrics.refused(rejection);
+    }
+
+    /// Closes the connection.
+    pub(super) fn close(&self) {
+        self.cut.cancel();
+    }
+
+    pub(super) fn owner(&self, who: &Arc<Identity>) -> Arc<Owner> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, owner)) = &*last
+            && Arc::ptr_eq(known, who)
+        {
+            return Arc::clone(owner);
+        }
+        let owner = self.server.owners.principal(&who.principal);
+        *last = Some((Arc::clone(who), Arc::clone(&owner)));
+        owner
+    }
+
+    /// The account of the address, for calls without a credential.
+    pub(super) fn stranger(&self) -> Arc<Owner> {
+        let of = || self.server.owners.stranger(&super::network(self.address).to_string());
+        Arc::clone(self.stranger.get_or_init(of))
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call was admitted; returns its number.
+    pub(super) fn admitted(&self, call: &Arc<CallState>) -> usize {
+        let mut calls = self.calls();
+        let number = calls.all.insert(Entry { call: Arc::clone(call), task: None });
+        calls.admitted = Some(number);
+        number
+    }
+
+    /// The call that was admitted last is carried out by this task.
+    pub(super) fn runs(&self, task: AbortHandle) {
+        let mut calls = self.calls();
+        if let Some(number) = calls.admitted.take()
+            && let Some(entry) = calls.all.get_mut(number)
+        {
+            entry.task = Some(task);
+        }
+    }
+
+    /// A call has ended, and all of its answer was taken.
+    pub(super) fn ended(&self, number: usize) {
+        let mut calls = self.calls();
+        calls.all.try_remove(number);
+        if calls.admitted == Some(number) {
+            calls.admitted = None;
+        }
+    }
+
+    /// Ends the task of a call: HTTP/2 resets its stream, and what was not sent of its answer is dropped.
+    pub(super) fn reset(&self, number: usize) {
+        let (call, task) = match self.calls().all.get(number) {
+            Some(entry) => (Arc::clone(&entry.call), entry.task.clone()),
+            None => return,
+        };
+        call.set_reset();
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+
+    /// The calls that have an account now, with their numbers.
+    pub(super) fn all_calls(&self) -> Vec<(usize, Arc<CallState>)> {
+        self.calls().all.iter().map(|(number, entry)| (number, Arc::clone(&entry.call))).collect()
+    }
+
+    /// Whether bytes wait in the write buffer, and the socket has taken none for more than `stall` ticks. For the sweep alone.
+    pub(super) fn is_blocked(&self, now: u32, stall: u32) -> bool {
+        let (moved, watched) = (self.moved_bytes(), &self.watched);
+        if self.unsent.load(Relaxed) == 0 || watched.moved.swap(moved, Relaxed) != moved {
+            watched.since.store(now, Relaxed);
+            return false;
+        }
+        now.wrapping_sub(watched.since.load(Relaxed)) > stall
+    }
+}
+
+impl Drop for ConnectionAccount {
+    fn drop(&mut self) {
+        if let Some(number) = self.number.get() {
+            self.server.connections().try_remove(*number);
+        }
+    }
+}
+
+/// A call that is open on its connection, until this is dropped.
+pub(crate) struct OpenCall(Arc<ConnectionAccount>);
+
+impl OpenCall {
+    /// A call begins.
+    pub(crate) fn begin(connection: &Arc<ConnectionAccount>) -> OpenCall {
+        connection.open.begin();
+        OpenCall(Arc::clone(connection))
+    }
+
+    /// A part of a call goes on after the call.
+    pub(super) fn hold(connection: &Arc<ConnectionAccount>) -> OpenCall {
+        connection.open.hold();
+        OpenCall(Arc::clone(connection))
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.open.end();
+    }
+}

@@ -1,0 +1,127 @@
+//! How long bytes have waited for a client, in ticks of the sweep: a look at the clock for each piece would cost more.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// From one sweep to the next.
+pub(super) const TICK: Duration = Duration::from_millis(500);
+/// The lowest rate at which a message or an answer may go on once `stall_max` has passed, in bytes a tick: 16 KiB a second.
+/// Without it a client that moves one byte each `stall_max` would hold its largest message for months.
+const BYTES_A_TICK: usize = 8 * 1_024;
+
+/// A time as a number of ticks, at least one.
+pub(super) fn ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u32::MAX).max(1)
+}
+
+/// The progress of one message of a request, or of the answers of one call.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Whether the server waits for the client.
+    waits: AtomicBool,
+    /// The tick at which the message began. Time in which the server did not wait for the client is added to it.
+    began: AtomicU32,
+    /// The tick of the last byte.
+    moved: AtomicU32,
+    bytes: AtomicUsize,
+}
+
+impl Progress {
+    /// A message, or an answer, begins.
+    pub(super) fn begin(&self, now: u32) {
+        self.began.store(now, Relaxed);
+        self.moved.store(now, Relaxed);
+        self.bytes.store(0, Relaxed);
+    }
+
+    /// The server waits for the client from now on, if it does not wait already.
+    pub(super) fn wait(&self, now: u32) {
+        if !self.waits.swap(true, Relaxed) {
+            let paused = now.wrapping_sub(self.moved.swap(now, Relaxed));
+            self.began.fetch_add(paused, Relaxed);
+        }
+    }
+
+    /// Bytes moved. Whether the server waits for more is for [`Progress::wait`] to say.
+    pub(super) fn moved(&self, bytes: usize, now: u32) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.moved.store(now, Relaxed);
+    }
+
+    /// The server does not wait for the client.
+    pub(super) fn stop(&self) {
+        self.waits.store(false, Relaxed);
+    }
+
+    /// Whether the server waits for the client.
+    pub(super) fn waits(&self) -> bool {
+        self.waits.load(Relaxed)
+    }
+
+    /// How many ticks ago the last byte moved.
+    pub(super) fn idle(&self, now: u32) -> u32 {
+        now.wrapping_sub(self.moved.load(Relaxed))
+    }
+
+    /// Whether the client is too slow: it has taken `stall` ticks more than the bytes that moved may take at the lowest rate.
+    pub(super) fn is_late(&self, now: u32, stall: u32) -> bool {
+        let earned = u32::try_from(self.bytes.load(Relaxed) / BYTES_A_TICK).unwrap_or(u32::MAX);
+        now.wrapping_sub(self.began.load(Relaxed)) > stall.saturating_add(earned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALL: u32 = 20;
+
+    /// What happens at a tick.
+    enum Event {
+        Waits,
+        Moves(usize),
+    }
+    use Event::{Moves, Waits};
+
+    #[test]
+    fn progress_is_stalled_by_silence_and_by_a_low_rate() {
+        for (what, events, now, stalled) in [
+            ("within the time", &[(0, Waits)][..], STALL, false),
+            ("silent", &[(0, Waits)], STALL + 1, true),
+            ("one byte each tick is silence", &[(0, Waits), (19, Moves(19)), (19, Waits)], STALL + 1, true),
+            ("at the lowest rate", &[(0, Waits), (90, Moves(90 * BYTES_A_TICK)), (90, Waits)], 110, false),
+            ("below it", &[(0, Waits), (90, Moves(60 * BYTES_A_TICK)), (90, Waits)], 90, true),
+            ("the server is at work", &[(0, Waits), (1, Moves(9))], 1_000, false),
+            ("the server's own time does not count", &[(0, Waits), (1, Moves(9)), (900, Waits)], 915, false),
+            ("but the client's before it does", &[(0, Waits), (15, Moves(9)), (900, Waits)], 906, true),
+        ] {
+            let progress = Progress::default();
+            progress.begin(0);
+            for (at, event) in events {
+                match event {
+                    Waits => progress.wait(*at),
+                    Moves(bytes) => {
+                        progress.stop();
+                        progress.moved(*bytes, *at);
+                    }
+                }
+            }
+            assert_eq!(progress.waits() && progress.is_late(now, STALL), stalled, "{what}");
+        }
+    }
+
+    #[test]
+    fn idle_counts_from_the_last_byte() {
+        let progress = Progress::default();
+        progress.begin(3);
+        assert_eq!(progress.idle(9), 6);
+        progress.moved(1, 8);
+        assert_eq!(progress.idle(9), 1);
+    }
+
+    #[test]
+    fn a_time_is_at_least_one_tick() {
+        let of = |millis| ticks(Duration::from_millis(millis));
+        assert_eq!([of(0), of(1), of(500), of(501), of(10_000)], [1, 1, 1, 2, 20]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What one call holds, and how its bytes move: what the sweep looks at.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::task::Context;
+
+use futures_util::task::AtomicWaker;
+
+use super::owner::Owner;
+use super::progress::Progress;
+
+/// Why the sweep ends the request of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfinished {
+    /// It did not arrive in time.
+    Stalled = 1,
+    /// All requests together have too many bytes, and those of its owner most of them.
+    Full = 2,
+}
+
+/// See the module.
+pub(super) struct CallState {
+    pub(super) owner: Arc<Owner>,
+    pub(super) requests: AtomicUsize,
+    /// Of these, the bytes of the message that arrives, or arrived last.
+    pub(super) message: AtomicUsize,
+    pub(super) answers: AtomicUsize,
+    pub(super) receiving: Progress,
+    pub(super) sending: Progress,
+    /// An [`Unfinished`]; zero while its request goes on.
+    unfinished: AtomicU8,
+    /// The reader of the request.
+    reader: AtomicWaker,
+    was_reset: AtomicBool,
+}
+
+impl CallState {
+    pub(super) fn new(owner: Arc<Owner>) -> CallState {
+        let (requests, message, answers) = Default::default();
+        let (receiving, sending) = Default::default();
+        let (unfinished, reader, was_reset) = Default::default();
+        CallState { owner, requests, message, answers, receiving, sending, unfinished, reader, was_reset }
+    }
+
+    /// How many bytes of its request it holds, and what the server keeps for it besides.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.requests.load(Relaxed)
+    }
+
+    /// How many bytes of its answer the client has not taken.
+    pub(super) fn answer_bytes(&self) -> usize {
+        self.answers.load(Relaxed)
+    }
+
+    /// Whether the server waits for bytes of its request, and has waited for too long.
+    pub(super) fn request_is_stalled(&self, now: u32, stall: u32) -> bool {
+        self.receiving.waits() && self.receiving.is_late(now, stall)
+    }
+
+    /// Whether bytes of its answer wait for the client, and have waited for too long.
+    pub(super) fn answer_is_stalled(&self, now: u32, stall: u32) -> bool {
+        self.answer_bytes() > 0 && !self.was_reset() && self.sending.is_late(now, stall)
+    }
+
+    /// Its request is not waited for any longer: the reader is answered with an error.
+    pub(super) fn end_request(&self, why: Unfinished) {
+        self.receiving.stop();
+        self.unfinished.store(why as u8, Relaxed);
+        self.reader.wake();
+    }
+
+    /// Why its request must not be waited for; else `None`, and its reader is woken if that changes.
+    pub(super) fn unfinished(&self, context: &Context<'_>) -> Option<Unfinished> {
+        self.reader.register(context.waker());
+        [Unfinished::Stalled, Unfinished::Full]
+            .into_iter()
+            .find(|why| *why as u8 == self.unfinished.load(Relaxed))
+    }
+
+    pub(super) fn was_reset(&self) -> bool {
+        self.was_reset.load(Relaxed)
+    }
+
+    /// Its stream is reset.
+    pub(super) fn set_reset(&self) {
+        self.was_reset.store(true, Relaxed);
+    }
+}

@@ -1,0 +1,209 @@
+//! Looks at all accounts, each half second and as soon as all together hold too much, and ends what breaks a rule.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::Server;
+use super::connection::ConnectionAccount;
+use super::heaviest::{Held, heaviest};
+use super::progress::{TICK, ticks};
+use super::state::{CallState, Unfinished};
+use crate::metrics::{Closed, Ended, Full};
+use crate::once_a_second::warn_once_a_second;
+
+/// How many streams of a connection may be ended within [`STALLS_WITHIN`] ticks, since they make no progress or hold too much:
+/// more close the connection.
+const STALLS_MAX: u32 = 16;
+const STALLS_WITHIN: u32 = 120;
+/// Sweeps because too much is held come at most this often: each looks at all calls.
+const SWEEP_AGAIN: Duration = Duration::from_millis(50);
+/// After all together had too much, they have this part of it, in eighths: else each next byte would bring a sweep.
+const LEFT_EIGHTHS: usize = 7;
+
+/// Sweeps until it is dropped, or the server ends.
+pub(super) async fn run(server: Weak<Server>) {
+    let mut tick = interval(TICK);
+    let mut again = Instant::now();
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let Some(full) = server.upgrade().map(|server| Arc::clone(&server.full)) else { return };
+        let ticked = tokio::select! {
+            _ = tick.tick() => true,
+            () = async { sleep_until(again).await; full.notified().await } => false,
+        };
+        again = Instant::now() + SWEEP_AGAIN;
+        let Some(server) = server.upgrade() else { return };
+        if ticked {
+            server.ticks.fetch_add(1, Relaxed);
+        }
+        server.sweep();
+    }
+}
+
+impl Server {
+    /// One look at everything.
+    pub(super) fn sweep(&self) {
+        let (now, stall) = (self.now(), ticks(self.limits.stall_max));
+        let mut calls = Vec::new();
+        for connection in self.all_connections() {
+            if connection.is_blocked(now, stall) {
+                self.close(&connection, "the client takes none of the bytes that are sent");
+                continue;
+            }
+            if connection.open.is_none() {
+                continue;
+            }
+            // Streams first: their errors are sent before the connection ends.
+            if connection.had_too_many_stalls(now) && !connection.is_proxy() {
+                self.close(&connection, "the client leaves too many answers and requests without progress");
+                continue;
+            }
+            for (number, state) in connection.all_calls() {
+                let call = Swept { connection: Arc::clone(&connection), number, state };
+                self.end_if_stalled(&call, now, stall);
+                calls.push(call);
+            }
+        }
+        if self.answers_full.swap(false, Relaxed) {
+            self.too_many_answers(&calls, now);
+        }
+        if self.requests_full.swap(false, Relaxed) {
+            self.too_many_requests(&calls, now);
+        }
+    }
+
+    /// Ends a call that makes no progress.
+    fn end_if_stalled(&self, call: &Swept, now: u32, stall: u32) {
+        let (principal, address) = (call.principal(), call.connection.address());
+        if call.state.request_is_stalled(now, stall) {
+            call.state.end_request(Unfinished::Stalled);
+            call.connection.watched.stalls.fetch_add(1, Relaxed);
+            self.metrics.ended(Ended::RequestStalled);
+            warn_once_a_second!(principal, %address, "a request did not arrive in time: it was refused");
+        } else if call.state.answer_is_stalled(now, stall) {
+            call.reset();
+            self.metrics.ended(Ended::AnswerStalled);
+            warn_once_a_second!(principal, %address, "an answer was not read in time: its stream was reset");
+        }
+    }
+
+    fn close(&self, connection: &ConnectionAccount, why: &str) {
+        let address = connection.address();
+        connection.close();
+        self.metrics.closed(Closed::Stalled);
+        warn_once_a_second!(%address, why, "a connection without progress was closed");
+    }
+
+    /// Resets the streams of owners and connections that have more than their share of answers, and of the heaviest owner
+    /// where all together have too many.
+    fn too_many_answers(&self, calls: &[Swept], now: u32) {
+        let limits = &self.limits;
+        let held: Vec<&Swept> =
+            calls.iter().filter(|call| call.state.answer_bytes() > 0 && !call.state.was_reset()).collect();
+        let over = |sum: usize, max: usize| if sum > max { sum - max / 8 * LEFT_EIGHTHS } else { 0 };
+        let mut ended = 0;
+        for calls in by(&held, Swept::owner) {
+            let owner = &calls[0].state.owner;
+            let excess = over(owner.answers.bytes(), limits.answers_of(owner.kind));
+            ended += self.reset_heaviest(&calls, excess, now, Ended::Share);
+        }
+        for calls in by(&held, Swept::place) {
+            let connection = &calls[0].connection;
+            if !connection.is_proxy() {
+                let excess = over(connection.answers.bytes(), limits.answers_of_connection());
+                ended += self.reset_heaviest(&calls, excess, now, Ended::Share);
+            }
+        }
+        let excess = over(self.answers.bytes(), limits.answers_max());
+        // What was reset just now is on its way out.
+        if excess > 0 && ended == 0 {
+            self.metrics.full(Full::AnswerBytes);
+            self.reset_heaviest(&held, excess, now, Ended::Full);
+        }
+    }
+
+    fn reset_heaviest(&self, calls: &[&Swept], excess: usize, now: u32, why: Ended) -> usize {
+        let held = |call: &&Swept| call.held(call.state.answer_bytes(), call.state.sending.idle(now));
+        let places = heaviest(&calls.iter().map(held).collect::<Vec<_>>(), excess);
+        for call in places.iter().map(|place| calls[*place]) {
+            let (principal, address) = (call.principal(), call.connection.address());
+            call.reset();
+            self.metrics.ended(why);
+            warn_once_a_second!(principal, %address, ?why, "too many bytes of answers were not read: a stream was reset");
+        }
+        places.len()
+    }
+
+    /// Refuses requests that have not arrived, those of the heaviest owner first, where all together have too many bytes.
+    fn too_many_requests(&self, calls: &[Swept], now: u32) {
+        self.metrics.full(Full::RequestBytes);
+        let waiting: Vec<&Swept> = calls.iter().filter(|call| call.state.receiving.waits()).collect();
+        let held = |call: &&Swept| call.held(call.state.request_bytes(), call.state.receiving.idle(now));
+        let places =
+            heaviest(&waiting.iter().map(held).collect::<Vec<_>>(), self.limits.server_bytes_max / 8);
+        for call in places.into_iter().map(|place| waiting[place]) {
+            let (principal, address) = (call.principal(), call.connection.address());
+            call.state.end_request(Unfinished::Full);
+            self.metrics.ended(Ended::Full);
+            warn_once_a_second!(principal, %address, "the requests under way have too many bytes: one was refused");
+        }
+    }
+}
+
+/// A call that the sweep looks at.
+struct Swept {
+    connection: Arc<ConnectionAccount>,
+    number: usize,
+    state: Arc<CallState>,
+}
+
+impl Swept {
+    fn principal(&self) -> &str {
+        &self.state.owner.name
+    }
+
+    /// Which owner it has.
+    fn owner(&self) -> usize {
+        Arc::as_ptr(&self.state.owner) as usize
+    }
+
+    /// On which connection it is.
+    fn place(&self) -> usize {
+        Arc::as_ptr(&self.connection) as usize
+    }
+
+    fn held(&self, bytes: usize, idle: u32) -> Held {
+        Held { owner: self.owner(), connection: self.place(), bytes, idle }
+    }
+
+    /// Resets its stream. A connection on which that goes on is closed.
+    fn reset(&self) {
+        self.connection.watched.stalls.fetch_add(1, Relaxed);
+        self.connection.reset(self.number);
+    }
+}
+
+/// Calls by what they have in common.
+fn by<'a>(calls: &[&'a Swept], of: impl Fn(&Swept) -> usize) -> Vec<Vec<&'a Swept>> {
+    let mut groups: HashMap<usize, Vec<&Swept>> = HashMap::new();
+    for call in calls {
+        groups.entry(of(call)).or_default().push(call);
+    }
+    groups.into_values().collect()
+}
+
+impl ConnectionAccount {
+    /// Whether too many of its streams have made no progress within the last minute.
+    fn had_too_many_stalls(&self, now: u32) -> bool {
+        let watched = &self.watched;
+        if now.wrapping_sub(watched.stalls_since.load(Relaxed)) > STALLS_WITHIN {
+            watched.stalls_since.store(now, Relaxed);
+            watched.stalls.store(0, Relaxed);
+        }
+        watched.stalls.load(Relaxed) > STALLS_MAX
+    }
+}

@@ -1,0 +1,367 @@
+//! What clients may hold, and what ends, by the rules of the accounts. No clock: ticks are counted by hand.
+
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt as _, Full as Whole};
+use tokio_util::sync::CancellationToken;
+
+use super::for_tests::{LIMITS, accounts};
+use super::limits::CALL_BYTES;
+use super::progress::ticks;
+use super::*;
+use crate::domain::{Reason, Rejection};
+use crate::identity::{ANONYMOUS, Grants, Identity, Rpc};
+
+const MIB: usize = 1 << 20;
+/// How many bytes of answers a principal may leave unread.
+const SHARE: usize = MIB / 2;
+
+struct Client {
+    connection: Arc<ConnectionAccount>,
+    closed: CancellationToken,
+}
+
+impl Client {
+    fn of(accounts: &Accounts, address: u8) -> Client {
+        let closed = CancellationToken::new();
+        let address = IpAddr::from([192, 0, 2, address]);
+        Client { connection: ConnectionAccount::new(accounts, address, closed.clone()), closed }
+    }
+
+    /// A call; its principal is nobody's where it has no name.
+    fn call(&self, principal: &str, rpc: &str) -> Result<Arc<CallAccount>, Rejection> {
+        let open = OpenCall::begin(&self.connection);
+        let identity = Arc::new(Identity { principal: principal.into(), grants: Grants::EVERYTHING });
+        let who = if principal.is_empty() { Who::Stranger } else { Who::Known(&identity) };
+        CallAccount::admit(&self.connection, open, &who, Rpc::of(rpc), 0)
+    }
+}
+
+/// How many bytes a client finds room for, in steps, with one call; and the reason of the refusal.
+fn room(client: &Client, principal: &str, rpc: &str) -> (usize, Reason, Option<Arc<CallAccount>>) {
+    const STEP: usize = 1_024;
+    let call = match client.call(principal, rpc) {
+        Ok(call) => call,
+        Err(refused) => return (0, refused.reason, None),
+    };
+    loop {
+        if let Err(refused) = call.take_message(STEP) {
+            return (call.state().request_bytes(), refused.reason, Some(call));
+        }
+    }
+}
+
+#[test]
+fn each_has_its_share_and_settlements_a_reserve() {
+    use Reason::{Overloaded, QuotaExceeded};
+    let limits = AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS };
+    // Calls one after the other, each of a connection of its own: by whom, which, how much finds room, why no more does.
+    type Row = (&'static str, &'static str, usize, Reason);
+    let tables: [(&str, usize, &[Row]); 5] = [
+        (
+            "a share, and its reserve",
+            0,
+            &[
+                ("a", "Claim", MIB / 8 * 5, QuotaExceeded),
+                ("a", "GetEntry", 0, QuotaExceeded),
+                ("a", "Complete", MIB / 8 * 3, QuotaExceeded),
+                ("b", "Claim", MIB / 8 * 5, QuotaExceeded),
+            ],
+        ),
+        (
+            "all claims leave the server's reserve",
+            0,
+            &[
+                ("a", "Claim", MIB / 8 * 5, QuotaExceeded),
+                ("b", "BatchClaim", MIB / 8 * 5, QuotaExceeded),
+                ("c", "Claim", MIB / 8 * 5, QuotaExceeded),
+                ("d", "Claim", MIB / 8 * 5, Overloaded),
+                ("e", "Claim", 0, Overloaded),
+                ("e", "BatchSettle", MIB / 8 * 7, QuotaExceeded),
+                ("f", "Complete", MIB / 8 * 5, Overloaded),
+            ],
+        ),
+        (
+            "anonymous has the whole, less the reserve",
+            0,
+            &[
+                (ANONYMOUS, "Claim", MIB / 2 * 5, Overloaded),
+                (ANONYMOUS, "Complete", MIB / 2 * 3, Overloaded),
+            ],
+        ),
+        (
+            "a limit of one's own",
+            80_000,
+            &[
+                ("a", "Claim", 50_000, QuotaExceeded),
+                ("a", "Fail", 30_000, QuotaExceeded),
+                (ANONYMOUS, "Claim", 50_000, QuotaExceeded),
+            ],
+        ),
+        (
+            "without a credential",
+            0,
+            &[
+                ("", "", MIB / 4 / 8 * 5, Overloaded),
+                ("", "", MIB / 4 / 8 * 5, Overloaded),
+                ("", "", MIB / 4 / 8 * 5, Overloaded),
+                ("", "", MIB / 2 - 3 * (MIB / 4 / 8 * 5), Overloaded),
+                ("a", "Claim", MIB / 8 * 5, QuotaExceeded),
+            ],
+        ),
+    ];
+    for (what, bytes_max, rows) in tables {
+        let principals = PrincipalLimits { bytes_max, ..PrincipalLimits::default() };
+        let accounts = accounts(AccountLimits { principals, ..limits });
+        let mut held = Vec::new();
+        for (number, (principal, rpc, expected, reason)) in (1..).zip(rows) {
+            let client = Client::of(&accounts, number);
+            let (taken, refused, call) = room(&client, principal, rpc);
+            assert!(taken.abs_diff(*expected) <= 1_024, "{what}: {principal} {rpc}: {taken} of {expected}");
+            assert_eq!(refused, *reason, "{what}: {principal} {rpc}");
+            held.push((client, call));
+        }
+        drop(held);
+        assert_eq!(accounts.request_bytes()(), 0, "{what}: all goes back");
+        assert_eq!(accounts.0.strangers.bytes(), 0, "{what}");
+    }
+}
+
+#[test]
+fn calls_are_limited_until_the_last_byte_of_their_answers_is_taken() {
+    let principals = PrincipalLimits { calls_max: 8, ..PrincipalLimits::default() };
+    let accounts = accounts(AccountLimits { principals, ..LIMITS });
+    let client = Client::of(&accounts, 1);
+    let passed = |principal: &str, rpc: &str| -> Vec<Arc<CallAccount>> {
+        std::iter::from_fn(|| client.call(principal, rpc).ok()).take(100).collect()
+    };
+    let claims = passed("a", "Claim");
+    assert_eq!((claims.len(), passed("a", "GetEntry").len()), (5, 0));
+    let settlements = passed("a", "Complete");
+    assert_eq!((settlements.len(), passed("b", "Claim").len()), (3, 5));
+    drop(settlements);
+    let mut claims = claims.into_iter();
+    let mut answer = answer(claims.next().expect("five"), 20_000);
+    let (first, second) = (piece(&mut answer), piece(&mut answer));
+    drop((answer, first));
+    assert_eq!(passed("a", "GetEntry").len(), 0, "a piece of an answer is not taken yet");
+    drop(second);
+    assert_eq!(passed("a", "GetEntry").len(), 1);
+}
+
+fn answer(call: Arc<CallAccount>, bytes: usize) -> Answer {
+    Answer::of(
+        tonic::body::Body::new(Whole::new(Bytes::from(vec![7; bytes])).map_err(|never| match never {})),
+        call,
+    )
+}
+
+fn piece(answer: &mut Answer) -> Bytes {
+    let polled = std::pin::Pin::new(answer).poll_frame(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Some(Ok(frame))) = polled else { unreachable!("it waits for nothing") };
+    Frame::into_data(frame).expect("data")
+}
+
+#[test]
+fn an_answer_counts_until_its_client_has_taken_it() {
+    let accounts = accounts(LIMITS);
+    let client = Client::of(&accounts, 1);
+    for bytes in [1, 16_384, 16_385, 100_000] {
+        let mut answer = answer(client.call("a", "Claim").expect("it passes"), bytes);
+        assert_eq!(accounts.answer_bytes()(), 0, "nothing is made yet");
+        let (mut left, mut pieces) = (bytes, 0);
+        while left > 0 {
+            let piece = piece(&mut answer);
+            assert!(piece.len() <= 16_384 && piece.iter().all(|byte| *byte == 7));
+            let (length, part) = (piece.len(), piece.slice(..1));
+            drop(piece);
+            assert_eq!(accounts.answer_bytes()(), left, "a part keeps its piece, of {bytes}");
+            drop(part);
+            left -= length;
+            pieces += 1;
+            assert_eq!(accounts.answer_bytes()(), left, "of {bytes}");
+        }
+        assert_eq!(pieces, bytes.div_ceil(16_384));
+        let mut unfinished = self::answer(client.call("a", "Claim").expect("it passes"), bytes);
+        drop(piece(&mut unfinished));
+        drop(unfinished);
+        assert_eq!(accounts.answer_bytes()(), 0, "what is dropped does not count");
+    }
+}
+
+/// One sweep after this many ticks.
+fn after(accounts: &Accounts, passed: u32) {
+    accounts.0.ticks.fetch_add(passed, Relaxed);
+    accounts.0.sweep();
+}
+
+fn stall() -> u32 {
+    ticks(LIMITS.stall_max)
+}
+
+/// Whether the reader of a call's request goes on.
+fn goes_on(call: &CallAccount) -> Result<(), Reason> {
+    call.goes_on(&Context::from_waker(Waker::noop())).map_err(|refused| refused.reason)
+}
+
+#[test]
+fn a_request_that_does_not_arrive_is_refused() {
+    let accounts = accounts(LIMITS);
+    let client = Client::of(&accounts, 1);
+    let [slow, resting] = [(); 2].map(|()| client.call("a", "Claim").expect("it passes"));
+    slow.state().receiving.begin(slow.now());
+    slow.state().receiving.wait(slow.now());
+    resting.state().receiving.begin(resting.now());
+    after(&accounts, stall());
+    assert_eq!(goes_on(&slow), Ok(()));
+    after(&accounts, 1);
+    assert_eq!((goes_on(&slow), goes_on(&resting)), (Err(Reason::DeadlineExceeded), Ok(())));
+    assert!(!client.closed.is_cancelled(), "one slow request closes no connection");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_taken_resets_its_stream_and_many_close_the_connection() {
+    for (stalled, proxy, closed) in
+        [(1, false, false), (16, false, false), (17, false, true), (17, true, false)]
+    {
+        let accounts = accounts(LIMITS);
+        let client = Client::of(&accounts, 1);
+        client.connection.set_proxy(proxy);
+        let tasks = CallTasks::of(&client.connection);
+        let mut answers = Vec::new();
+        for _ in 0..stalled {
+            let mut answer = answer(client.call("a", "Claim").expect("it passes"), 20_000);
+            let (piece, (dropped, is_dropped)) = (piece(&mut answer), tokio::sync::oneshot::channel::<()>());
+            hyper::rt::Executor::execute(&tasks, async move {
+                let _held = (answer, piece, dropped);
+                std::future::pending::<()>().await;
+            });
+            answers.push(is_dropped);
+        }
+        after(&accounts, stall());
+        tokio::task::yield_now().await;
+        assert_eq!(accounts.answer_bytes()(), stalled * 20_000, "in time");
+        after(&accounts, 1);
+        for answer in answers {
+            answer.await.expect_err("it is dropped");
+        }
+        assert_eq!((accounts.answer_bytes()(), accounts.request_bytes()()), (0, 0), "{stalled}");
+        assert!(!client.closed.is_cancelled(), "{stalled}: its errors are sent first");
+        let _more = client.call("a", "Claim").expect("it passes");
+        after(&accounts, 1);
+        assert_eq!(client.closed.is_cancelled(), closed, "{stalled} {proxy}");
+    }
+}
+
+#[test]
+fn a_socket_that_takes_nothing_closes_its_connection() {
+    for (unsent, moves, closed) in [(0, false, false), (1, true, false), (1, false, true)] {
+        let accounts = accounts(LIMITS);
+        let client = Client::of(&accounts, 1);
+        client.connection.set_proxy(true);
+        client.connection.set_unsent(unsent);
+        after(&accounts, stall());
+        assert!(!client.closed.is_cancelled(), "in time");
+        client.connection.moved(usize::from(moves));
+        after(&accounts, 1);
+        assert_eq!(client.closed.is_cancelled(), closed, "{unsent} {moves}");
+    }
+}
+
+/// Too many answers: those of the owner with most are reset, whoever sent the last one.
+#[tokio::test]
+async fn the_heaviest_go_first() {
+    let accounts = accounts(LIMITS);
+    // By whom, on which connection, how many bytes, and whether they have waited for long.
+    for (what, rows, reset) in [
+        ("within all bounds", &[("a", 1, SHARE, 9), ("b", 2, SHARE, 9)][..], &[][..]),
+        ("beyond a share", &[("a", 1, SHARE + 1, 9), ("b", 2, SHARE, 9)], &[0]),
+        ("beyond a connection", &[(ANONYMOUS, 1, SHARE, 9), (ANONYMOUS, 1, SHARE + 1, 9)], &[1]),
+        (
+            "all together",
+            &[
+                ("a", 1, SHARE, 9),
+                ("b", 2, SHARE - 1, 9),
+                ("c", 3, SHARE - 1, 9),
+                ("d", 4, SHARE - 1, 9),
+                ("e", 5, 9, 0),
+            ],
+            &[0],
+        ),
+        (
+            "what is taken at once stays",
+            &[
+                ("a", 1, SHARE, 0),
+                ("b", 2, SHARE - 9, 9),
+                ("c", 3, SHARE, 0),
+                ("d", 4, SHARE, 0),
+                ("e", 5, 10, 0),
+            ],
+            &[1],
+        ),
+    ] {
+        let mut held = Vec::new();
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|place| std::cmp::Reverse(rows[*place].3));
+        let clients: Vec<Client> =
+            rows.iter().map(|row| row.1).map(|address| Client::of(&accounts, address)).collect();
+        let of = |address: u8| rows.iter().position(|row| row.1 == address).expect("a connection");
+        let mut ticked = 9;
+        for place in order {
+            let (principal, address, bytes, idle) = rows[place];
+            accounts.0.ticks.fetch_add(ticked - idle, Relaxed);
+            ticked = idle;
+            let call = clients[of(address)].call(principal, "Claim").expect("it passes");
+            call.answers(bytes);
+            held.push((place, call, bytes));
+        }
+        accounts.0.sweep();
+        let mut ended: Vec<usize> =
+            held.iter().filter(|(_, call, _)| call.state().was_reset()).map(|(place, ..)| *place).collect();
+        ended.sort_unstable();
+        assert_eq!(ended, reset, "{what}");
+        for (_, call, bytes) in held {
+            call.answered(bytes);
+        }
+    }
+}
+
+#[test]
+fn claims_wait_while_all_answers_are_too_many_and_settlements_do_not() {
+    let accounts = accounts(LIMITS);
+    let (hog, other) = (Client::of(&accounts, 1), Client::of(&accounts, 2));
+    let held = hog.call("a", "Claim").expect("it passes");
+    let asks = |client: &Client, rpc| client.call("b", rpc).map(drop).map_err(|refused| refused.reason);
+    let (max, refused) = (LIMITS.answers_max(), Err(Reason::Overloaded));
+    // How many bytes of answers wait; whether their own connection may claim, and another one.
+    for (bytes, own, others) in
+        [(max, Ok(()), Ok(())), (max + 1, refused, Ok(())), (2 * max + 1, refused, refused)]
+    {
+        held.answers(bytes);
+        assert_eq!((asks(&hog, "Claim"), asks(&other, "Claim")), (own, others), "{bytes}");
+        assert_eq!((asks(&hog, "Complete"), asks(&other, "Complete")), (Ok(()), Ok(())), "{bytes}");
+        held.answered(bytes);
+    }
+}
+
+#[test]
+fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
+    let limits = AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS };
+    let accounts = accounts(limits);
+    let client = Client::of(&accounts, 1);
+    let waiting = |principal: &str, bytes: usize| {
+        let call = client.call(principal, "Claim").expect("it passes");
+        call.state().receiving.begin(call.now());
+        call.state().receiving.wait(call.now());
+        call.take_message(bytes).expect("it fits");
+        call
+    };
+    let heavy = waiting(ANONYMOUS, 2 * MIB);
+    let light = waiting("b", 100_000);
+    let here = client.call("c", "Claim").expect("it passes");
+    here.take_message(MIB / 8 * 5 - CALL_BYTES).expect_err("it does not fit any more");
+    after(&accounts, 3);
+    assert_eq!((goes_on(&heavy), goes_on(&light), goes_on(&here)), (Err(Reason::Overloaded), Ok(()), Ok(())));
+}
