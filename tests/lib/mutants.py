@@ -292,10 +292,10 @@ MUTANTS = [
         ("src/rpc/edge/accept/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
     ]),
     Mutant("E2", "draining waits for connections without a call", "edge::silence", [
-        ("src/rpc/edge/accept/life.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if open.is_none() && moved.bytes() < before => {"),
+        ("src/rpc/edge/accept/life.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.open().is_none() && account.moved_bytes() < before => {"),
     ]),
     Mutant("E3", "draining cuts off calls under way", "edge::silence", [
-        ("src/rpc/edge/accept/life.rs", "Err(_) if open.is_none() && moved.bytes() == before => {", "Err(_) if moved.bytes() == before => {"),
+        ("src/rpc/edge/accept/life.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.moved_bytes() == before => {"),
     ]),
     Mutant("E4", "a turn brings more resets than a connection may have", "edge::resets", [
         ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
@@ -304,19 +304,19 @@ MUTANTS = [
         ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.open.room().store(bytes, ", "this.turn.open.room().store(usize::MAX, "),
+        ("src/rpc/edge/accept/turns.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
     ]),
     Mutant("E7", "requests take no bytes of the budget", "edge::memory", [
-        ("src/rpc/edge/budget/body.rs", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(self.left) }", "if self.left > self.message_bytes_max { Ok(()) } else { call.take(0) }"),
+        ("src/rpc/edge/account/request_body.rs", "call.take_message(now)?;", "call.take_message(0)?;"),
     ]),
     Mutant("E8", "a request keeps its bytes after its end", "edge::memory", [
-        ("src/rpc/edge/budget/mod.rs", "    fn drop(&mut self) {\n        self.give_back();\n", "    fn drop(&mut self) {\n"),
+        ("src/rpc/edge/account/call.rs", "        self.give_back(self.state.request_bytes());\n", ""),
     ]),
     Mutant("E9", "what a compressed request is unpacked does not count", "edge::memory", [
-        ("src/rpc/edge/budget/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
+        ("src/rpc/edge/account/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
     ]),
     Mutant("E10", "empty items are unfolded by the million", "edge::memory", [
-        ("src/rpc/edge/budget/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
+        ("src/rpc/edge/account/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("L1", "an address may have one connection more than its number", "edge::life", [
         ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max {", "if *count > self.max {"),
@@ -334,28 +334,127 @@ MUTANTS = [
         ("src/rpc/edge/accept/life.rs", "                leaving.cancel();\n", "                let _told = leaving.is_cancelled();\n"),
     ]),
     Mutant("L6", "settlements have no reserve of what their principal may take", "identity::limits", [
-        ("src/rpc/edge/principals.rs", "if self.settles { max } else {", "if self.settles || max > 0 { max } else {"),
+        ("src/rpc/edge/account/limits.rs", "if settles { max } else { part(max, false) }", "if settles || max > 0 { max } else { part(max, false) }"),
     ]),
     Mutant("L7", "a call of a principal counts for ever", "identity::limits", [
-        ("src/rpc/edge/principals.rs", "self.account.calls.fetch_sub(1, ", "self.account.calls.fetch_sub(0, "),
+        ("src/rpc/edge/account/owner.rs", "self.calls.fetch_sub(1, ", "self.calls.fetch_sub(0, "),
     ]),
     Mutant("L8", "items of a batch are not counted for their principal", "identity::limits", [
-        ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item().inspect_err", "Some(call) if index > 9_999 => call.item().inspect_err"),
+        ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item(),", "Some(call) if index > 9_999 => call.item(),"),
     ]),
     Mutant("L9", "each connection of a principal has an account of its own", "identity::limits", [
-        ("src/rpc/edge/principals.rs", "let account = all.account(&who.principal);", "let account = Arc::new(Account { calls: AtomicUsize::new(all.account(&who.principal).calls.load(Ordering::SeqCst)), ..Account::default() });"),
+        ("src/rpc/edge/account/connection.rs", "self.server.owners.principal(&who.principal);", "self.server.owners.principal(&format!(\"{} {:p}\", who.principal, self));"),
     ]),
-    Mutant("L10", "principals are remembered without a bound", "rpc::edge::principals", [
-        ("src/rpc/edge/principals.rs", "accounts.by_principal.len() >= ACCOUNTS_MAX && ", "accounts.by_principal.len() == usize::MAX && "),
+    Mutant("L10", "principals are remembered without a bound", "rpc::edge::account", [
+        ("src/rpc/edge/account/owner.rs", "        if map(&mut known).len() >= OWNERS_MAX {\n            known.tidy", "        if map(&mut known).len() == usize::MAX {\n            known.tidy"),
     ]),
     Mutant("L11", "a stream is not under way for its principal once its answers begin", "identity::limits", [
-        ("src/rpc/edge/auth.rs", "Caller { limited: call.is_limited().then(|| Arc::clone(call)), ..self }", "Caller { limited: call.is_limited().then(|| Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), ..self }"),
+        ("src/rpc/edge/auth.rs", "Caller { call: Some(Arc::clone(call)), ..self }", "Caller { call: Some(Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), ..self }"),
+        ("src/rpc/edge/layer.rs", "Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))", "drop(call);\n        Poll::Ready(answer.map(|response| response.map(Answer::refused)))"),
     ]),
     Mutant("L12", "bytes of a principal's requests count for ever", "identity::limits", [
-        ("src/rpc/edge/principals.rs", "self.account.bytes.fetch_sub(bytes, ", "self.account.bytes.fetch_sub(bytes / 4, "),
+        ("src/rpc/edge/account/call.rs", "self.state.owner.requests.give_back(bytes, self.settles);", "self.state.owner.requests.give_back(bytes / 4, self.settles);"),
     ]),
     Mutant("L13", "answers may be left unread without a bound", "edge::floods::bodies", [
-        ("src/rpc/edge/accept/unread.rs", "            self.0.cut.cancel();\n", "            let _cut = self.0.cut.is_cancelled();\n"),
+        ("src/rpc/edge/account/sweep.rs", "            call.reset();\n            self.metrics.ended(why);\n", "            self.metrics.ended(why);\n"),
+        ("src/rpc/edge/account/sweep.rs", "            call.reset();\n            self.metrics.ended(Ended::AnswerStalled);\n", "            self.metrics.ended(Ended::AnswerStalled);\n"),
+    ]),
+    Mutant("FL1", "announced bytes are taken before they arrive", "rpc::edge::account", [
+        ("src/rpc/edge/account/request_body.rs", "        self.counts = self.left <= self.message_bytes_max;\n",
+         "        self.counts = false;\n        if self.left <= self.message_bytes_max {\n            call.take_message(self.left)?;\n        }\n"),
+    ]),
+    Mutant("FL2", "a message that never arrives is waited for", "edge::floods::held", [
+        ("src/rpc/edge/account/sweep.rs", "            call.state.end_request(Unfinished::Stalled);\n",
+         ""),
+    ]),
+    Mutant("FL3", "the reader of a message that never arrives is not woken", "edge::floods::held", [
+        ("src/rpc/edge/account/state.rs", "        self.unfinished.store(why as u8, Relaxed);\n        self.reader.wake();\n",
+         "        self.unfinished.store(why as u8, Relaxed);\n"),
+    ]),
+    Mutant("FL4", "time in which the server does not wait for the client counts", "rpc::edge::account", [
+        ("src/rpc/edge/account/progress.rs", "self.began.fetch_add(paused, Relaxed);",
+         "self.began.fetch_add(paused.min(0), Relaxed);"),
+    ]),
+    Mutant("FL5", "one byte now and then is progress enough", "rpc::edge::account", [
+        ("src/rpc/edge/account/progress.rs", "now.wrapping_sub(self.began.load(Relaxed)) > stall.saturating_add(earned)",
+         "now.wrapping_sub(self.moved.load(Relaxed)) > stall.saturating_add(earned / u32::MAX)"),
+    ]),
+    Mutant("FL6", "an answer counts only from 16 KiB on", "rpc::edge::account", [
+        ("src/rpc/edge/account/answer.rs", "            call.answers(rest.len());\n",
+         "            call.answers(if rest.len() < 16_384 { 0 } else { rest.len() });\n"),
+        ("src/rpc/edge/account/answer.rs", "        self.call.answered(self.data.len());\n",
+         "        self.call.answered(self.data.len().min(self.call.answer_bytes()));\n"),
+    ]),
+    Mutant("FL7", "a large answer is handed over in one piece", "rpc::edge::account", [
+        ("src/rpc/edge/account/answer.rs", "const PIECE_BYTES: usize = 16 * 1_024;",
+         "const PIECE_BYTES: usize = usize::MAX;"),
+    ]),
+    Mutant("FL8", "a connection of many streams without progress stays open", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "if connection.had_too_many_stalls(now) && !connection.is_proxy() {",
+         "if connection.had_too_many_stalls(now) && false {"),
+    ]),
+    Mutant("FL9", "a trusted proxy's connection is closed for the streams of one principal", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "if connection.had_too_many_stalls(now) && !connection.is_proxy() {",
+         "if connection.had_too_many_stalls(now) {"),
+    ]),
+    Mutant("FL10", "a socket that takes nothing is kept", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "if connection.is_blocked(now, stall) {",
+         "if connection.is_blocked(now, u32::MAX) {"),
+    ]),
+    Mutant("FL11", "a connection with nothing to send is taken for a blocked one", "rpc::edge::account", [
+        ("src/rpc/edge/account/connection.rs", "if self.unsent.load(Relaxed) == 0 || watched.moved",
+         "if watched.moved"),
+    ]),
+    Mutant("FL12", "a principal has no share", "rpc::edge::account", [
+        ("src/rpc/edge/account/limits.rs", "Kind::Principal => self.share(self.server_bytes_max),",
+         "Kind::Principal => self.server_bytes_max,"),
+    ]),
+    Mutant("FL13", "claims may take the bytes that are kept for settlements", "rpc::edge::account", [
+        ("src/rpc/edge/account/balance.rs", "if taken && (settles || others() <= part(max, false)) {",
+         "if taken && (settles || others() <= max) {"),
+    ]),
+    Mutant("FL14", "settlements may take all bytes of the server", "rpc::edge::account", [
+        ("src/rpc/edge/account/balance.rs", "if settles && !self.settling.take(bytes, part(max, true)) {",
+         "if settles && !self.settling.take(bytes, max) {"),
+    ]),
+    Mutant("FL15", "clients without a credential have no purse of their own", "rpc::edge::account", [
+        ("src/rpc/edge/account/call.rs", "if is_stranger && !server.strangers.take(bytes, limits.requests_of_strangers()) {",
+         "if is_stranger && !server.strangers.take(bytes, usize::MAX) {"),
+    ]),
+    Mutant("FL16", "the answers of the lightest owner go first", "rpc::edge::account", [
+        ("src/rpc/edge/account/heaviest.rs", "        Reverse((of_owner[&call.owner],",
+         "        ((of_owner[&call.owner],"),
+    ]),
+    Mutant("FL17", "an answer that is taken at once is held against its owner", "rpc::edge::account", [
+        ("src/rpc/edge/account/heaviest.rs", "(if call.idle >= FRESH { call.bytes } else { 0 }, call.bytes)",
+         "(call.bytes, call.bytes)"),
+    ]),
+    Mutant("FL18", "a call is under way for its principal only until its answer is handed over", "rpc::edge::account", [
+        ("src/rpc/edge/account/answer.rs", "    call: Arc<CallAccount>,\n}\n\nimpl AsRef",
+         "    call: std::sync::Weak<CallAccount>,\n}\n\nimpl AsRef"),
+        ("src/rpc/edge/account/answer.rs", "Piece { data, call: Arc::clone(call) }",
+         "Piece { data, call: Arc::downgrade(call) }"),
+        ("src/rpc/edge/account/answer.rs", "        self.call.answered(self.data.len());\n",
+         "        if let Some(call) = self.call.upgrade() {\n            call.answered(self.data.len());\n        }\n"),
+    ]),
+    Mutant("FL19", "claims of those who read their answers are refused for those who do not", "rpc::edge::account", [
+        ("src/rpc/edge/account/call.rs", "all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))",
+         "all > max && (self.connection.answers.bytes() < usize::MAX || FEW_ANSWERS > 0)"),
+    ]),
+    Mutant("FL20", "reflection asks nobody for a credential", "edge::shape", [
+        ("src/rpc/edge/layer.rs", "if path.starts_with(HEALTH) {", "if path.starts_with(HEALTH) || path.starts_with(REFLECTION) {"),
+    ]),
+    Mutant("FL21", "large metadata has no status of gRPC", "edge::shape", [
+        ("src/rpc/edge/accept/mod.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
+    ]),
+    Mutant("FL22", "metadata of any size is taken", "edge::shape", [
+        ("src/rpc/edge/layer.rs", "if header_bytes > HEADER_BYTES_MAX {", "if header_bytes > usize::MAX - HEADER_BYTES_MAX {"),
+    ]),
+    Mutant("FL23", "the second message of a unary call is thrown away", "edge::shape", [
+        ("src/rpc/edge/account/request_body.rs", "} else if self.begun > 1 {", "} else if self.begun > u64::MAX - 1 {"),
+    ]),
+    Mutant("FL24", "reflection takes the bytes of anonymous claims", "edge::floods::held", [
+        ("src/rpc/edge/account/call.rs", "if &*identity.principal == ANONYMOUS { Who::Stranger }", "if &*identity.principal == ANONYMOUS && false { Who::Stranger }"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
         ("src/ledger/claims/queue/mod.rs", "|few| held <= lane.share(self.bytes_max, few) && wait", "|few| held < usize::MAX && wait"),
@@ -367,7 +466,7 @@ MUTANTS = [
         ("src/server/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
     ]),
     Mutant("E14", "an import may take any memory", "edge::memory", [
-        ("src/rpc/edge/layer.rs", "    if let Some(rejection) = budget::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
+        ("src/rpc/edge/layer.rs", "    if let Some(rejection) = account::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
     ]),
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
         ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
@@ -836,7 +935,7 @@ MUTANTS = [
         ("src/rpc/edge/accept/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
     ]),
     Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
-        ("src/rpc/edge/accept/connection.rs", "why = life.over(&open) => Some(why),", "() = std::future::pending() => None,"),
+        ("src/rpc/edge/accept/connection.rs", "why = life.over(account.open()) => Some(why),", "() = std::future::pending() => None,"),
     ]),
     Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
@@ -905,10 +1004,10 @@ MUTANTS = [
         ("src/ledger/claims/fold.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
     ]),
     Mutant("L19", "a connection has all calls begun that it has sent", "edge::floods::frames", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.open.room().store(bytes, ", "this.turn.open.room().store(usize::MAX, "),
+        ("src/rpc/edge/accept/turns.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
     ]),
-    Mutant("L20", "a connection is read whatever is open on it", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
+    Mutant("L20", "a connection is read whatever is open on it", "rpc::edge::account", [
+        ("src/rpc/edge/account/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
     ]),
     Mutant("L21", "a connection that waits for its turns reads no less in them", "rpc::edge::accept", [
         ("src/rpc/edge/accept/pace.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
@@ -944,13 +1043,13 @@ MUTANTS = [
         ("src/rpc/edge/accept/outbox.rs", "            self.sent += sent;", "            self.sent = usize::MAX;"),
     ]),
     Mutant("L24", "the rest of a refused request is not read", "edge::refused", [
-        ("src/rpc/edge/accept/rest.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
+        ("src/rpc/edge/account/request_body.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
     ]),
     Mutant("L25", "a refused request is read on for as long as it goes on", "edge::refused", [
-        ("src/rpc/edge/accept/rest.rs", "Duration::from_secs(1)", "Duration::from_secs(1_000)"),
+        ("src/rpc/edge/account/request_body.rs", "const REST_WITHIN: Duration = Duration::from_secs(1);", "const REST_WITHIN: Duration = Duration::from_secs(1_000);"),
     ]),
-    Mutant("L26", "a refused request may have any length", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/rest.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
+    Mutant("L26", "a refused request may have any length", "rpc::edge::account", [
+        ("src/rpc/edge/account/request_body.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
     ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "later.settlement()", "later.claim()"),
@@ -1059,8 +1158,8 @@ MUTANTS = [
     Mutant("M35", "an alert is counted under what the caller was told", "metrics", [
         ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason });"),
     ]),
-    Mutant("M36", "what is refused for its bytes is not counted", "rpc::edge::budget", [
-        ("src/rpc/edge/budget/mod.rs", "            self.budget.refused(&rejection);\n", ""),
+    Mutant("M36", "what is refused for its bytes is not counted", "edge::memory", [
+        ("src/rpc/edge/account/call.rs", "self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))", "self.try_take(bytes)"),
     ]),
     Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
         ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
@@ -1081,14 +1180,14 @@ MUTANTS = [
         ("src/metrics/mod.rs", "Metrics::counting(false)", "Metrics::counting(true)"),
     ]),
     Mutant("M42", "who lacks a right is refused, and that is not counted", "identity::rights", [
-        ("src/rpc/edge/auth.rs", "        self.budget.refused(&rejection);\n        Err(rejection)", "        Err(rejection)"),
+        ("src/rpc/edge/auth.rs", "        self.entrance.account.refused(&rejection);\n        Err(rejection)", "        Err(rejection)"),
     ]),
     Mutant("M43", "a claim whose caller lacks the right is counted as refused twice", "identity::rights", [
         ("src/rpc/ledger.rs", "        caller.allowed(asked.key.consumer())?;\n",
          "        caller.allowed(asked.key.consumer()).inspect_err(|rejection| self.ledger.note_refusal(rejection))?;\n"),
     ]),
     Mutant("M44", "who is not authenticated is refused, and that is not counted", "identity::credentials", [
-        ("src/rpc/edge/auth.rs", "    budget.refused(&rejection);\n    rejection", "    let _ = budget;\n    rejection"),
+        ("src/rpc/edge/auth.rs", "    entrance.account.refused(&rejection);\n    rejection", "    rejection"),
     ]),
     Mutant("M45", "a file of credentials is told to fail for what is wrong with the one beside it", "identity::seen", [
         ("src/server/trust/kept.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),

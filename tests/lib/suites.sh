@@ -27,7 +27,7 @@ SUITES=(
     "rows|entries in the table|20000|20000000|--features crash-points --test it proof::rows|a look-up, a page, a summary and a purge touch a bounded number of buffers, with statistics and without, however large the table"
     "guard|messages in each database, three deliveries each|24|10000|--features crash-points --test it proof::guard|consumers of Postgres, SQLite and MariaDB are killed and stopped, entries redriven by force and purged: with the guard each message has one effect, whose result the ledger has; without it there are doubles"
     "poison|batches|all cases|all cases|--features crash-points --test it proof::poison|rows that the database refuses fail alone, within 2 log2 n + 1 statements (T15)"
-    "floods|clients of each flood|300|10000|--features crash-points --test it edge::floods|idle connections, slow handshakes and bodies, heads without an end, frames nobody reads, bombs and principals beyond their limits take bounded memory, and a healthy client beside them is answered"
+    "floods|clients of each flood|300|10000|--features crash-points --test it edge::floods|idle connections, slow handshakes and bodies, messages that never arrive, answers that are never read, heads without an end, frames whose answers are never read, bombs and principals beyond their limits take bounded memory, and a healthy client is answered meanwhile"
     "fuzz|seconds a target|10|600|--features crash-points --test it proof::fuzz|mangled requests, page tokens, configurations, keys, credentials and files of rights are refused with a reason, and nobody is known by another name than a naive reading gives (T16)"
 )
 

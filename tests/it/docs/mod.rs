@@ -3,6 +3,7 @@
 mod citations;
 mod configuration;
 mod contract;
+mod memory;
 mod metrics;
 mod pages;
 mod reasons;

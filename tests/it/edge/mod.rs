@@ -7,6 +7,7 @@ mod life;
 mod memory;
 mod refused;
 mod resets;
+mod shape;
 mod silence;
 
 use std::process::{Command, Stdio};

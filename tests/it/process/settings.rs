@@ -27,9 +27,14 @@ fn a_wrong_setting_is_named() {
             &["queue_bytes_max", "1048576 to 1099511627776"],
         ),
         (
-            &["serve", "--database-url", &fine, "--connection-bytes-max", "3670015"],
-            &["connection_bytes_max", "3670016", "batch_bytes_max"],
+            &["serve", "--database-url", &fine, "--connection-bytes-max", "3683327"],
+            &["connection_bytes_max", "3683328", "batch_bytes_max"],
         ),
+        (
+            &["serve", "--database-url", &fine, "--server-bytes-max", "5000000"],
+            &["server_bytes_max", "5893328", "batch_bytes_max"],
+        ),
+        (&["serve", "--database-url", &fine, "--stall-max", "100ms"], &["stall_max", "1s to 600s"]),
         (
             &["serve", "--database-url", &fine, "--server-bytes-max", "4000000"],
             &["server_bytes_max", "16777216", "connection_bytes_max"],

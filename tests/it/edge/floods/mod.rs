@@ -6,6 +6,7 @@
 mod bodies;
 mod connections;
 mod frames;
+mod held;
 mod principals;
 
 use std::future::Future;
@@ -35,6 +36,8 @@ const PACE: Duration = Duration::from_millis(10);
 const UNDER_WAY_MAX: usize = 1_000;
 /// From one connection of a flood to the next.
 const OPENED_EVERY: Duration = Duration::from_millis(1);
+/// What a server without a flood has in memory at most, as docs/configuration.md says.
+const PROCESS_MIB: u64 = 64;
 /// What any flood may take beside what is told for it.
 const MEMORY_MAX: u64 = 100;
 
@@ -129,6 +132,7 @@ impl Beside {
     /// Tells it, after looking that memory was bounded.
     fn told(&self, run: &Run, what: &str, extra_mib: u64) {
         let Beside { calm, during, lasted, rss, most } = self;
+        assert!(*rss <= PROCESS_MIB, "{rss} MiB without a flood");
         let rate = during.len() as f64 / lasted.as_secs_f64();
         let told = format!(
             "{what}; at most {} MiB more than the calm {rss}; beside it {} calls of a healthy client, {rate:.1} a \

@@ -1,0 +1,285 @@
+//! Clients that hold what they can of a server that all share: messages that are announced and never sent, answers that are
+//! asked for and never read. Each is ended, and all calls of another tenant are answered meanwhile.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
+use idempotency_ledger::identity::NewToken;
+use idempotency_ledger::rpc::proto;
+use prost::Message as _;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::{Healthy, SMALL, beside, from_elsewhere};
+use crate::edge::Edge;
+use crate::edge::frames::message;
+use crate::harness::details::{acquired, claim, key};
+use crate::identity::by;
+use crate::proof::run::Run;
+
+/// How long a message or an answer may wait in these runs.
+const STALL_MAX: &str = "2s";
+/// Within which all of them are over.
+const OVER_WITHIN: Duration = Duration::from_secs(6);
+const LEDGER: &str = "idempotency.ledger.v1.LedgerService";
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+/// A server of two tenants, each with all rights on consumers of its own.
+struct Tenants {
+    edge: Edge,
+    hostile: String,
+    healthy: Healthy,
+    _files: tempfile::TempDir,
+}
+
+impl Tenants {
+    async fn start(stall_max: &str, settings: &[&str]) -> Tenants {
+        let files = tempfile::tempdir().unwrap();
+        let path = |name: &str| files.path().join(name).display().to_string();
+        let [hostile, healthy] = ["hostile", "healthy"].map(|name| NewToken::make(name).unwrap());
+        let (mut tokens, mut rights) = ("[tokens]\n".to_owned(), String::new());
+        for (name, token) in [("hostile", &hostile), ("healthy", &healthy)] {
+            writeln!(tokens, "{name} = [{:?}]", token.hash).unwrap();
+            writeln!(
+                rights,
+                "[[rights]]\nprincipal = \"token:{name}\"\nconsumers = [{name:?}]\nmay = [\"claim\", \"settle\"]\n"
+            )
+            .unwrap();
+        }
+        std::fs::write(path("tokens.toml"), tokens).unwrap();
+        std::fs::write(path("rights.toml"), rights).unwrap();
+        let (tokens, rights) = (path("tokens.toml"), path("rights.toml"));
+        let files_of = ["--tokens-file", &tokens, "--rights-file", &rights, "--stall-max", stall_max];
+        let edge = Edge::start(&[&files_of[..], settings].concat()).await;
+        let healthy = Healthy { tokens: vec![healthy.token], ..Healthy::of(&edge) };
+        Tenants { edge, hostile: hostile.token, healthy, _files: files }
+    }
+}
+
+/// A connection of a client that reads as much of each answer as this window allows.
+struct Deaf {
+    send: SendRequest<Bytes>,
+    driving: JoinHandle<Result<(), h2::Error>>,
+}
+
+/// A call that its client leaves open.
+struct Asked {
+    answer: ResponseFuture,
+    body: SendStream<Bytes>,
+}
+
+impl Deaf {
+    async fn connect(edge: &Edge, window: u32) -> Deaf {
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(window).initial_max_send_streams(256);
+        let (send, connection) = builder.handshake(from_elsewhere(edge).await).await.unwrap();
+        Deaf { send, driving: tokio::spawn(connection) }
+    }
+
+    /// Begins a call; `None` if the connection has ended.
+    async fn ask(&mut self, path: &str, token: &str, bytes: Vec<u8>, ends: bool) -> Option<Asked> {
+        let mut request = http::Request::post(format!("http://x/{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let mut send = self.send.clone().ready().await.ok()?;
+        let (answer, mut body) = send.send_request(request.body(()).unwrap(), false).ok()?;
+        body.send_data(bytes.into(), ends).ok()?;
+        Some(Asked { answer, body })
+    }
+}
+
+impl Asked {
+    /// The head of the answer, and what is behind it; `None` if its stream was reset.
+    async fn head(self) -> Option<(String, RecvStream, SendStream<Bytes>)> {
+        let (head, rest) = self.answer.await.ok()?.into_parts();
+        let status = head.headers.get("grpc-status").map(|status| status.to_str().unwrap().to_owned());
+        Some((status.unwrap_or_default(), rest, self.body))
+    }
+}
+
+/// The head of a message of the largest size, and a little of it.
+fn announced() -> Vec<u8> {
+    let mut bytes = vec![0];
+    bytes.extend(3_600_000_u32.to_be_bytes());
+    bytes.extend([0x7a; 1_000]);
+    bytes
+}
+
+/// Messages of 3.6 MB are announced and not sent: by a tenant with a credential, and by clients that have none yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announced_bytes_take_no_room_from_others() {
+    const STREAMS: usize = 20;
+    let run = Run::new("floods", SMALL);
+    let Tenants { edge, hostile, healthy, _files } = Tenants::start(STALL_MAX, &[]).await;
+    let (connections, mut statuses) = (run.size.min(2_000), std::collections::BTreeMap::new());
+    let flood = async {
+        let mut calls = JoinSet::new();
+        for number in 0..connections {
+            let mut deaf = Deaf::connect(&edge, 65_535).await;
+            let (path, token) = match number % 3 {
+                0 => (format!("{LEDGER}/BatchClaim"), &*hostile),
+                1 => (format!("{LEDGER}/BatchSettle"), &*hostile),
+                _ => ("grpc.health.v1.Health/Check".to_owned(), ""),
+            };
+            for _ in 0..STREAMS {
+                let Some(asked) = deaf.ask(&path, token, announced(), false).await else { break };
+                let driven = deaf.send.clone();
+                calls.spawn(async move {
+                    let status = asked.head().await.map_or("reset".to_owned(), |(status, ..)| status);
+                    drop(driven);
+                    status
+                });
+            }
+        }
+        calls.join_all().await
+    };
+    let (ended, beside) = beside(&run, &edge, &healthy, flood).await;
+    for status in ended {
+        *statuses.entry(status).or_insert(0) += 1;
+    }
+    let late = statuses.get("4").copied().unwrap_or_default();
+    assert!(late > 0, "{statuses:?}");
+    // What is larger than health may have is refused by its length.
+    assert!(
+        statuses.keys().all(|status| ["4", "8", "11", "3", "reset"].contains(&&**status)),
+        "{statuses:?}"
+    );
+    let what =
+        format!("{connections} connections with {STREAMS} announced messages each, ended with {statuses:?}");
+    beside.told(&run, &what, connections / 8);
+}
+
+/// Asks for the largest answer of reflection, four times a stream.
+fn asks_of_reflection() -> Vec<u8> {
+    let request = tonic_reflection::pb::v1::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(
+            tonic_reflection::pb::v1::server_reflection_request::MessageRequest::FileContainingSymbol(
+                "idempotency.ledger.v1.AdminService".to_owned(),
+            ),
+        ),
+    };
+    message(&request).repeat(4)
+}
+
+/// How many connections the server has ended in time. One whose calls were all refused holds nothing, and may stay.
+async fn ended(deaf: Vec<(Deaf, Vec<Asked>)>) -> usize {
+    let until = tokio::time::Instant::now() + OVER_WITHIN;
+    let mut ended = 0;
+    for (mut deaf, asked) in deaf {
+        ended += usize::from(tokio::time::timeout_at(until, &mut deaf.driving).await.is_ok());
+        drop(asked);
+    }
+    ended
+}
+
+/// Answers of 16 KB that nobody reads, by clients without a credential where none is needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_to_strangers_that_are_not_read_end() {
+    let run = Run::new("floods", SMALL);
+    let edge = Edge::start(&["--stall-max", STALL_MAX]).await;
+    let healthy = Healthy::of(&edge);
+    let connections = run.size.min(2_000) * 2 / 3;
+    let flood = async {
+        let mut deaf = Vec::new();
+        for _ in 0..connections {
+            let mut one = Deaf::connect(&edge, 0).await;
+            let mut asked = Vec::new();
+            for _ in 0..250 {
+                let Some(call) = one.ask(REFLECTION, "", asks_of_reflection(), false).await else { break };
+                asked.push(call);
+            }
+            deaf.push((one, asked));
+        }
+        ended(deaf).await
+    };
+    let (ended, beside) = beside(&run, &edge, &healthy, flood).await;
+    assert!(ended > 0, "a connection that reads nothing stays open");
+    assert!(edge.peak() < 1_024, "{} MiB", edge.peak());
+    let what = format!(
+        "{connections} connections with 250 streams of reflection that read nothing, {ended} of them ended; {} MiB",
+        edge.peak()
+    );
+    beside.told(&run, &what, 500);
+}
+
+/// The same by a principal with a credential: results of 16,000 bytes, asked for one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_to_a_principal_that_are_not_read_end() {
+    let run = Run::new("floods", SMALL);
+    let settings = ["--reflection", "false", "--principal-calls-max", "2000"];
+    let Tenants { edge, hostile, healthy, _files } = Tenants::start(STALL_MAX, &settings).await;
+    let mut client = edge.server.client().await;
+    let token =
+        acquired(&client.claim(by(&hostile, claim("hostile", "1"))).await.unwrap().into_inner()).token;
+    let result = Bytes::from(vec![7; 16_000]);
+    let complete = proto::CompleteRequest { key: key("hostile", "1"), token, result };
+    client.complete(by(&hostile, complete)).await.unwrap();
+    let connections = run.size.min(2_000) * 2 / 3;
+    let flood = async {
+        let mut deaf = Vec::new();
+        for _ in 0..connections {
+            let mut one = Deaf::connect(&edge, 0).await;
+            let mut asked = Vec::new();
+            for _ in 0..100 {
+                let body = message(&claim("hostile", "1"));
+                let Some(call) = one.ask(&format!("{LEDGER}/Claim"), &hostile, body, true).await else {
+                    break;
+                };
+                asked.push(call);
+            }
+            deaf.push((one, asked));
+        }
+        ended(deaf).await
+    };
+    let (ended, beside) = beside(&run, &edge, &healthy, flood).await;
+    assert!(edge.log().contains("an answer was not read in time"), "{}", edge.log());
+    let what = format!(
+        "{connections} connections with 100 claims whose answers they do not read, {ended} of them ended"
+    );
+    beside.told(&run, &what, 100);
+}
+
+/// Somebody leaves answers unread, as much as a share allows: the large answers of another tenant are all read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answers_of_others_are_read_while_one_leaves_its_own() {
+    let settings = ["--server-bytes-max", "33554432"];
+    let Tenants { edge, hostile, healthy, _files } = Tenants::start("10s", &settings).await;
+    for name in ["hostile", "healthy"] {
+        let token = if name == "hostile" { &hostile } else { &healthy.tokens[0] };
+        let mut client = edge.server.client().await;
+        let requests: Vec<_> = (0..200).map(|number| claim(name, &number.to_string())).collect();
+        let answers = client.batch_claim(by(token, proto::BatchClaimRequest { requests })).await.unwrap();
+        let settle = |(number, answer): (usize, &proto::ClaimResponse)| proto::Settlement {
+            action: Some(proto::settlement::Action::Complete(proto::CompleteRequest {
+                key: key(name, &number.to_string()),
+                token: acquired(answer).token,
+                result: Bytes::from(vec![7; 15_000]),
+            })),
+        };
+        let settlements = answers.into_inner().responses.iter().enumerate().map(settle).collect();
+        client.batch_settle(by(token, proto::BatchSettleRequest { settlements })).await.unwrap();
+    }
+    let batch = |name: &str| proto::BatchClaimRequest {
+        requests: (0..200).map(|number| claim(name, &number.to_string())).collect(),
+    };
+    let mut deaf = Deaf::connect(&edge, 0).await;
+    let mut asked = Vec::new();
+    let mut client = edge.server.client().await;
+    for number in 0..20 {
+        // Three megabytes each, and more than all may have together; with more the connection would be closed.
+        if number < 15 {
+            let body = message(&batch("hostile"));
+            asked.extend(deaf.ask(&format!("{LEDGER}/BatchClaim"), &hostile, body, true).await);
+        }
+        let answer = client.batch_claim(by(&healthy.tokens[0], batch("healthy"))).await.unwrap().into_inner();
+        assert!(answer.encoded_len() > 3_000_000);
+    }
+    assert!(!deaf.driving.is_finished(), "its streams go first");
+    assert!(edge.log().contains("too many bytes of answers were not read"), "{}", edge.log());
+}
