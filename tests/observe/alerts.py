@@ -86,6 +86,14 @@ def limited(limit, values, instance=A):
     return {of("idempotency_ledger_principal_refusals_total", f'limit="{limit}",{instance}'): values}
 
 
+def full(resource, values, instance=A):
+    return {of("idempotency_ledger_server_full_total", f'resource="{resource}",{instance}'): values}
+
+
+def ended(why, values, instance=A):
+    return {of("idempotency_ledger_streams_ended_total", f'why="{why}",{instance}'): values}
+
+
 def closed(why, values, instance=A):
     return {of("idempotency_ledger_connections_closed_total", f'why="{why}",{instance}'): values}
 
@@ -190,8 +198,12 @@ TABLE = [
     # A few at each of two servers.
     ("PrincipalLimited", {"limit": "calls"}, limited("calls", "0+4x200") | limited("calls", "0+4x200", 'instance="b"'),
      limited("calls", "0+2x200") | limited("calls", "0+2x200", 'instance="b"')),
+    ("ServerFull", {"instance": "a", "resource": "request_bytes"}, full("request_bytes", "0x190 1x10"), full("request_bytes", STANDS)),
+    ("ServerFull", {"instance": "a", "resource": "answer_bytes"}, full("answer_bytes", "0+1x200"), full("answer_bytes", "0x100 5x100")),
+    ("StreamsEnded", {"why": "answer_stalled"}, ended("answer_stalled", "0+6x200") | ended("answer_stalled", "0+6x200", 'instance="b"'),
+     ended("answer_stalled", "0+9x200")),
     ("ConnectionsClosed", {"why": "per_address"}, closed("per_address", "0+12x200"), closed("per_address", "0+9x200")),
-    ("ConnectionsClosed", {"why": "unread"}, closed("unread", "0+6x200") | closed("unread", "0+6x200", 'instance="b"'),
+    ("ConnectionsClosed", {"why": "stalled"}, closed("stalled", "0+6x200") | closed("stalled", "0+6x200", 'instance="b"'),
      closed("idle", GROWS) | closed("age", GROWS)),
     ("ConnectionsClosed", {"why": "opening"}, closed("opening", "0+12x200"), closed("opening", "0x160 1000x40")),
     ("SessionsMissing", {"instance": "a"}, gauge("store_sessions", 1) | gauge("store_sessions_wanted", 2),
@@ -262,7 +274,11 @@ BREAKS = [
     ("RevocationListOld", "- time() < 0", "- time() < 3600"),
     ("PrincipalLimited", "principal_refusals_total", "refusals_total"),
     ("PrincipalLimited", "sum by (job, limit) (rate(idempotency_ledger_principal", "max by (job, limit) (rate(idempotency_ledger_principal"),
-    ("ConnectionsClosed", "per_address|opening|unread", "per_address|opening|unread|idle"),
+    ("ServerFull", "[5m])) > 0", "[5m])) > 9"),
+    ("ServerFull", "sum by (job, instance, resource)", "sum by (job, resource)"),
+    ("StreamsEnded", "streams_ended_total[10m])) > 100", "streams_ended_total[10m])) > 1000"),
+    ("StreamsEnded", "sum by (job, why) (increase(idempotency_ledger_streams", "max by (job, why) (increase(idempotency_ledger_streams"),
+    ("ConnectionsClosed", "per_address|opening|stalled", "per_address|opening|stalled|idle"),
     ("ConnectionsClosed", "closed_total{why=~", "closed_total{why!~"),
     ("SessionsMissing", "store_sessions < ", "store_sessions > "),
     ("Memory", " and on (job, instance) idempotency_ledger_build_info", ""),
