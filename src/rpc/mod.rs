@@ -146,7 +146,7 @@ pub async fn serve(
     };
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
     let listening = |listener, connections_max, offered| {
-        let others = others(&ledger, &health, options, offered)?;
+        let others = others(&ledger, &health, &options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
         let traces = traces.clone();
         // What calls count and share at every turn belongs to their connection: no other core needs it.
@@ -228,7 +228,7 @@ fn ledger_service(ledger: Ledger, limits: Limits) -> LedgerServiceServer<LedgerR
 fn others(
     ledger: &Ledger,
     health: &HealthState,
-    options: ServeOptions,
+    options: &ServeOptions,
     offered: Offered,
 ) -> Result<Routes, tonic_reflection::server::Error> {
     let bytes_max = options.limits.batch_bytes;

@@ -31,7 +31,7 @@ use crate::traces::{Served, Traces};
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";
 
-/// What HTTP/2 adds to each header, by RFC 9113, where it defines SETTINGS_MAX_HEADER_LIST_SIZE.
+/// What HTTP/2 adds to each header, by RFC 9113, where it defines `SETTINGS_MAX_HEADER_LIST_SIZE`.
 const HEADER_OVERHEAD: usize = 32;
 /// The paths of the ledger's own services.
 const OURS: &str = "/idempotency.ledger.v1.";

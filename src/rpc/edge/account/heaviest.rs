@@ -3,11 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::progress::TICK;
-
 /// Bytes that moved within this time are not held against their owner while others have waited for longer: a large answer
 /// that its client takes at once is never the heaviest. In ticks, one second.
-const FRESH: u32 = 1_000 / TICK.as_millis() as u32;
+const FRESH: u32 = 2;
 
 /// A call that may be ended, by what it holds.
 #[derive(Clone, Copy, Debug)]

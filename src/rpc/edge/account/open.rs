@@ -13,7 +13,7 @@ const READ_UP_TO: usize = 2 * STREAMS_MAX as usize;
 /// How many calls are open on a connection, and how many there ever were.
 #[derive(Default)]
 pub(crate) struct Open {
-    open: AtomicUsize,
+    now: AtomicUsize,
     begun: AtomicU64,
     /// How many bytes may still be read in this turn. It is here since each turn looks at all of this.
     room: AtomicUsize,
@@ -23,12 +23,12 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn is_none(&self) -> bool {
-        self.open.load(Ordering::SeqCst) == 0
+        self.now.load(Ordering::SeqCst) == 0
     }
 
     /// How many calls are open, give or take those that begin or end just now.
     pub(crate) fn calls(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.now.load(Ordering::Relaxed)
     }
 
     /// How many calls began since the connection did: a look at the clock for each of them would cost more.
@@ -44,7 +44,7 @@ impl Open {
     /// Ready where no more calls are open than the client can have. The client has reset all others, and they end as soon
     /// as they have their turn: a reader that goes on before that gathers them without a bound.
     pub(crate) fn poll_few(&self, context: &Context<'_>) -> Poll<()> {
-        let are_few = || self.open.load(Ordering::SeqCst) <= READ_UP_TO;
+        let are_few = || self.now.load(Ordering::SeqCst) <= READ_UP_TO;
         if are_few() {
             return Poll::Ready(());
         }
@@ -61,12 +61,12 @@ impl Open {
 
     /// One more that is open: a part of a call that began.
     pub(super) fn hold(&self) {
-        self.open.fetch_add(1, Ordering::SeqCst);
+        self.now.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A call, or a part of one, ends.
     pub(super) fn end(&self) {
-        if self.open.fetch_sub(1, Ordering::SeqCst) == READ_UP_TO + 1 {
+        if self.now.fetch_sub(1, Ordering::SeqCst) == READ_UP_TO + 1 {
             self.reader.wake();
         }
     }

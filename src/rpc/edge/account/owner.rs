@@ -163,7 +163,11 @@ mod tests {
             assert_eq!(passed(&owner, per_second, false), others, "of {per_second}");
             assert_eq!(passed(&owner, per_second, true), settlements, "of {per_second}");
             let wait = owner.take_rate(per_second, true, 0).expect_err("all are used");
-            assert_eq!(owner.take_rate(per_second, true, wait.as_nanos() as u64), Ok(()), "of {per_second}");
+            assert_eq!(
+                owner.take_rate(per_second, true, u64::try_from(wait.as_nanos()).expect("short")),
+                Ok(()),
+                "of {per_second}"
+            );
         }
         assert_eq!(passed(&Owner::new("a", Kind::Principal), 0, false), 10_000, "zero is no limit");
     }

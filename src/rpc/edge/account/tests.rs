@@ -53,12 +53,13 @@ fn room(client: &Client, principal: &str, rpc: &str) -> (usize, Reason, Option<A
     }
 }
 
+/// A call, on a connection of its own: by whom, which, how many bytes find room, and why no more do.
+type Row = (&'static str, &'static str, usize, Reason);
+
 #[test]
 fn each_has_its_share_and_settlements_a_reserve() {
     use Reason::{Overloaded, QuotaExceeded};
     let limits = AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS };
-    // Calls one after the other, each of a connection of its own: by whom, which, how much finds room, why no more does.
-    type Row = (&'static str, &'static str, usize, Reason);
     let tables: [(&str, usize, &[Row]); 5] = [
         (
             "a share, and its reserve",
