@@ -16,8 +16,9 @@ pub(super) fn store(config: &Config) -> Result<Arc<dyn Store>, String> {
             Ok(Arc::new(store.map_err(|problem| format!("database_url: {problem}"))?))
         }
         Database::Postgres { source } => {
-            let store = PostgresStore::new(&config.postgres(source));
-            Ok(Arc::new(store.map_err(|wrong| wrong.to_string())?))
+            let store = PostgresStore::new(&config.postgres(source)).map_err(|wrong| wrong.to_string())?;
+            store.warn_of_unverified();
+            Ok(Arc::new(store))
         }
     }
 }

@@ -144,7 +144,7 @@ def secrets(problems, top, program, database_url):
     whole = yamls.read(deploy / compose.FILE)[0]
     postgres, file = whole["services"]["postgres"]["environment"], deploy / "compose/ledger.toml"
     problems.equal("deploy/compose/ledger.toml: database_url", tomllib.loads(file.read_text())["database_url"],
-                   f"postgres://{postgres['POSTGRES_USER']}@postgres/{postgres['POSTGRES_DB']}")
+                   f"postgres://{postgres['POSTGRES_USER']}@postgres/{postgres['POSTGRES_DB']}?sslmode=disable")
     url = urllib.parse.urlsplit(database_url)
     password.write_text(url.password)
     file.write_text(f'database_url = "{url._replace(netloc=url.netloc.replace(f":{url.password}@", "@")).geturl()}"\n')

@@ -27,6 +27,7 @@ mod session;
 mod source;
 pub(super) mod statement_list;
 pub(super) mod statements;
+mod transport;
 mod upkeep;
 mod url;
 
@@ -90,6 +91,12 @@ impl PostgresStore {
         let persistent = options.prepared_statements && !how.pooled;
         let opener = Opener::new(servers, options.sessions, how, persistent);
         Ok(PostgresStore { opener: Arc::new(opener), lifetime: options.lifetime })
+    }
+
+    /// Warns of a way to another machine that does not verify who answers: once for each server, at the start of a
+    /// command that connects.
+    pub fn warn_of_unverified(&self) {
+        self.opener.servers().warn_of_unverified();
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::source::{PostgresSource, WrongSource};
+use super::transport;
 use super::url::{PgUrl, Place};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
@@ -54,6 +55,8 @@ impl Servers {
             tracing::warn!(option, "the URL of the database has an option that nobody knows; it is left out");
         }
         let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
+        let is_written = url.place.has_mode() || transport::is_in_environment();
+        transport::check(&all, is_written).map_err(|text| source.wrong_url(text))?;
         let database =
             all.first().map(|options| options.get_database().unwrap_or_else(|| options.get_username()));
         Ok(Servers {
@@ -106,6 +109,11 @@ impl Servers {
         options(&self.place, &url, Some(&self.database)).map_err(|text| self.source.wrong_url(text))
     }
 
+    /// Warns of a way to another machine that does not verify who answers.
+    pub(super) fn warn_of_unverified(&self) {
+        transport::warn(&self.all);
+    }
+
     /// How many there are: by so many is divided what one of them may take.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(1).max(1)
@@ -120,14 +128,7 @@ impl Servers {
         let places: Vec<String> = self.all.iter().map(place).collect();
         let places = places.join(", ");
         let Some(options) = self.all.first() else { return places };
-        let tls = match options.get_ssl_mode() {
-            PgSslMode::Disable => "disable",
-            PgSslMode::Allow => "allow",
-            PgSslMode::Prefer => "prefer",
-            PgSslMode::Require => "require",
-            PgSslMode::VerifyCa => "verify-ca",
-            PgSslMode::VerifyFull => "verify-full",
-        };
+        let tls = transport::word(options.get_ssl_mode());
         let database = match options.get_database() {
             Some(database) => database,
             None if self.source.hides_user() => "of its user's name",
@@ -262,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_server_that_did_last_is_asked_first() {
-        let servers = of_url("postgres://a,b,c/x").expect("servers");
+        let servers = of_url("postgres://a,b,c/x?sslmode=disable").expect("servers");
         let asked = |well: &'static str| {
             let servers = servers.clone();
             async move {

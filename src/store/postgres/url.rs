@@ -27,6 +27,9 @@ const OPTIONS: [&str; 15] = [
     "application_name",
 ];
 
+/// Those of them that say how much of TLS is asked for.
+const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
+
 /// Those of them that name a file.
 const FILES: [&str; 7] =
     ["sslrootcert", "ssl-root-cert", "ssl-ca", "sslcert", "ssl-cert", "sslkey", "ssl-key"];
@@ -127,6 +130,11 @@ impl Place {
             let error = File::open(path).err().filter(|_| is_plain)?;
             Some(format!("{name}: {path}: {error}"))
         })
+    }
+
+    /// Whether an option says how much of TLS is asked for.
+    pub(super) fn has_mode(&self) -> bool {
+        self.options.iter().any(|option| MODES.contains(&option.split('=').next().unwrap_or_default()))
     }
 
     /// One URL for each server.

@@ -17,6 +17,23 @@ fn a_wrong_setting_is_named() {
         ),
         (&["serve", "--database-url", "sqlite:///proc/ledger.db"], &["database_url", "writable"]),
         (&["serve", "--database-url", "postgres://127.0.0.1:1/x"], &["database_url", "127.0.0.1:1"]),
+        (
+            &["serve", "--database-url", "postgres://db.internal/x"],
+            &[
+                "database_url",
+                "the server db.internal",
+                "sslmode=verify-full&sslrootcert=",
+                "sslmode=disable",
+            ],
+        ),
+        (
+            &["migrate", "--database-url", "postgres://db.internal/x"],
+            &["database_url", "sslmode=verify-full"],
+        ),
+        (
+            &["serve", "--check-config", "--database-url", "postgres://localhost,db.internal/x"],
+            &["database_url", "the server db.internal", "sslmode=verify-full"],
+        ),
         (&["serve", "--database-url", &fine, "--queue-max", "3"], &["queue_max", "16 to 1000000"]),
         (
             &["serve", "--database-url", &fine, "--queue-bytes-max", "5000000"],
@@ -90,6 +107,38 @@ fn help_lists_every_setting_and_the_commands() {
         assert!(help.contains(&format!("--{flag}")), "{flag}");
         let variable = format!("IDEMPOTENCY_LEDGER_{}", flag.replace('-', "_").to_uppercase());
         assert!(help.contains(&variable), "{variable}");
+    }
+}
+
+/// The driver honours a mode of the environment, unless the driver does not know its word.
+#[test]
+fn a_mode_of_the_environment_counts_as_written() {
+    for (mode, code) in [("disable", 0), ("verify-full", 0), ("sometimes", 2), ("", 2)] {
+        let output = Command::new(BINARY)
+            .args(["serve", "--check-config", "--database-url", "postgres://db.internal/x"])
+            .env("PGSSLMODE", mode)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(code), "{mode}: {output:?}");
+    }
+}
+
+/// 0.0.0.0 is not an address of the loopback, and no server answers at its port 1: the connection is refused immediately.
+#[test]
+fn a_mode_that_verifies_nothing_is_warned_of_once_at_the_start() {
+    for (command, place, warnings) in [
+        ("serve", "0.0.0.0:1/x?sslmode=require", 1),
+        ("migrate", "0.0.0.0:1/x?sslmode=disable", 1),
+        ("serve", "0.0.0.0:1/x?sslmode=verify-full", 0),
+        ("serve", "127.0.0.1:1/x?sslmode=disable", 0),
+    ] {
+        let output = run(&[command, "--database-url", &format!("postgres://{place}")]);
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            text.matches("the database is not verified").count(),
+            warnings,
+            "{command} {place}: {text}"
+        );
     }
 }
 
