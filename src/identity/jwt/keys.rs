@@ -12,8 +12,11 @@ use super::fields::{Fields, WrongType};
 
 /// How many bytes a JWKS may have.
 pub const JWKS_MAX: usize = 256 * 1_024;
-/// How many keys an issuer may have: a token that names none is tried with each.
+/// How many keys an issuer may have.
 const KEYS_MAX: usize = 16;
+/// How many keys are tried with a token that does not name its key: a stranger can send such a token for nothing, and each
+/// key that is tried costs the server one verification of a signature.
+pub(super) const CANDIDATES_MAX: usize = 4;
 /// How many bits the modulus of an RSA key may have, at the least and at the most.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=8_192;
 /// How many bits the exponent of an RSA key may have: more take long to verify, and nobody has them.
@@ -223,13 +226,47 @@ impl Keys {
         self.0.len()
     }
 
-    /// The key of this name.
-    pub(super) fn named(&self, id: &str) -> Option<&Key> {
-        self.0.iter().find(|key| key.id.as_deref() == Some(id))
+    /// Verifies a signature with the key of this id; without an id, with the first [`CANDIDATES_MAX`] keys that have no
+    /// id and are for the algorithm. A key with an id never verifies a token that does not name the key.
+    ///
+    /// # Errors
+    /// No key verifies it.
+    pub(super) fn verify(
+        &self,
+        id: Option<&str>,
+        algorithm: Algorithm,
+        mut verifies: impl FnMut(&Key) -> bool,
+    ) -> Result<(), Unverified> {
+        if let Some(id) = id {
+            let key =
+                self.0.iter().find(|key| key.id.as_deref() == Some(id)).ok_or(Unverified::UnknownKey)?;
+            if key.algorithm() != algorithm {
+                return Err(Unverified::KeyType);
+            }
+            return if verifies(key) { Ok(()) } else { Err(Unverified::Signature) };
+        }
+        let without_id = |key: &&Key| key.id.is_none() && key.algorithm() == algorithm;
+        match self.0.iter().filter(without_id).count() {
+            0 if self.0.iter().any(|key| key.id.is_some()) => Err(Unverified::NoKeyId),
+            0 => Err(Unverified::UnknownKey),
+            _ if self.0.iter().filter(without_id).take(CANDIDATES_MAX).any(verifies) => Ok(()),
+            count if count > CANDIDATES_MAX => Err(Unverified::NotTried),
+            _ => Err(Unverified::Signature),
+        }
     }
+}
 
-    /// Those that are for this algorithm.
-    pub(super) fn of_algorithm(&self, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
-        self.0.iter().filter(move |key| key.algorithm() == algorithm)
-    }
+/// Why no key verifies a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unverified {
+    /// No key has this id, or no key is for the algorithm.
+    UnknownKey,
+    /// No key is named, and the keys have ids.
+    NoKeyId,
+    /// The key that is named is for another algorithm.
+    KeyType,
+    /// The signature is not valid.
+    Signature,
+    /// The signature is not valid by the keys that were tried, and there are more without an id.
+    NotTried,
 }

@@ -17,7 +17,7 @@ use serde_json::{Number, Value};
 use super::LEEWAY;
 use super::principal::misleads;
 use fields::{Fields, WrongType};
-use keys::Algorithm;
+use keys::{Algorithm, CANDIDATES_MAX, Unverified};
 pub use keys::{JWKS_MAX, Keys};
 
 /// How many bytes a token may have.
@@ -111,6 +111,13 @@ pub enum Refused {
     /// The key may be new: of this issuer, by its index, the keys may be fetched anew.
     #[error("the token is signed with a key that is not known of its issuer")]
     UnknownKey { issuer: usize },
+    #[error("the token names no key (`kid`), and the keys of its issuer have ids")]
+    NoKeyId,
+    #[error(
+        "the token names no key (`kid`): the signature is not valid by the first {CANDIDATES_MAX} keys of its issuer \
+         that have no id and are for its algorithm, and no more of them are tried"
+    )]
+    NotTried,
     #[error("the key of the token is for another algorithm")]
     KeyType,
     #[error("the signature of the token is not valid")]
@@ -152,25 +159,22 @@ pub fn verify(issuers: &[Issuer], token: &str, now: u64) -> Result<Verified, Ref
     let known = issuers.iter().enumerate().find(|(_, issuer)| issuer.iss == iss);
     let (at, issuer) = known.ok_or(Refused::UnknownIssuer)?;
 
-    let unknown_key = Refused::UnknownKey { issuer: at };
-    if let Some(id) = header.text("kid")? {
-        let key = issuer.keys.named(id).ok_or(unknown_key)?;
-        if key.algorithm() != algorithm {
-            return Err(Refused::KeyType);
-        }
-        if !key.verifies(signed, &signature) {
-            return Err(Refused::Signature);
-        }
-    } else {
-        let mut keys = issuer.keys.of_algorithm(algorithm).peekable();
-        if keys.peek().is_none() {
-            return Err(unknown_key);
-        }
-        if !keys.any(|key| key.verifies(signed, &signature)) {
-            return Err(Refused::Signature);
-        }
-    }
+    issuer
+        .keys
+        .verify(header.text("kid")?, algorithm, |key| key.verifies(signed, &signature))
+        .map_err(|unverified| refused(unverified, at))?;
     claimed(issuer, &claims, now)
+}
+
+/// Why the token is refused that no key of this issuer, by its index, has verified.
+fn refused(unverified: Unverified, issuer: usize) -> Refused {
+    match unverified {
+        Unverified::UnknownKey => Refused::UnknownKey { issuer },
+        Unverified::NoKeyId => Refused::NoKeyId,
+        Unverified::KeyType => Refused::KeyType,
+        Unverified::Signature => Refused::Signature,
+        Unverified::NotTried => Refused::NotTried,
+    }
 }
 
 /// The claims of a token whose signature is valid.

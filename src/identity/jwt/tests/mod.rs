@@ -52,14 +52,18 @@ fn a_signature_counts_of_the_key_that_the_issuer_has_for_it() {
         (RSA, By::Rsa, good()),
         (P256, By::P256, good()),
         (ED25519, By::Ed25519, good()),
-        // No key is named: each of the type is tried.
-        (r#"{"alg":"RS256"}"#, By::Rsa, good()),
-        (r#"{"alg":"ES256"}"#, By::P256, good()),
-        (r#"{"alg":"EdDSA"}"#, By::Ed25519, good()),
-        (r#"{"alg":"EdDSA"}"#, By::OtherEd25519, Err(Refused::Signature)),
-        (r#"{"alg":"ES256"}"#, By::OtherP256, Err(Refused::Signature)),
+        // No key is named, and the keys have ids.
+        (r#"{"alg":"RS256"}"#, By::Rsa, Err(Refused::NoKeyId)),
+        (r#"{"alg":"ES256"}"#, By::P256, Err(Refused::NoKeyId)),
+        (r#"{"alg":"EdDSA"}"#, By::Ed25519, Err(Refused::NoKeyId)),
+        (r#"{"alg":"EdDSA"}"#, By::OtherEd25519, Err(Refused::NoKeyId)),
         // Where else a key could be is not looked at.
-        (r#"{"alg":"EdDSA","jku":"https://evil.example","jwk":{"kty":"OKP"}}"#, By::Ed25519, good()),
+        (
+            r#"{"alg":"EdDSA","kid":"ed25519","jku":"https://evil.example","jwk":{"kty":"OKP"}}"#,
+            By::Ed25519,
+            good(),
+        ),
+        (r#"{"alg":"EdDSA","jwk":{"kty":"OKP"}}"#, By::Ed25519, Err(Refused::NoKeyId)),
         // Not signed, or by a secret that everybody has.
         (r#"{"alg":"none"}"#, By::Nobody, Err(Refused::Algorithm)),
         (r#"{"alg":"none","kid":"rsa"}"#, By::Nobody, Err(Refused::Algorithm)),
@@ -97,6 +101,47 @@ fn a_signature_counts_of_the_key_that_the_issuer_has_for_it() {
     }
 }
 
+/// How many verifications a token costs that does not name its key, by the number of keys with an id, without one, and
+/// for another algorithm without one; and why the token is refused.
+#[test]
+fn a_token_that_names_no_key_costs_few_verifications() {
+    let signer = Signer::new();
+    for (named, nameless, others, verifications, refused) in [
+        (0, 0, 0, 0, Unverified::UnknownKey),
+        (0, 0, 3, 0, Unverified::UnknownKey),
+        (1, 0, 0, 0, Unverified::NoKeyId),
+        (16, 0, 0, 0, Unverified::NoKeyId),
+        (1, 0, 1, 0, Unverified::NoKeyId),
+        (0, 1, 0, 1, Unverified::Signature),
+        (0, 4, 0, 4, Unverified::Signature),
+        (0, 5, 0, 4, Unverified::NotTried),
+        (0, 16, 0, 4, Unverified::NotTried),
+        (3, 2, 2, 2, Unverified::Signature),
+    ] {
+        let mut all: Vec<String> =
+            (0..named).map(|at| signer.ed25519(&format!(r#","kid":"{at}""#))).collect();
+        all.extend((0..nameless).map(|_| signer.ed25519("")));
+        all.extend((0..others).map(|_| signer.p256("")));
+        let keys =
+            if all.is_empty() { Keys::none() } else { Keys::of_jwks(signer::jwks(&all).as_bytes()).unwrap() };
+        let mut tried = 0;
+        let result = keys.verify(None, Algorithm::EdDsa, |_| {
+            tried += 1;
+            false
+        });
+        let row = format!("{named} named, {nameless} nameless, {others} others");
+        assert_eq!((tried, result), (verifications, Err(refused)), "{row}");
+        // The last key that is tried may be the right one.
+        let mut tried = 0;
+        let last = keys.verify(None, Algorithm::EdDsa, |key| {
+            tried += 1;
+            assert!(key.algorithm() == Algorithm::EdDsa, "{row}");
+            tried == verifications
+        });
+        assert_eq!(last.is_ok(), verifications > 0, "{row}");
+    }
+}
+
 #[test]
 fn keys_of_one_issuer_are_none_of_another() {
     let world = World::new();
@@ -107,7 +152,7 @@ fn keys_of_one_issuer_are_none_of_another() {
         (ED25519, &of_b, By::Ed25519, Err(Refused::UnknownKey { issuer: 1 })),
         (ED25519, &of_b, By::OtherEd25519, Err(Refused::UnknownKey { issuer: 1 })),
         (r#"{"alg":"RS256"}"#, &of_b, By::Rsa, Err(Refused::UnknownKey { issuer: 1 })),
-        (r#"{"alg":"EdDSA"}"#, CLAIMS, By::OtherEd25519, Err(Refused::Signature)),
+        (r#"{"alg":"EdDSA"}"#, CLAIMS, By::OtherEd25519, Err(Refused::NoKeyId)),
     ] {
         assert_eq!(world.verify(header, claims, by), result, "{header} {claims} by {by:?}");
     }

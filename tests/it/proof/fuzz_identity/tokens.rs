@@ -106,8 +106,8 @@ fn mangled_json_web_tokens() {
         HEADERS.iter().flat_map(|header| CLAIMS.map(|claims| signer.token(header, claims).into_bytes()));
     let seeds: Vec<Vec<u8>> = all.collect();
     let valid = |token: &[u8]| issuer.verify(&text(token), NOW).is_ok();
-    // Two good texts of claims, under each header whose key signed.
-    assert_eq!(seeds.iter().filter(|seed| valid(seed)).count(), 6);
+    // Two good texts of claims, under each header that names the key which signed.
+    assert_eq!(seeds.iter().filter(|seed| valid(seed)).count(), 4);
     let (end, mut tried, mut known) = (until(&run), 0_u64, 0_u64);
     while Instant::now() < end {
         let token = match random.below(3) {
