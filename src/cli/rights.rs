@@ -1,14 +1,20 @@
 //! `rights`: the files by which a server knows callers, looked at without a server.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::clock;
 use super::problem::{Exit, Problem};
 use super::screen::{Color, Screen};
-use crate::identity::{NewToken, Rights, Rpc, Tokens, Whose};
+use crate::duration_arg::DurationArg;
+use crate::identity::{Ending, NewToken, Rights, Rpc, Tokens, Whose};
 
+/// How long a token may live that has an end.
+const EXPIRES: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(3_650 * 24);
 /// What stands for all consumers.
 const ALL: &str = "*";
 
@@ -26,6 +32,9 @@ pub(super) enum Command {
         consumer: String,
         /// The RPC, such as Claim or ListEntries
         rpc: String,
+        /// The server's file of tokens, to name the principal's tokens that have ended or end within 14 days
+        #[arg(long, env = "IDEMPOTENCY_LEDGER_TOKENS_FILE", value_name = "FILE")]
+        tokens_file: Option<PathBuf>,
         #[command(flatten)]
         output: Output,
     },
@@ -46,6 +55,9 @@ pub(super) enum Command {
     Token {
         /// Whom it stands for: the principal is token:NAME
         name: String,
+        /// When it ends, from now on, such as 90d: 1m to 3650d. Unset: it does not end
+        #[arg(long, value_name = "DURATION")]
+        expires: Option<DurationArg>,
         #[command(flatten)]
         output: Output,
     },
@@ -76,19 +88,28 @@ impl Output {
 impl Command {
     pub(super) fn run(self) -> Result<Exit, Problem> {
         match self {
-            Command::Check { files, principal, consumer, rpc, output } => {
-                check(&files.rights_file, &principal, &consumer, &rpc, output.screen())
+            Command::Check { files, principal, consumer, rpc, tokens_file, output } => {
+                let tokens = tokens_file.as_deref();
+                check(&files.rights_file, tokens, (&principal, &consumer, &rpc), output.screen())
             }
             Command::Lint { files, tokens_file, strict, output } => {
                 lint(&files.rights_file, tokens_file.as_deref(), strict, output.screen())
             }
-            Command::Token { name, output } => token(&name, output.screen()),
+            Command::Token { name, expires, output } => {
+                token(&name, expires.map(Duration::from), output.screen())
+            }
         }
     }
 }
 
-fn check(file: &Path, principal: &str, consumer: &str, rpc: &str, screen: Screen) -> Result<Exit, Problem> {
+fn check(
+    file: &Path,
+    tokens: Option<&Path>,
+    (principal, consumer, rpc): (&str, &str, &str),
+    screen: Screen,
+) -> Result<Exit, Problem> {
     let rights = read(file, "--rights-file", Rights::read)?;
+    let tokens = tokens.map(|path| read(path, "--tokens-file", Tokens::read)).transpose()?;
     let Some(Rpc { name, needs, .. }) = Rpc::all().find(|one| one.name.eq_ignore_ascii_case(rpc)) else {
         let names: Vec<_> = Rpc::all().map(|rpc| rpc.name).collect();
         return Err(Problem::usage(format!("RPC: {rpc} is none; there are {}", names.join(", "))));
@@ -96,9 +117,17 @@ fn check(file: &Path, principal: &str, consumer: &str, rpc: &str, screen: Screen
     let whose = if consumer == ALL { Whose::All } else { Whose::Consumer(consumer) };
     let line = rights.line_for(principal, needs, whose);
     let exit = if line.is_some() { Exit::Done } else { Exit::Failed };
+    let mut ending = tokens.map_or_else(Vec::new, |tokens| tokens.ending(now()));
+    ending.retain(|one| one.principal == principal);
+    let ending: Vec<String> = ending.iter().map(Ending::to_string).collect();
     if screen.json() {
-        screen
-            .line(&json!({ "allowed": line.is_some(), "needs": needs.word(), "line": line }).to_string())?;
+        let answer = json!({
+            "allowed": line.is_some(),
+            "needs": needs.word(),
+            "line": line,
+            "warnings": ending,
+        });
+        screen.line(&answer.to_string())?;
         return Ok(exit);
     }
     let on = if consumer == ALL { "all consumers".to_owned() } else { format!("the consumer {consumer}") };
@@ -107,13 +136,16 @@ fn check(file: &Path, principal: &str, consumer: &str, rpc: &str, screen: Screen
         Some(line) => screen.line(&format!("yes: {asked}; {}, line {line}", file.display()))?,
         None => screen.line(&format!("no: {asked}; no line of {} gives it", file.display()))?,
     }
+    for text in &ending {
+        screen.line(text)?;
+    }
     Ok(exit)
 }
 
 fn lint(file: &Path, tokens: Option<&Path>, strict: bool, screen: Screen) -> Result<Exit, Problem> {
     let rights = read(file, "--rights-file", Rights::read)?;
     let tokens = tokens.map(|path| read(path, "--tokens-file", Tokens::read)).transpose()?;
-    let warnings = rights.lint(tokens.as_ref());
+    let warnings = rights.lint(tokens.as_ref(), now());
     let exit = if strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done };
     if screen.json() {
         let warnings: Vec<_> =
@@ -131,20 +163,31 @@ fn lint(file: &Path, tokens: Option<&Path>, strict: bool, screen: Screen) -> Res
     Ok(exit)
 }
 
-fn token(name: &str, screen: Screen) -> Result<Exit, Problem> {
-    let NewToken { token, hash, principal } =
-        NewToken::make(name).map_err(|text| Problem::usage(format!("NAME: {text}")))?;
+fn token(name: &str, expires: Option<Duration>, screen: Screen) -> Result<Exit, Problem> {
+    if let Some(after) = expires.filter(|after| !EXPIRES.contains(after)) {
+        let said = DurationArg::from(after);
+        return Err(Problem::usage(format!("--expires: is {said}, must be 1m to 3650d")));
+    }
+    let expires = expires.map(|after| now().saturating_add(after.as_secs()));
+    let NewToken { token, hash, principal, line } =
+        NewToken::until(name, expires).map_err(|text| Problem::usage(format!("NAME: {text}")))?;
     if screen.json() {
-        screen.line(&json!({ "token": token, "hash": hash, "principal": principal }).to_string())?;
+        let answer = json!({ "token": token, "hash": hash, "principal": principal, "line": line });
+        screen.line(&answer.to_string())?;
         return Ok(Exit::Done);
     }
     screen.line(&token)?;
     screen.note(&format!(
         "This is the token of {principal}; it is not shown again. Keep it in a file that only its holder can read.\n\
          For the server's tokens_file, below [tokens] (a second hash beside it, while a token is replaced):\n\
-         {name} = [\"{hash}\"]"
+         {line}"
     ));
     Ok(Exit::Done)
+}
+
+/// Seconds since 1970 by this machine's clock, by which a server judges tokens too.
+fn now() -> u64 {
+    u64::try_from(clock::now().seconds).unwrap_or_default()
 }
 
 fn read<T>(path: &Path, flag: &str, parse: fn(&str) -> Result<T, Vec<String>>) -> Result<T, Problem> {

@@ -14,7 +14,7 @@ use super::guard::{Guard, Snapshot};
 use super::peer::Peer;
 use super::principal::{Identity, misleads};
 use super::refused::Refused;
-use super::{ANONYMOUS, PRINCIPAL_BYTES_MAX, tokens};
+use super::{ANONYMOUS, LEEWAY, PRINCIPAL_BYTES_MAX, tokens};
 
 const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 const BEARER: &str = "bearer ";
@@ -150,9 +150,15 @@ fn bearer(remembered: &mut Remembered, headers: &HeaderMap) -> Result<Option<Arc
         return Err(Refused::NoBearer);
     }
     let (snapshot, hash) = (&remembered.now, tokens::hash(token));
-    let of_file = snapshot.trust.tokens.as_ref().and_then(|tokens| tokens.principal(&hash));
+    let of_file = snapshot.trust.tokens.as_ref().and_then(|tokens| tokens.known(&hash));
     let (identity, until) = match of_file {
-        Some(principal) => (named(snapshot, principal)?, None),
+        Some(known) => {
+            let until = known.expires.map(|end| end.saturating_add(LEEWAY));
+            if until.is_some_and(|until| UnixTime::now().as_secs() >= until) {
+                return Err(Refused::ExpiredToken);
+            }
+            (named(snapshot, &known.principal)?, until)
+        }
         // Tokens of the file are no web tokens, whatever they look like.
         None if snapshot.trust.issuers.is_empty() => return Err(Refused::UnknownToken),
         None => {

@@ -18,9 +18,9 @@ pub struct Warning {
 const FORMS: [&str; 4] = ["token:", "jwt:", "spiffe://", "dns:"];
 
 impl Rights {
-    /// All that looks like a slip of the pen.
+    /// All that looks like a slip of the pen, and the tokens that end soon, at this second since 1970.
     #[must_use]
-    pub fn lint(&self, tokens: Option<&Tokens>) -> Vec<Warning> {
+    pub fn lint(&self, tokens: Option<&Tokens>, now: u64) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (at, line) in self.lines.iter().enumerate() {
             let mut warn = |text: String| warnings.push(Warning { line: Some(line.number), text });
@@ -47,6 +47,8 @@ impl Rights {
                 warnings.push(Warning { line: None, text });
             }
         }
+        let ending = tokens.map_or_else(Vec::new, |tokens| tokens.ending(now));
+        warnings.extend(ending.iter().map(|ending| Warning { line: None, text: ending.to_string() }));
         warnings
     }
 
@@ -144,12 +146,28 @@ mod tests {
             ),
             (line("token:two", "'a'", "'read'"), &["no token stands for token:two", "token:one has a token"]),
         ] {
-            let found = Rights::read(&text).expect("rights").lint(Some(&tokens));
+            let found = Rights::read(&text).expect("rights").lint(Some(&tokens), 0);
             let told: Vec<&str> = found.iter().map(|warning| warning.text.as_str()).collect();
             assert_eq!(told.len(), warnings.len(), "{text}: {told:?}");
             for (told, says) in told.iter().zip(warnings) {
                 assert!(told.contains(says), "{says}: {told}");
             }
+        }
+    }
+
+    #[test]
+    fn lint_names_tokens_that_end() {
+        let rights = Rights::read("[[rights]]\nprincipal = 'token:*'\nconsumers = ['a']\nmay = ['read']\n");
+        let hash = format!("sha256:{}", "1".repeat(64));
+        let file = format!("[tokens]\none = [{{ hash = '{hash}', expires = 1970-03-01T00:00:00Z }}]\n");
+        let (rights, tokens) = (rights.expect("rights"), Tokens::read(&file).expect("tokens"));
+        for (day, says) in
+            [(0, ""), (44, ""), (45, "within 14 days"), (58, "within 1 day:"), (59, "ended"), (99, "ended")]
+        {
+            let told: Vec<String> =
+                rights.lint(Some(&tokens), day * 86_400).into_iter().map(|one| one.text).collect();
+            assert_eq!(told.len(), usize::from(!says.is_empty()), "day {day}: {told:?}");
+            assert!(told.concat().contains(says), "day {day}: {told:?}");
         }
     }
 
@@ -172,7 +190,7 @@ mod tests {
             let text = format!("[[rights]]\nprincipal = '{principal}'\nconsumers = ['a']\nmay = ['read']\n");
             let told: Vec<String> = Rights::read(&text)
                 .expect("rights")
-                .lint(None)
+                .lint(None, 0)
                 .into_iter()
                 .map(|warning| warning.text)
                 .collect();

@@ -29,7 +29,7 @@ pub fn certified(certificate: &[u8]) -> Result<String, Refused> {
 /// Whom a token of the file stands for.
 #[must_use]
 pub fn token<'t>(tokens: &'t Tokens, token: &[u8]) -> Option<&'t str> {
-    tokens.principal(&super::tokens::hash(token)).map(AsRef::as_ref)
+    tokens.known(&super::tokens::hash(token)).map(|known| &*known.principal)
 }
 
 /// How many keys a JWKS has that can be used.

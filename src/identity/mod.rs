@@ -20,6 +20,7 @@ mod refused;
 mod rights;
 mod rpcs;
 mod tls;
+mod token_ends;
 mod tokens;
 mod wanted;
 
@@ -35,6 +36,7 @@ pub use self::refused::Refused;
 pub use self::rights::{Grants, Right, Rights, Whose};
 pub use self::rpcs::Rpc;
 pub use self::tls::{OwnCertificate, Tls};
+pub use self::token_ends::Ending;
 pub use self::tokens::{NewToken, Tokens};
 pub use self::wanted::Wanted;
 

@@ -18,6 +18,8 @@ pub enum Refused {
     NoBearer,
     /// No token of the file.
     UnknownToken,
+    /// A token of the file whose end has passed.
+    ExpiredToken,
     /// A web token that is not valid.
     WebToken(jwt::Refused),
     /// A forwarding header without exactly one SPIFFE URI in its last element.
@@ -43,6 +45,7 @@ impl fmt::Display for Refused {
             Refused::TwoForwarded => "two x-forwarded-client-cert headers were sent: the proxy must send one",
             Refused::NoBearer => "the authorization header is not `Bearer TOKEN`",
             Refused::UnknownToken => "the token is not known here, or is not any more",
+            Refused::ExpiredToken => "the token has expired: the file of tokens says when it ends",
             Refused::Forwarded => {
                 "the last element of x-forwarded-client-cert has not exactly one URI that begins with spiffe://"
             }

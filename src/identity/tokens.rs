@@ -7,8 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use toml::Value;
 
 use super::rights::problem_of;
+use super::token_ends::{Ending, ending, instant, written};
 use crate::random;
 
 /// What a token of ours begins with, so that a scanner of leaked secrets can find it.
@@ -16,6 +18,9 @@ const PREFIX: &str = "ilt_";
 /// As many as nobody can guess.
 const SECRET_BYTES: usize = 32;
 const HASH_PREFIX: &str = "sha256:";
+/// The names in a table of the file.
+const HASH: &str = "hash";
+const EXPIRES: &str = "expires";
 const HASH_BYTES: usize = 32;
 /// An old and a new one, while a name's token is replaced.
 const VALID_AT_ONCE_MAX: usize = 2;
@@ -33,12 +38,20 @@ pub(super) fn hash(token: &[u8]) -> Hash {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    tokens: BTreeMap<String, Vec<String>>,
+    tokens: BTreeMap<String, Vec<Value>>,
 }
 
-/// The tokens that are valid: the hash of each, and the principal that it stands for.
+/// Whom a token stands for, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) principal: Arc<str>,
+    /// Its end, in seconds since 1970; `None` if it has no end.
+    pub(super) expires: Option<u64>,
+}
+
+/// The tokens of the file: the hash of each, and whom it stands for.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(HashMap<Hash, Arc<str>>);
+pub struct Tokens(HashMap<Hash, Known>);
 
 impl Tokens {
     /// Reads the file's text.
@@ -63,28 +76,27 @@ impl Tokens {
                 ));
             }
             let principal: Arc<str> = principal(name).into();
-            for text in hashes {
-                match hash_of(text) {
-                    Some(hash) if hash == Hash::from(Sha256::digest(b"")) => problems.push(format!(
+            for value in hashes {
+                let principal = Arc::clone(&principal);
+                match entry(value) {
+                    Ok((hash, _)) if hash == Hash::from(Sha256::digest(b"")) => problems.push(format!(
                         "tokens.{name:?}: a value is the hash of nothing: whoever sends no token behind `Bearer` would \
                          be let in"
                     )),
-                    Some(hash) if found.insert(hash, Arc::clone(&principal)).is_some() => {
-                        problems.push(format!("tokens.{name:?}: a hash stands in the file twice"));
+                    Ok((hash, expires)) => {
+                        if found.insert(hash, Known { principal, expires }).is_some() {
+                            problems.push(format!("tokens.{name:?}: a hash stands in the file twice"));
+                        }
                     }
-                    Some(_) => {}
-                    None => problems.push(format!(
-                        "tokens.{name:?}: a value is not `{HASH_PREFIX}` and 64 hexadecimal digits; a token itself must \
-                         not stand here"
-                    )),
+                    Err(text) => problems.push(format!("tokens.{name:?}: {text}")),
                 }
             }
         }
         if problems.is_empty() { Ok(Tokens(found)) } else { Err(problems) }
     }
 
-    /// The principal that the token of this hash stands for.
-    pub(super) fn principal(&self, hash: &Hash) -> Option<&Arc<str>> {
+    /// Whom the token of this hash stands for, whether it has ended or not.
+    pub(super) fn known(&self, hash: &Hash) -> Option<&Known> {
         // Who does not have the token cannot aim at a hash: how long the look-up takes tells nothing.
         self.0.get(hash)
     }
@@ -92,10 +104,27 @@ impl Tokens {
     /// All principals, each once.
     #[must_use]
     pub fn principals(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = self.0.values().map(AsRef::as_ref).collect();
+        let mut all: Vec<&str> = self.0.values().map(|known| &*known.principal).collect();
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// The tokens that have ended at this second since 1970, or end within 14 days; by their ends.
+    #[must_use]
+    pub fn ending(&self, now: u64) -> Vec<Ending> {
+        ending(self.ends(), now)
+    }
+
+    /// The first end of a token, in seconds since 1970; `None` if no token has an end.
+    #[must_use]
+    pub fn first_end(&self) -> Option<u64> {
+        self.ends().map(|(_, expires)| expires).min()
+    }
+
+    /// The principal and the end of each token that has an end.
+    fn ends(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.values().filter_map(|known| Some((&*known.principal, known.expires?)))
     }
 }
 
@@ -114,6 +143,32 @@ fn checked_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// A token of the file: its hash, or a table of its hash and its end.
+fn entry(value: &Value) -> Result<(Hash, Option<u64>), String> {
+    let no_hash = || {
+        format!(
+            "a value is not `{HASH_PREFIX}` and 64 hexadecimal digits; a token itself must not stand here"
+        )
+    };
+    let of = |value: Option<&Value>| value.and_then(Value::as_str).and_then(hash_of).ok_or_else(no_hash);
+    let Some(table) = value.as_table() else { return Ok((of(Some(value))?, None)) };
+    if let Some(name) = table.keys().find(|name| !matches!(name.as_str(), HASH | EXPIRES)) {
+        // A name that is not known may be a token.
+        let said = if name.len() > NAME_BYTES_MAX { "a long name" } else { "a name" };
+        return Err(format!("a value has {said} other than `{HASH}` and `{EXPIRES}`"));
+    }
+    let expires = match table.get(EXPIRES) {
+        None => None,
+        Some(Value::Datetime(at)) => Some(instant(&at.to_string())),
+        Some(Value::String(text)) => Some(instant(text)),
+        Some(_) => Some(None),
+    };
+    match expires {
+        Some(None) => Err(format!("`{EXPIRES}` is not an instant in UTC like 2027-03-01T00:00:00Z")),
+        expires => Ok((of(table.get(HASH))?, expires.flatten())),
+    }
+}
+
 fn hash_of(text: &str) -> Option<Hash> {
     let digits = text.strip_prefix(HASH_PREFIX)?;
     let mut hash = Hash::default();
@@ -130,19 +185,35 @@ pub struct NewToken {
     pub hash: String,
     /// Whom it stands for.
     pub principal: String,
+    /// The line of the file: its name, its hash, and its end, where it has one.
+    pub line: String,
 }
 
 impl NewToken {
-    /// A new token for this name.
+    /// A new token for this name, without an end.
     ///
     /// # Errors
     /// The name cannot be one, or the system has no random bytes.
     pub fn make(name: &str) -> Result<NewToken, String> {
+        NewToken::until(name, None)
+    }
+
+    /// A new token for this name, with an end in seconds since 1970.
+    ///
+    /// # Errors
+    /// The name cannot be one, or the system has no random bytes.
+    pub fn until(name: &str, expires: Option<u64>) -> Result<NewToken, String> {
         checked_name(name)?;
         let secret: [u8; SECRET_BYTES] = random::secret()?;
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
         let hash = format!("{HASH_PREFIX}{}", hex::encode(Sha256::digest(&token)));
-        Ok(NewToken { token, hash, principal: principal(name) })
+        let value = match expires {
+            None => format!("\"{hash}\""),
+            Some(at) => format!("{{ {HASH} = \"{hash}\", {EXPIRES} = {} }}", written(at)),
+        };
+        // A dot would part a bare key in two.
+        let key = if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() };
+        Ok(NewToken { token, hash, principal: principal(name), line: format!("{key} = [{value}]") })
     }
 }
 
@@ -159,12 +230,28 @@ mod tests {
         let tokens = Tokens::read(&format!("[tokens]\npayments = ['{}', '{}']\n", one.hash, other.hash));
         let tokens = tokens.expect("tokens");
         for token in [&one.token, &other.token] {
-            assert_eq!(tokens.principal(&hash(token.as_bytes())).map(AsRef::as_ref), Some("token:payments"));
+            let known = tokens.known(&hash(token.as_bytes())).map(|known| (&*known.principal, known.expires));
+            assert_eq!(known, Some(("token:payments", None)));
         }
         for wrong in ["", "ilt_", &one.hash, &one.token[..46], &format!("{} ", one.token)] {
-            assert!(tokens.principal(&hash(wrong.as_bytes())).is_none(), "{wrong}");
+            assert!(tokens.known(&hash(wrong.as_bytes())).is_none(), "{wrong}");
         }
         assert_eq!(tokens.principals(), ["token:payments"]);
+    }
+
+    #[test]
+    fn the_line_of_a_new_token_is_read_with_its_end() {
+        for (name, expires) in [("payments", None), ("payments", Some(1_803_859_200)), ("pay.eu", Some(0))] {
+            let made = NewToken::until(name, expires).expect("a token");
+            let tokens = Tokens::read(&format!("[tokens]\n{}\n", made.line)).expect("tokens");
+            let known = tokens.known(&hash(made.token.as_bytes())).expect("it is known");
+            assert_eq!(
+                (&*known.principal, known.expires),
+                (&*format!("token:{name}"), expires),
+                "{}",
+                made.line
+            );
+        }
     }
 
     #[test]
@@ -183,6 +270,22 @@ mod tests {
                     .into(),
                 "is the hash of nothing",
             ),
+            ("[tokens]\na = [5]".into(), "is not `sha256:`"),
+            ("[tokens]\na = [{}]".into(), "is not `sha256:`"),
+            ("[tokens]\na = [{ hash = 'ilt_secret' }]".into(), "must not stand here"),
+            (format!("[tokens]\na = [{{ hash = '{one}', until = 1 }}]"), "other than `hash` and `expires`"),
+            (
+                format!("[tokens]\na = [{{ hash = '{one}', ilt_secret = 1 }}]"),
+                "other than `hash` and `expires`",
+            ),
+            (format!("[tokens]\na = [{{ hash = '{one}', expires = 2027-03-01 }}]"), "an instant in UTC"),
+            (
+                format!("[tokens]\na = [{{ hash = '{one}', expires = 2027-03-01T00:00:00 }}]"),
+                "an instant in UTC",
+            ),
+            (format!("[tokens]\na = [{{ hash = '{one}', expires = 'ilt_secret' }}]"), "an instant in UTC"),
+            (format!("[tokens]\na = [{{ hash = '{one}', expires = 90 }}]"), "an instant in UTC"),
+            (format!("[tokens]\na = [{{ hash = '{one}' }}]\nb = ['{one}']"), "stands in the file twice"),
             ("[token]\na = 1".into(), "line 1: unknown field `token`"),
             ("a = ".into(), "line 1: "),
         ] {

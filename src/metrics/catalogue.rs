@@ -146,6 +146,11 @@ pub(super) const LIST_ENDS: Family = gauge(
     &[],
     "When the first of the clients' revocation lists in force is to be followed by its next one, in Unix time. Absent where none says.",
 );
+pub(super) const TOKEN_ENDS: Family = gauge(
+    "idempotency_ledger_token_expiry_timestamp_seconds",
+    &[],
+    "When the first token of the file in force ends, in Unix time: it may have ended. Absent where no token has an end.",
+);
 pub(super) const FILES_FAILING: Family = gauge(
     "idempotency_ledger_credential_files_failing",
     &["setting"],
@@ -361,6 +366,7 @@ pub(super) const ALL: &[Family] = &[
     ANSWER_BYTES,
     CERTIFICATE_ENDS,
     LIST_ENDS,
+    TOKEN_ENDS,
     FILES_FAILING,
     FILES_READ_AGAIN,
     BUILD,

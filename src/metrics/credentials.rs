@@ -2,13 +2,14 @@
 
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Registry};
 
-use super::catalogue::{CERTIFICATE_ENDS, FILES_FAILING, FILES_READ_AGAIN, LIST_ENDS};
+use super::catalogue::{CERTIFICATE_ENDS, FILES_FAILING, FILES_READ_AGAIN, LIST_ENDS, TOKEN_ENDS};
 
 /// See the module.
 pub(crate) struct Credentials {
     /// It has no series where there is no certificate: zero would be a date. The same of lists.
     certificate_ends: IntGaugeVec,
     list_ends: IntGaugeVec,
+    token_ends: IntGaugeVec,
     failing: IntGaugeVec,
     read_again: IntCounterVec,
 }
@@ -18,6 +19,7 @@ impl Credentials {
         Ok(Credentials {
             certificate_ends: CERTIFICATE_ENDS.gauges(registry)?,
             list_ends: LIST_ENDS.gauges(registry)?,
+            token_ends: TOKEN_ENDS.gauges(registry)?,
             failing: FILES_FAILING.gauges(registry)?,
             read_again: FILES_READ_AGAIN.counters(registry)?,
         })
@@ -32,14 +34,12 @@ impl Credentials {
 
     /// The first of the revocation lists in force is to be followed by its next one then; none: no list says when.
     pub(crate) fn list_ends(&self, at: Option<i64>) {
-        match at {
-            Some(at) => {
-                if let Ok(gauge) = self.list_ends.get_metric_with_label_values::<&str>(&[]) {
-                    gauge.set(at);
-                }
-            }
-            None => drop(self.list_ends.remove_label_values::<&str>(&[])),
-        }
+        set_or_remove(&self.list_ends, at);
+    }
+
+    /// The first of the tokens in force that have an end ends then; `None` if no token has an end.
+    pub(crate) fn token_ends(&self, at: Option<i64>) {
+        set_or_remove(&self.token_ends, at);
     }
 
     /// The file of this setting was looked at: whether it is of no use. Both of its series are there from then on.
@@ -55,5 +55,17 @@ impl Credentials {
         if let Ok(count) = self.read_again.get_metric_with_label_values(&[setting]) {
             count.inc();
         }
+    }
+}
+
+/// The one series of a gauge, which is absent where there is nothing to tell.
+fn set_or_remove(gauges: &IntGaugeVec, value: Option<i64>) {
+    match value {
+        Some(value) => {
+            if let Ok(gauge) = gauges.get_metric_with_label_values::<&str>(&[]) {
+                gauge.set(value);
+            }
+        }
+        None => drop(gauges.remove_label_values::<&str>(&[])),
     }
 }

@@ -6,6 +6,7 @@
 mod issuers;
 mod kept;
 mod tls;
+mod token_ends;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 use self::issuers::{KeyFiles, issuers, refreshed_for_ever};
 use self::kept::{Kept, sound, toml_file};
 use self::tls::{client_authority, own_certificate};
+use self::token_ends::TokenEnds;
 use super::config::IdentitySettings;
 use super::jwks::{Issuers, Refresher};
 use crate::identity::jwt::Keys;
@@ -137,7 +139,9 @@ impl Files {
             return;
         }
         let mut keys = self.issuers.clone();
+        let mut token_ends = TokenEnds::default();
         self.show(metrics.credentials(), &guard.trust());
+        token_ends.warn(self.tokens.as_ref().map(|kept| &*kept.value), true);
         loop {
             // Early, where somebody asks for it.
             let fetched = tokio::select! {
@@ -173,6 +177,7 @@ impl Files {
                 );
                 false
             });
+            token_ends.warn(self.tokens.as_ref().map(|kept| &*kept.value), changed);
             match self.trust() {
                 Ok(trust) if changed || fetched => {
                     ends(metrics.credentials(), &trust);
@@ -185,8 +190,10 @@ impl Files {
     }
 }
 
-/// Shows when the server's own certificate ends, and the lists of its clients.
+/// Shows when the server's own certificate ends, the lists of its clients, and the tokens of the file.
 fn ends(seen: &Credentials, trust: &Trust) {
+    let first = trust.tokens.as_ref().and_then(|tokens| tokens.first_end());
+    seen.token_ends(first.and_then(|at| i64::try_from(at).ok()));
     if let Some(tls) = &trust.tls {
         seen.certificate_ends(tls.ends_at);
         seen.list_ends(tls.lists_end_at());

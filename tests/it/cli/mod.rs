@@ -13,6 +13,7 @@ mod policies;
 mod recorder;
 mod replays;
 mod retention;
+mod rights;
 mod tls;
 mod tokens;
 mod trial;

@@ -190,7 +190,7 @@ fn shown_files_are_accepted() {
             let (file, text) = (folder.path().join("shown.toml"), part.split("```").next().unwrap());
             std::fs::write(&file, text).unwrap();
             if text.contains("[[rights]]") {
-                let warnings = Rights::read(text).unwrap().lint(None);
+                let warnings = Rights::read(text).unwrap().lint(None, 0);
                 assert!(warnings.is_empty(), "{}: {warnings:?}", path.display());
                 rights += 1;
                 continue;

@@ -5,12 +5,14 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use idempotency_ledger::identity::NewToken;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use rcgen::date_time_ymd;
 use tokio::time::sleep;
 
 use super::reload::Mounted;
 use super::tls::way;
+use super::web_tokens::now;
 use super::{People, by};
 use crate::harness::details::claim;
 use crate::observe::series;
@@ -26,6 +28,7 @@ const SETTINGS: [&str; 6] = [
 ];
 const ENDS: &str = "idempotency_ledger_tls_certificate_expiry_timestamp_seconds";
 const LIST_ENDS: &str = "idempotency_ledger_tls_revocation_list_expiry_timestamp_seconds";
+const TOKEN_ENDS: &str = "idempotency_ledger_token_expiry_timestamp_seconds";
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Of each setting that has one, the value of a metric.
@@ -96,10 +99,19 @@ async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
     fs::remove_file(mounted.path("now/rights.toml")).unwrap();
     let reloads = failing(&mounted, &["tokens_file", "listen_tls_key", "rights_file"], first_end).await;
     assert_eq!(reloads, counts(&[("listen_tls_cert", 1), ("listen_tls_key", 1)]));
-    // One is as it was, and the others are new.
+    assert_eq!(series(&mounted.observed).await.get(TOKEN_ENDS), None);
+    // One is as it was, and the others are new: of the tokens one has ended, and one ends tomorrow.
     fs::write(mounted.path("now/rights.toml"), &people.rights_file).unwrap();
-    mounted.swap(&[("key.pem", &next_key), ("tokens.toml", "[tokens]\n")]);
+    let [ended, tomorrow] = [("gone", 1_000), ("near", now() + 86_400)]
+        .map(|(name, end)| NewToken::until(name, Some(end)).unwrap());
+    let tokens = format!("[tokens]\n{}\n{}\n", ended.line, tomorrow.line);
+    mounted.swap(&[("key.pem", &next_key), ("tokens.toml", &tokens)]);
     let reloads = failing(&mounted, &[], next_end).await;
+    assert_eq!(series(&mounted.observed).await.get(TOKEN_ENDS), Some(&1_000.0));
+    let log = mounted.log();
+    for said in ["a token of token:gone ended at 1970-01-01T00:16:40Z", "a token of token:near ends at 20"] {
+        assert_eq!(log.matches(said).count(), 1, "{said}: {log}");
+    }
     assert_eq!(reloads, counts(&[("listen_tls_cert", 2), ("listen_tls_key", 2), ("tokens_file", 1)]));
     // Of two that belong together, one alone is new; and one thing more, by which one sees that it was read.
     let revoked = mounted.pki.revoked(&[7]);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use idempotency_ledger::identity::jwt::{Issuer, Keys};
-use idempotency_ledger::identity::{Guard, Rights, Trust, Wanted};
+use idempotency_ledger::identity::{Guard, NewToken, Rights, Tokens, Trust, Wanted};
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -19,22 +19,23 @@ use tokio::time::{sleep, timeout};
 use tonic::Request;
 
 use super::{People, by, fresh, why, with};
-use crate::harness::details::claim;
+use crate::harness::details::{claim, refusal};
 use crate::harness::pki::Pki;
+use crate::harness::raw;
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::process::{BINARY, Server};
 
 const UNKNOWN: &str = "UNAUTHENTICATED";
-const ISSUER: &str = "https://login.example";
+pub(super) const ISSUER: &str = "https://login.example";
 
 /// Who signs tokens.
-struct Signer {
+pub(super) struct Signer {
     key: Ed25519KeyPair,
-    kid: &'static str,
+    pub(super) kid: &'static str,
 }
 
 impl Signer {
-    fn new(kid: &'static str) -> Signer {
+    pub(super) fn new(kid: &'static str) -> Signer {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         Signer { key: Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid }
     }
@@ -45,19 +46,23 @@ impl Signer {
             .to_string()
     }
 
-    fn keys(&self) -> Arc<Keys> {
+    pub(super) fn keys(&self) -> Arc<Keys> {
         Arc::new(Keys::of_jwks(self.jwks().as_bytes()).unwrap())
     }
 
-    fn signs(&self, header: &Value, claims: &Value) -> String {
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(header), part(claims));
+    pub(super) fn signs(&self, header: &Value, claims: &Value) -> String {
+        self.signs_text(&header.to_string(), &claims.to_string())
+    }
+
+    /// Signs what is perhaps no JSON.
+    pub(super) fn signs_text(&self, header: &str, claims: &str) -> String {
+        let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
         let signature = URL_SAFE_NO_PAD.encode(self.key.sign(signed.as_bytes()));
         format!("{signed}.{signature}")
     }
 
     /// A token with these claims beside or instead of the usual ones; null takes one out.
-    fn token(&self, changes: &Value) -> String {
+    pub(super) fn token(&self, changes: &Value) -> String {
         let mut claims =
             json!({ "iss": ISSUER, "aud": "ledger", "sub": "pay", "exp": now() + 600, "nbf": now() - 5 });
         for (name, value) in changes.as_object().unwrap() {
@@ -69,14 +74,14 @@ impl Signer {
 }
 
 #[allow(clippy::disallowed_methods, reason = "tokens are judged by the machine's own clock")]
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
 const RIGHTS: &str =
     "[[rights]]\nprincipal = \"jwt:corp:pay\"\nconsumers = [\"c\"]\nmay = [\"claim\", \"read\"]\n";
 
-fn trust(keys: &Arc<Keys>) -> Trust {
+pub(super) fn trust(keys: &Arc<Keys>) -> Trust {
     let issuer = Issuer::new("corp", ISSUER, &["ledger".into(), "other".into()], Arc::clone(keys)).unwrap();
     let mut people = People::new(&[("one", &[("c", "claim")])]);
     people.rights_file += RIGHTS;
@@ -99,7 +104,7 @@ async fn a_web_token_of_a_configured_issuer_names_its_subject() {
     let rows: &[(&str, String, &str)] = &[
         ("sound", ours.token(&json!({})), ""),
         ("one of several audiences", ours.token(&json!({ "aud": ["x", "other"] })), ""),
-        ("no kid", ours.signs(&json!({ "alg": "EdDSA" }), &usual), ""),
+        ("no kid, where the keys have ids", ours.signs(&json!({ "alg": "EdDSA" }), &usual), UNKNOWN),
         ("just expired", ours.token(&json!({ "exp": now() - 30 })), ""),
         ("expired", ours.token(&json!({ "exp": now() - 90 })), UNKNOWN),
         ("not yet valid", ours.token(&json!({ "nbf": now() + 120 })), UNKNOWN),
@@ -149,14 +154,24 @@ async fn a_web_token_of_a_configured_issuer_names_its_subject() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_that_was_remembered_ends_when_it_ends() {
     let signer = Signer::new("k1");
-    let guard = Guard::new(trust(&signer.keys()));
+    // With the leeway each of the two is valid for two seconds more.
+    let of_file = NewToken::until("one", Some(now() - 58)).unwrap();
+    let file = Tokens::read(&format!("[tokens]\n{}\n", of_file.line)).unwrap();
+    let guard = Guard::new(Trust { tokens: Some(file.into()), ..trust(&signer.keys()) });
     let setup = Setup { guard: guard.clone(), ..Setup::default() };
     let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
-    // With the leeway it is valid for two seconds more.
     let ends = signer.token(&json!({ "exp": now() - 58 }));
+    // On separate connections: each remembers its last token.
+    let channel = raw::channel(&server).await;
+    let mut other = LedgerServiceClient::new(channel);
     assert_eq!(why(server.client.claim(by(&ends, claim("c", "1"))).await), "");
+    assert_eq!(why(other.claim(by(&of_file.token, claim("c", "1"))).await), "");
     sleep(Duration::from_millis(3_100)).await;
     assert_eq!(why(server.client.claim(by(&ends, claim("c", "2"))).await), UNKNOWN);
+    let refused = other.claim(by(&of_file.token, claim("c", "2"))).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, UNKNOWN);
+    assert!(refused.message().contains("the token has expired"), "{refused:?}");
+    drop(other);
     let stays = signer.token(&json!({}));
     assert_eq!(why(server.client.claim(by(&stays, claim("c", "3"))).await), "");
     // Its key is withdrawn, and its right is taken.
