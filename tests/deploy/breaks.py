@@ -78,6 +78,12 @@ BREAKS = [
     ("kubernetes", "kubernetes/deployment.yaml", "0.0.0.0:9464", "127.0.0.1:9464", "metrics' address"),
     ("kubernetes", "kubernetes/deployment.yaml", "containerPort: 9464", "containerPort: 9465", "ports"),
     ("kubernetes", "kubernetes/networkpolicy.yaml", "          port: metrics\n", "          port: grpc\n", "NetworkPolicy: ports"),
+    ("kubernetes", "kubernetes/networkpolicy.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]", "its types"),
+    ("kubernetes", "kubernetes/networkpolicy.yaml", """\
+    - ports:
+        - protocol: TCP
+          port: 5432
+""", "    - {}\n", "egress must name its ports"),
     ("kubernetes", "kubernetes/networkpolicy.yaml", """\
         - namespaceSelector:
             matchLabels:

@@ -232,6 +232,10 @@ def around(problems, servers, deployment, program):
     problems.expect(spec["selector"]["matchLabels"].items() < labels.items(), "Deployment: its selector must fit its pods, and leave out their version")
     problems.equal("NetworkPolicy: ports", [rule["ports"] for rule in policy["ingress"]],
                    [[{"protocol": "TCP", "port": name}] for name in ("grpc", "metrics")])
+    problems.equal("NetworkPolicy: its types", policy["policyTypes"], ["Ingress", "Egress"])
+    problems.equal("NetworkPolicy: DNS", policy["egress"][:1], [{"ports": [{"protocol": name, "port": 53} for name in ("UDP", "TCP")]}])
+    problems.expect(len(policy["egress"]) > 1 and all(rule.get("ports") for rule in policy["egress"]),
+                    "NetworkPolicy: each rule of egress must name its ports, and one of them the database's: all else is denied")
     for rule, needed in zip(policy["ingress"], ({"podSelector", "namespaceSelector"}, {"namespaceSelector"})):
         problems.expect(rule.get("from") and all(needed <= set(peer) for peer in rule["from"]),
                         f"NetworkPolicy: the rule of {rule['ports'][0]['port']} must name {' and '.join(sorted(needed))}: "

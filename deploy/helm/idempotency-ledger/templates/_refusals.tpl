@@ -24,6 +24,20 @@
 {{- if and .Values.migration.grantTo (not .Values.migration.secret) -}}
   {{- fail "migration.grantTo needs migration.secret: the URL of the owner's role, which is another one than the servers'" -}}
 {{- end -}}
+{{- if .Values.networkPolicy.enabled -}}
+  {{- $egress := .Values.networkPolicy.egress -}}
+  {{- if not $egress.database.ports -}}
+    {{- fail "networkPolicy.egress.database.ports is empty: the servers could not reach the database" -}}
+  {{- end -}}
+  {{- range $name, $_ := .Values.otel -}}
+    {{- if and (hasSuffix "_ENDPOINT" $name) (not $egress.otlp.ports) -}}
+      {{- fail (printf "otel.%s is set and networkPolicy.egress.otlp.ports is empty: the servers could not reach the collector" $name) -}}
+    {{- end -}}
+  {{- end -}}
+  {{- if and (contains "jwks_url" .Values.tables) (not $egress.jwks.ports) -}}
+    {{- fail "tables has a jwks_url and networkPolicy.egress.jwks.ports is empty: the servers could not fetch the issuer's keys" -}}
+  {{- end -}}
+{{- end -}}
 {{- if and .Values.migration.grantTo (eq .Values.migration.secret .Values.database.secret) -}}
   {{- fail "migration.grantTo needs another role's URL: migration.secret and database.secret are the same Secret" -}}
 {{- end -}}
