@@ -4,6 +4,7 @@ mod credentials;
 mod every_rpc;
 mod limits;
 mod listeners;
+mod matrix;
 mod reload;
 mod rights;
 mod seen;

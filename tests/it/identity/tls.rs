@@ -22,7 +22,7 @@ const NO_CONNECTION: &str = "no connection";
 const RIGHTS: &str = "[[rights]]\nprincipal = \"*\"\nconsumers = [\"c\"]\nmay = [\"claim\", \"read\"]\n";
 
 /// TLS of a server that asks for certificates of this authority, without those that are revoked.
-fn tls(pki: &Pki, revoked: Option<&[u64]>) -> Arc<Tls> {
+pub(super) fn tls(pki: &Pki, revoked: Option<&[u64]>) -> Arc<Tls> {
     let (certificate, key) = pki.signed("localhost");
     let own = OwnCertificate::read(certificate.as_bytes(), key.as_bytes()).unwrap();
     let revoked = revoked.map(|serials| pki.revoked(serials).into_bytes());
