@@ -6,6 +6,7 @@ mod contract;
 mod memory;
 mod metrics;
 mod pages;
+mod promises;
 mod reasons;
 mod traces;
 
