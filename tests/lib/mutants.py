@@ -1469,4 +1469,49 @@ MUTANTS = [
     Mutant("D11", "a transaction that failed is left open", GUARD, [
         (GUARD_ONCE, "        database.rollback()  # of whatever is not committed", "        pass"),
     ]),
+    Mutant("J1", "the audit of one entry is shown without a right on its consumer", "identity::matrix::rights", [
+        ("src/rpc/admin/mod.rs", "            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,"),
+    ]),
+    Mutant("J2", "a prefix of consumers fits its neighbours", "identity::matrix::rights", [
+        ("src/identity/rights.rs", "|| scope.prefixes.iter().any(|prefix| name.starts_with(&**prefix))", "|| scope.prefixes.iter().any(|prefix| name.starts_with(prefix.trim_end_matches('-')))"),
+    ]),
+    Mutant("J3", "the refusal for one consumer differs from that for another", "identity::matrix::rights", [
+        ("src/rpc/edge/auth.rs", "Whose::Consumer(consumer) => (consumer, \"this consumer\"),", "Whose::Consumer(consumer) => (consumer, if consumer.len() > 9 { \"that consumer\" } else { \"this consumer\" }),"),
+    ]),
+    Mutant("J4", "blanks around a token do not count", "identity::matrix::credentials", [
+        ("src/identity/door.rs", "let (snapshot, hash) = (&remembered.now, tokens::hash(token));", "let (snapshot, hash) = (&remembered.now, tokens::hash(token.trim_ascii()));"),
+    ]),
+    Mutant("J5", "a web token that names no key is tried with keys that have ids", "identity::jwt", [
+        ("src/identity/jwt/keys.rs", "let without_id = |key: &&Key| key.id.is_none() && key.algorithm() == algorithm;", "let without_id = |key: &&Key| key.algorithm() == algorithm;"),
+    ]),
+    Mutant("J6", "a web token that names no key is tried with all keys", "identity::jwt", [
+        ("src/identity/jwt/keys.rs", "filter(without_id).take(CANDIDATES_MAX).any(verifies)", "filter(without_id).take(KEYS_MAX).any(verifies)"),
+    ]),
+    Mutant("J7", "a host whose name begins like this machine's needs no sslmode", "store::postgres::transport", [
+        ("src/store/postgres/transport.rs", "host.eq_ignore_ascii_case(\"localhost\")", "host.to_ascii_lowercase().starts_with(\"localhost\")"),
+    ]),
+    Mutant("J8", "any PGSSLMODE counts as a written mode", "process::settings", [
+        ("src/store/postgres/transport.rs", "is_ok_and(|text| text.parse::<PgSslMode>().is_ok())", "is_ok()"),
+    ]),
+    Mutant("J9", "of several databases only the first needs a written mode", "process::settings", [
+        ("src/store/postgres/transport.rs", "match servers.iter().find(|server| !is_local(server)) {", "match servers.iter().take(1).find(|server| !is_local(server)) {"),
+    ]),
+    Mutant("J10", "a token of the file that a connection remembers never ends", "identity::web_tokens", [
+        ("src/identity/door.rs", "(named(snapshot, &known.principal)?, until)", "(named(snapshot, &known.principal)?, None)"),
+    ]),
+    Mutant("J11", "a token of the file is accepted after its end", "identity::matrix::credentials", [
+        ("src/identity/door.rs", "if until.is_some_and(|until| UnixTime::now().as_secs() >= until) {", "if until.is_some_and(|until| UnixTime::now().as_secs() >= until.saturating_mul(2)) {"),
+    ]),
+    Mutant("J12", "the end of a token is named a day before only", "cli::rights", [
+        ("src/identity/token_ends.rs", "const WARNED_BEFORE: u64 = 14 * DAY;", "const WARNED_BEFORE: u64 = DAY;"),
+    ]),
+    Mutant("J13", "the log does not name the tokens of a changed file that end", "identity::seen", [
+        ("src/server/trust/mod.rs", "token_ends.warn(self.tokens.as_ref().map(|kept| &*kept.value), changed);", "token_ends.warn(self.tokens.as_ref().map(|kept| &*kept.value), false);"),
+    ]),
+    Mutant("J14", "a promise names a suite that is not there", "docs::promises", [
+        ("SECURITY.md", "proved by: identity::matrix::rights\n", "proved by: identity::matrix::wrongs\n"),
+    ]),
+    Mutant("J15", "the bound of a threat has no suite", "docs::promises", [
+        ("docs/threats.md", "| knows the token of a claim | `identity::matrix::rights` |\n", ""),
+    ]),
 ]
