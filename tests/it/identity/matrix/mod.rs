@@ -5,6 +5,7 @@
 
 mod certificates;
 mod credentials;
+mod malformed;
 mod presented;
 mod reflection;
 mod requests;
