@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::command::Claim;
 use super::context::{Context, Decision};
-use super::entrance::{doubtful, held_back, lacks, refusal, without_entry};
+use super::entrance::{doubtful, held_back, lacks, refusal_by, without_entry};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::{FingerprintMode, OnExpiry};
 use super::reason::{Reason, Rejection};
@@ -54,7 +54,7 @@ fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     let mut blank = Entry::blank(key, policy, context.now);
     // The window too is a rule of the policy: nobody can know it.
     if let Some(reason) = doubtful(policy) {
-        return not_granted(&blank, reason);
+        return not_granted(&blank, policy, reason);
     }
     // What a run replays may be older than all that is remembered: the run has a deduplication of its own.
     if let Some(occurred_at) = claim.occurred_at.filter(|_| policy.run == Standing::Live) {
@@ -115,7 +115,7 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
         return grant(&expired, claim, context);
     }
     if let Some(reason) = held_back(context.policy, context.now) {
-        return not_granted(entry, reason);
+        return not_granted(entry, context.policy, reason);
     }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
     park(entry, cause, context)
@@ -134,13 +134,13 @@ fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
 fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
     if let Some(reason) = held_back(policy, context.now) {
-        return not_granted(entry, reason);
+        return not_granted(entry, policy, reason);
     }
     if policy.exhausted(entry.attempts) {
         return park(entry, ParkCause::AttemptsExhausted, context);
     }
     if context.clock_behind {
-        return not_granted(entry, Reason::StoreClockBehind);
+        return not_granted(entry, policy, Reason::StoreClockBehind);
     }
     let now = context.now;
     let mut next = entry.clone();
@@ -196,9 +196,9 @@ fn closed(entry: &Entry) -> Decision {
 }
 
 /// Nothing may be granted now. Of a key without an entry there is no state to tell.
-fn not_granted(entry: &Entry, reason: Reason) -> Decision {
+fn not_granted(entry: &Entry, policy: &Policy, reason: Reason) -> Decision {
     let state = (entry.version > 0).then_some(entry.state);
-    Decision::read(Err(Rejection { state, ..refusal(reason) }))
+    Decision::read(Err(Rejection { state, ..refusal_by(policy, reason) }))
 }
 
 /// What an `acquired` stands for.
@@ -318,6 +318,8 @@ mod tests {
             assert!(!guessable(&claim, &unreadable, clock));
             let required = Policy { fingerprint: FingerprintMode::Require, ..Policy::default() };
             let floor = Policy { window_floor: now, ..Policy::default() };
+            let held = Policy { held_by: Some("".into()), ..Policy::default() };
+            assert!(!guessable(&claim, &held, clock));
             assert!(!guessable(&claim, &disabled, clock) && !guessable(&claim, &required, clock));
             assert!(!guessable(&claim, &floor, clock) || made.is_none());
         }

@@ -2,6 +2,7 @@
 //! docs/contract.md, sections 4 and 8.
 
 use super::command::Claim;
+use super::hold::held_consumers;
 use super::policy::{Doubt, FingerprintMode, OccurredAtMode, ReplayMode};
 use super::reason::{Reason, Rejection, Violation};
 use super::replay::{RunMode, Standing};
@@ -61,10 +62,21 @@ pub(super) fn doubtful(policy: &Policy) -> Option<Reason> {
 /// Why the policy grants nothing now, and parks nothing in place of a grant.
 pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
     doubtful(policy)
-        .or(policy.disabled.then_some(Reason::ConsumerDisabled))
+        .or(policy.holds_back().then_some(Reason::ConsumerDisabled))
         .or((now > policy.run.grants_until()).then_some(Reason::ReplayRunClosed))
         .or((policy.run != Standing::Live && policy.replay == ReplayMode::Forbid)
             .then_some(Reason::ReplayForbidden))
+}
+
+/// The refusal of a grant that [`held_back`] or the store's clock does not allow, and what to do.
+pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
+    match &policy.held_by {
+        Some(prefix) if reason == Reason::ConsumerDisabled && !policy.disabled => Rejection::new(
+            reason,
+            format!("an operator holds {}: no new grants until the hold ends", held_consumers(prefix)),
+        ),
+        Some(_) | None => refusal(reason),
+    }
 }
 
 /// A refusal for this reason, and what to do.

@@ -1,5 +1,7 @@
 //! The rules of one consumer.
 
+use std::sync::Arc;
+
 use super::replay::{RunMode, Standing};
 use super::{Span, StoreTime};
 
@@ -131,6 +133,10 @@ pub struct Policy {
     /// When the last of the consumer's replay runs is at its end.
     #[serde(skip)]
     pub replays_until: StoreTime,
+    /// The prefix of the widest hold in force for the consumer, empty if that is of all consumers: no new grants.
+    /// `None` if no hold is.
+    #[serde(skip)]
+    pub held_by: Option<Arc<str>>,
 }
 
 /// The shortest lease.
@@ -172,6 +178,7 @@ impl Default for Policy {
             doubt: Doubt::None,
             run: Standing::Live,
             replays_until: StoreTime(0),
+            held_by: None,
         }
     }
 }
@@ -189,6 +196,12 @@ pub struct PolicyError {
 }
 
 impl Policy {
+    /// Whether new grants are held back: by the consumer's own policy, or by a hold.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        self.disabled || self.held_by.is_some()
+    }
+
     /// A lease as it is granted: the policy's where none is asked, else within the bounds.
     #[must_use]
     pub fn granted_lease(&self, asked: Option<Span>) -> Span {

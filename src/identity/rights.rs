@@ -68,6 +68,8 @@ pub enum Whose<'a> {
     Any,
     /// One consumer.
     Consumer(&'a str),
+    /// All consumers whose names begin so. Not empty.
+    Prefix(&'a str),
     /// All consumers: no list of them would do.
     All,
 }
@@ -102,6 +104,7 @@ impl Line {
     fn allows(&self, right: Right, whose: Whose<'_>) -> bool {
         let fits = |pattern: &Pattern| match whose {
             Whose::Consumer(name) => pattern.fits(name),
+            Whose::Prefix(asked) => pattern.covers(&Pattern::Prefix(asked.into())),
             Whose::All => pattern.is_all(),
             Whose::Any => true,
         };
@@ -250,6 +253,8 @@ impl Grants {
         match whose {
             _ if scope.all => true,
             Whose::All => false,
+            // Names alone never do: consumers that nobody has named yet begin so, too.
+            Whose::Prefix(asked) => scope.prefixes.iter().any(|prefix| asked.starts_with(&**prefix)),
             Whose::Any => !scope.exact.is_empty() || !scope.prefixes.is_empty(),
             Whose::Consumer(name) => {
                 scope.exact.binary_search_by(|exact| (**exact).cmp(name)).is_ok()
@@ -272,7 +277,7 @@ mod tests {
     #[test]
     fn the_union_of_all_lines_that_fit_holds_and_nothing_else() {
         let rights = Rights::read(FILE).expect("rights");
-        let (one, all) = (Whose::Consumer, Whose::All);
+        let (one, many, all) = (Whose::Consumer, Whose::Prefix, Whose::All);
         for (principal, right, whose, line) in [
             ("token:payments", Right::Claim, one("payments"), Some(2)),
             ("token:payments", Right::Settle, one("payments-eu"), Some(2)),
@@ -284,6 +289,12 @@ mod tests {
             ("token:payments", Right::Claim, all, None),
             ("token:payments2", Right::Claim, one("payments"), None),
             ("token:", Right::Claim, one("payments"), None),
+            ("token:payments", Right::Claim, many("payments-"), Some(2)),
+            ("token:payments", Right::Claim, many("payments-e"), Some(2)),
+            ("token:payments", Right::Claim, many("payments"), None),
+            ("token:payments", Right::Claim, many("p"), None),
+            ("token:payments", Right::Admin, many("refunds"), None),
+            ("spiffe://shop/checkout", Right::Read, many("p"), Some(7)),
             ("spiffe://shop/checkout", Right::Read, one("any"), Some(7)),
             ("spiffe://shop/checkout", Right::Read, all, Some(7)),
             ("spiffe://shop/checkout", Right::Claim, one("any"), None),

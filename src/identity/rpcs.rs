@@ -32,6 +32,7 @@ const ROWS: &[(&str, Right)] = &[
     ("ListAuditEvents", Right::Read),
     ("GetRetentionStatus", Right::Read),
     ("ListReplayRuns", Right::Read),
+    ("ListHolds", Right::Read),
     ("RedriveEntry", Right::Admin),
     ("ParkEntry", Right::Admin),
     ("ResolveEntry", Right::Admin),
@@ -43,6 +44,8 @@ const ROWS: &[(&str, Right)] = &[
     ("RaiseTokenOffset", Right::Admin),
     ("CreateReplayRun", Right::Admin),
     ("CloseReplayRun", Right::Admin),
+    ("HoldConsumers", Right::Admin),
+    ("ResumeConsumers", Right::Admin),
 ];
 
 impl Rpc {

@@ -64,6 +64,7 @@ pub use self::operators::long::LongPermit;
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
+pub use self::policies::holds::{HoldChange, HoldOrder, HoldResult};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::replays::{RunChange, RunOrder, RunResult};
 pub use self::policies::set::{PolicyOrder, PolicyResult};
@@ -348,7 +349,7 @@ impl Ledger {
     pub fn metrics(&self) -> &Metrics {
         let (lanes, bytes) = self.inner.queue.depth();
         self.inner.metrics.work().waits(lanes, bytes);
-        let (policies_age, policies_unreadable) = self.inner.policies.freshness();
+        let (policies_age, policies_unreadable, holds) = self.inner.policies.freshness();
         self.inner.metrics.upkeep().now(&metrics::Now {
             sessions: self.inner.crew.at_work_now(),
             sessions_wanted: self.inner.store.sessions(),
@@ -356,6 +357,7 @@ impl Ledger {
             losses: self.inner.store.losses(),
             policies_age,
             policies_unreadable,
+            holds,
         });
         &self.inner.metrics
     }

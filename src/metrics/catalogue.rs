@@ -241,6 +241,11 @@ pub(super) const POLICIES_UNREADABLE: Family = gauge(
     &[],
     "Stored policies that this version cannot read: it grants, parks and purges nothing for their consumers.",
 );
+pub(super) const HOLDS: Family = gauge(
+    "idempotency_ledger_holds_in_force",
+    &[],
+    "Holds of consumers, of all or of those with a prefix, as this server knows them: it grants nothing new to them.",
+);
 pub(super) const PURGED: Family = counter(
     "idempotency_ledger_purged_total",
     &[],
@@ -345,6 +350,7 @@ pub(super) const ALL: &[Family] = &[
     CLOCK_BEHIND,
     POLICIES_AGE,
     POLICIES_UNREADABLE,
+    HOLDS,
     PURGED,
     PURGE_FAILURES,
     PURGE_OLDEST,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
-    ANSWER_BYTES, CLOCK_BEHIND, LEFT_BEHIND, LOSSES, OPENED, POLICIES_AGE, POLICIES_UNREADABLE,
+    ANSWER_BYTES, CLOCK_BEHIND, HOLDS, LEFT_BEHIND, LOSSES, OPENED, POLICIES_AGE, POLICIES_UNREADABLE,
     PURGE_FAILURES, PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
 };
 
@@ -23,6 +23,7 @@ pub(crate) struct Upkeep {
     purge_oldest: IntGauge,
     policies_age: IntGauge,
     policies_unreadable: IntGauge,
+    holds: IntGauge,
     clock_behind: IntGauge,
     request_bytes: IntGauge,
     answer_bytes: IntGauge,
@@ -47,6 +48,8 @@ pub(crate) struct Now {
     pub(crate) policies_age: Duration,
     /// How many stored policies cannot be read.
     pub(crate) policies_unreadable: usize,
+    /// The number of holds in force.
+    pub(crate) holds: usize,
 }
 
 impl Upkeep {
@@ -63,6 +66,7 @@ impl Upkeep {
             purge_oldest: PURGE_OLDEST.gauge(registry)?,
             policies_age: POLICIES_AGE.gauge(registry)?,
             policies_unreadable: POLICIES_UNREADABLE.gauge(registry)?,
+            holds: HOLDS.gauge(registry)?,
             clock_behind: CLOCK_BEHIND.gauge(registry)?,
             request_bytes: REQUEST_BYTES.gauge(registry)?,
             answer_bytes: ANSWER_BYTES.gauge(registry)?,
@@ -128,6 +132,7 @@ impl Upkeep {
         self.losses.inc_by(now.losses.saturating_sub(self.losses.get()));
         self.policies_age.set(i64::try_from(now.policies_age.as_secs()).unwrap_or(i64::MAX));
         self.policies_unreadable.set(whole(now.policies_unreadable));
+        self.holds.set(whole(now.holds));
     }
 }
 

@@ -25,11 +25,11 @@ const ALONE: &str = "-- no-transaction";
 
 /// Those of Postgres, in order.
 pub static POSTGRES: LazyLock<Migrator> =
-    LazyLock::new(|| postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs")));
+    LazyLock::new(|| postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs", 4 "holds")));
 
 /// Those of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> =
-    LazyLock::new(|| migrator(migrations!("sqlite": 1 "ledger", 2 "replay_runs"), SQLITE_TABLE));
+    LazyLock::new(|| migrator(migrations!("sqlite": 1 "ledger", 2 "replay_runs", 4 "holds"), SQLITE_TABLE));
 
 /// Migrations of Postgres, as they are written down in the ledger's schema.
 #[must_use]

@@ -13,6 +13,7 @@ mod entries;
 mod error;
 mod from_row;
 mod history;
+mod holds;
 mod ids;
 mod measured;
 pub mod migrations;
@@ -38,6 +39,7 @@ use crate::domain::{Reading, State};
 pub use clock::{Clock, SystemClock};
 pub use entries::{Completion, Done, Entries, Found, InsertOutcome, Inserted, Loaded};
 pub use error::{Fault, StoreError};
+pub use holds::{HOLD_LEVEL, HoldBook};
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};
 pub use operators::{LeftAlone, OffsetRaise, Operators, Write, WriteResult};
@@ -139,7 +141,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// One connection, owned by one task, in five parts. A task uses those that it needs.
+/// One connection, owned by one task, in six parts. A task uses those that it needs.
 pub trait Session: Send {
     /// Entries by their keys: what claims and settlements need.
     fn entries(&mut self) -> &mut dyn Entries;
@@ -155,6 +157,9 @@ pub trait Session: Send {
 
     /// Replay runs.
     fn replay_book(&mut self) -> &mut dyn ReplayBook;
+
+    /// Holds of consumers.
+    fn hold_book(&mut self) -> &mut dyn HoldBook;
 }
 
 /// The number of a state: that of `EntryState`.

@@ -86,6 +86,14 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         page_token: page_token.into(),
         ..Default::default()
     };
+    let hold = |prefix: &str, reason: &str| proto::HoldConsumersRequest {
+        prefix: prefix.into(),
+        reason: reason.into(),
+        request_id: "r".into(),
+        all: false,
+    };
+    let resume = proto::ResumeConsumersRequest { prefix: GOOD.into(), ..Default::default() };
+    let holds = proto::ListHoldsRequest { prefix: GOOD.into() };
     let mut cut = claim("c", "cut").encode_to_vec();
     cut.pop();
     // A field of a number that nobody knows is no fault; one of a wrong type is.
@@ -144,6 +152,10 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ("AdminService/CloseReplayRun", spoilt(&close(GOOD, "r")), "replay_run", "RETRY_LATER"),
         ("AdminService/CloseReplayRun", spoilt(&close("r", GOOD)), "request_id", "RETRY_LATER"),
         ("AdminService/ListReplayRuns", spoilt(&runs(GOOD, "")), "consumer", "RETRY_LATER"),
+        ("AdminService/HoldConsumers", spoilt(&hold(GOOD, "why")), "prefix", "RETRY_LATER"),
+        ("AdminService/HoldConsumers", spoilt(&hold("p", GOOD)), "reason", "RETRY_LATER"),
+        ("AdminService/ResumeConsumers", spoilt(&resume), "prefix", "RETRY_LATER"),
+        ("AdminService/ListHolds", spoilt(&holds), "prefix", "RETRY_LATER"),
         ("AdminService/ListReplayRuns", spoilt(&runs("c", GOOD)), "page_token", "RETRY_LATER"),
     ];
     for (method, bytes, field, advice) in rows {

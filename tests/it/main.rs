@@ -33,6 +33,7 @@ mod faults;
 mod first_minute;
 mod garbage;
 mod guesses;
+mod holds;
 mod hot;
 mod identity;
 mod limits;

@@ -61,6 +61,7 @@ async fn read(admin: &mut Admin, number: usize) -> Option<Result<(), Status>> {
             let request = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
             admin.raise_token_offset(request).await.map(drop)
         }
+        9 => admin.list_holds(proto::ListHoldsRequest::default()).await.map(drop),
         _ => return None,
     })
 }
@@ -159,6 +160,15 @@ async fn change(admin: &mut Admin, number: usize, expected_version: i64) -> Opti
                 proto::DeleteEntryRequest { key, request_id, expected_version, reason, force: true };
             admin.delete_entry(request).await.map(|answer| answer.into_inner().replayed)
         }
+        9 => {
+            let request = proto::HoldConsumersRequest { prefix: "h".into(), all: false, request_id, reason };
+            admin.hold_consumers(request).await.map(|answer| answer.into_inner().replayed)
+        }
+        10 => {
+            let request =
+                proto::ResumeConsumersRequest { prefix: "h".into(), all: false, request_id, reason };
+            admin.resume_consumers(request).await.map(|answer| answer.into_inner().replayed)
+        }
         _ => return None,
     })
 }
@@ -175,7 +185,7 @@ async fn every_read_and_change_succeeds_at_the_first_call_after_the_sessions_end
         told.unwrap_or_else(|status| panic!("read {number}: {status:?}"));
         number += 1;
     }
-    assert_eq!(number, 9);
+    assert_eq!(number, 10);
     // Its lease and grace are over, and it is old enough to be deleted.
     server.advance(Span::from_secs(120)).await;
     for number in 0.. {

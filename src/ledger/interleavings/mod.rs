@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod disk;
+mod holds;
 mod replays;
 pub(super) mod runtime;
 mod scenarios;

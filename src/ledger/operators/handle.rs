@@ -19,6 +19,7 @@ use crate::domain::{
     Span, Summary,
 };
 use crate::ledger::outdated::Outdated;
+use crate::ledger::policies::holds::{self, HoldOrder, HoldResult};
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::policies::replays::{self, RunOrder, RunResult};
@@ -236,6 +237,23 @@ impl Operators {
                 // What an earlier try of this very call has done is no repeat of a caller's.
                 Ok(done
                     .map(|done| RunResult { replayed: done.replayed && before == Before::NotSent, ..done }))
+            })
+        });
+        change.await
+    }
+
+    /// Places or ends a hold of consumers.
+    ///
+    /// # Errors
+    /// `STATE_NOT_ALLOWED`, a request id that was used for something else, and those of the store.
+    pub async fn change_hold(&self, order: HoldOrder) -> Result<HoldResult, Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), order);
+        let change = self.inner.changes.change(asked, |session, (policies, order), before| {
+            Box::pin(async move {
+                let done = holds::carry_out(session, policies, order).await?;
+                // What an earlier try of this very call has done is not a repeat of a caller's.
+                Ok(done
+                    .map(|done| HoldResult { replayed: done.replayed && before == Before::NotSent, ..done }))
             })
         });
         change.await

@@ -77,8 +77,9 @@ impl InForce {
         let set = session.policy_book().policies().await?;
         let (_, retentions) = session.policy_book().effective_retentions().await?;
         let runs = session.replay_book().replay_runs().await?;
+        let holds = session.hold_book().holds().await?;
         let policies = file.with(&set, before.map(|before| &*before.policies));
-        let policies = policies.with_floors(&retentions).with_runs(&runs);
+        let policies = policies.with_floors(&retentions).with_runs(&runs).with_holds(holds);
         let read = InForce { policies: Arc::new(policies), as_of, epoch: Some(epoch), read_at };
         Ok((read, retentions))
     }
@@ -325,10 +326,11 @@ impl PoliciesInForce {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How long ago the policies were read, and how many of them cannot be.
-    pub(crate) fn freshness(&self) -> (Duration, usize) {
+    /// How long ago the policies were read, how many of them cannot be, and the number of holds in force.
+    pub(crate) fn freshness(&self) -> (Duration, usize, usize) {
         let now = self.snapshot();
-        (now.asked_at.elapsed(), now.read.policies.unreadable().count())
+        let policies = &now.read.policies;
+        (now.asked_at.elapsed(), policies.unreadable().count(), policies.holds().len())
     }
 
     pub(crate) fn current(&self) -> Arc<Policies> {

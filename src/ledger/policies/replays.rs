@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::in_force::PoliciesInForce;
-use super::set::AT_WORK;
+use super::older;
 use super::table::{DEFAULT, by_consumer};
 use crate::domain::{
     AuditEvent, Doubt, Namespace, Reading, Reason, Rejection, ReplayRun, RunMode, Span, Summary, Violation,
@@ -17,8 +17,6 @@ use crate::store::{REPLAY_LEVEL, Session, StoreError};
 const RUNS_MAX: (usize, usize) = (1_000, 10_000);
 /// The shortest run.
 const ENDS_IN_MIN: Span = Span::from_secs(60);
-/// How many replicas a refusal names.
-const NAMED_MAX: usize = 3;
 
 /// An operator's request.
 #[derive(Clone, Debug)]
@@ -245,19 +243,12 @@ async fn not_known_everywhere(
     session: &mut dyn Session,
     reading: Reading,
 ) -> Result<Option<Rejection>, StoreError> {
-    let since = reading.now - AT_WORK;
-    let behind = session.policy_book().replicas_below(REPLAY_LEVEL, since, NAMED_MAX).await;
-    let behind = behind.map_err(StoreError::nothing_sent)?;
-    if behind.is_empty() {
-        return Ok(None);
-    }
-    let named: Vec<_> = behind.iter().map(|one| format!("{} (version {})", one.id, one.version)).collect();
+    let Some(named) = older::servers(session, REPLAY_LEVEL, reading.now).await? else { return Ok(None) };
     Ok(Some(Rejection::new(
         Reason::StateNotAllowed,
         format!(
             "servers that were heard of within five minutes do not know replay runs, and would answer a replay from \
-             live entries: {}; nothing was changed: finish the upgrade of all servers, and try again five minutes later",
-            named.join(", ")
+             live entries: {named}; nothing was changed: finish the upgrade of all servers, and try again five minutes later"
         ),
     )))
 }

@@ -9,7 +9,7 @@ use super::in_force::PoliciesInForce;
 use super::table::{Policies, by_consumer, in_force};
 use crate::domain::{
     AuditEvent, Doubt, Policy, PolicyError, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime,
-    StoredPolicy, Violation,
+    StoredPolicy, Violation, names_many,
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
@@ -185,6 +185,7 @@ impl Prepared {
         self.retentions.retain(|one| one.consumer != order.consumer);
         self.retentions.push(self.in_force);
         let policies = current.with(&[self.version], None).with_floors(&self.retentions);
+        let policies = policies.with_holds(current.holds());
         PolicyResult {
             policies: Arc::new(policies),
             changed: Some((self.before, self.after)),
@@ -252,6 +253,11 @@ fn next(
     current: &Policies,
     order: &PolicyOrder,
 ) -> Result<Option<Policy>, Rejection> {
+    // A policy that an earlier version has set for such a name can still be deleted.
+    if let Some(description) = names_many(&order.consumer).filter(|_| !current.is_set(&order.consumer)) {
+        let (field, description) = ("consumer".into(), description.into());
+        return Err(Rejection::invalid(vec![Violation { field, description }]));
+    }
     let version = current.version(&order.consumer);
     if version != order.expected_version {
         return Err(Rejection::new(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::domain::{
-    Doubt, Key, Namespace, Policy, PolicyVersion, ReplayRun, Span, Standing, StoreTime, raised_floor,
+    Doubt, Hold, Key, Namespace, Policy, PolicyVersion, ReplayRun, Span, Standing, StoreTime, raised_floor,
 };
 use crate::store::EffectiveRetention;
 
@@ -22,6 +22,10 @@ pub struct Policies {
     floors: HashMap<String, Arc<Policy>>,
     /// How replay runs stand, by the names of their namespaces.
     runs: HashMap<Box<str>, Standing>,
+    /// The holds in force.
+    holds: Arc<[Hold]>,
+    /// For each hold, the widest first: the policy of the consumers that it holds and that have none of their own.
+    held: Vec<(Arc<str>, Arc<Policy>)>,
 }
 
 /// What operators have set last for a consumer.
@@ -78,6 +82,8 @@ impl Policies {
             set: HashMap::new(),
             floors: HashMap::new(),
             runs: HashMap::new(),
+            holds: Arc::default(),
+            held: Vec::new(),
         }
     }
 
@@ -85,7 +91,8 @@ impl Policies {
     #[must_use]
     pub fn of(&self, consumer: &str) -> Arc<Policy> {
         let own = self.own.get(consumer).or_else(|| self.floors.get(consumer));
-        Arc::clone(own.unwrap_or(&self.default))
+        let held = || Some(&self.held.iter().find(|(prefix, _)| consumer.starts_with(&**prefix))?.1);
+        Arc::clone(own.or_else(held).unwrap_or(&self.default))
     }
 
     /// The policy of a key's consumer, with how the key's run stands.
@@ -221,6 +228,34 @@ impl Policies {
             let all = if self.registered(consumer) { &mut self.own } else { &mut self.floors };
             all.insert(consumer.to_owned(), policy);
         }
+        self
+    }
+}
+
+impl Policies {
+    /// The holds in force, by prefix.
+    #[must_use]
+    pub fn holds(&self) -> &[Hold] {
+        &self.holds
+    }
+
+    /// With these holds: the last of the layers, since each consumer's policy names the widest hold of it.
+    pub(super) fn with_holds(mut self, holds: impl Into<Arc<[Hold]>>) -> Policies {
+        self.holds = holds.into();
+        let mut prefixes: Vec<Arc<str>> =
+            self.holds.iter().map(|hold| Arc::from(hold.prefix.as_str())).collect();
+        prefixes.sort_by_key(|prefix| prefix.len());
+        let with =
+            |policy: &Policy, held_by: Option<Arc<str>>| Arc::new(Policy { held_by, ..policy.clone() });
+        for (name, policy) in self.own.iter_mut().chain(&mut self.floors) {
+            let widest = prefixes.iter().find(|prefix| name.starts_with(&***prefix)).cloned();
+            if policy.held_by != widest {
+                *policy = with(policy, widest);
+            }
+        }
+        let default = &self.default;
+        self.held =
+            prefixes.into_iter().map(|prefix| (Arc::clone(&prefix), with(default, Some(prefix)))).collect();
         self
     }
 }

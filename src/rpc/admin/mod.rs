@@ -3,6 +3,7 @@
 mod bulk;
 mod changes;
 mod entries;
+mod holds;
 pub(super) mod policies;
 mod replays;
 mod retention;
@@ -17,7 +18,9 @@ use super::wire::entry;
 use super::wire::fields::{Fields, Limits};
 use super::wire::policy;
 use crate::identity::{Right, Whose};
-use crate::ledger::{ChangeRequest, CountScope, Operators, PolicyOrder, PolicyResult, Sought, redrive_all};
+use crate::ledger::{
+    ChangeRequest, CountScope, HoldResult, Operators, PolicyOrder, PolicyResult, Sought, redrive_all,
+};
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
@@ -159,6 +162,39 @@ impl AdminService for AdminRpc {
         let size = page.2;
         let (runs, summary) = self.operators.runs(page).await?;
         Ok(Response::new(replays::listed(runs, &summary, size)))
+    }
+
+    async fn hold_consumers(
+        &self,
+        request: Request<proto::HoldConsumersRequest>,
+    ) -> Result<Response<proto::HoldConsumersResponse>, Status> {
+        let caller = auth::caller(request.extensions())?;
+        let order = holds::place(request.get_ref(), caller.principal(), &self.limits)?;
+        holds::allowed(caller, &order.prefix)?;
+        let HoldResult { hold, replayed } = self.operators.change_hold(order).await?;
+        Ok(Response::new(proto::HoldConsumersResponse { hold: hold.map(holds::message), replayed }))
+    }
+
+    async fn resume_consumers(
+        &self,
+        request: Request<proto::ResumeConsumersRequest>,
+    ) -> Result<Response<proto::ResumeConsumersResponse>, Status> {
+        let caller = auth::caller(request.extensions())?;
+        let order = holds::lift(request.get_ref(), caller.principal(), &self.limits)?;
+        holds::allowed(caller, &order.prefix)?;
+        let HoldResult { replayed, .. } = self.operators.change_hold(order).await?;
+        Ok(Response::new(proto::ResumeConsumersResponse { replayed }))
+    }
+
+    async fn list_holds(
+        &self,
+        request: Request<proto::ListHoldsRequest>,
+    ) -> Result<Response<proto::ListHoldsResponse>, Status> {
+        let prefix = holds::listed(request.get_ref(), &self.limits)?;
+        holds::allowed(auth::caller(request.extensions())?, &prefix)?;
+        let policies = self.operators.policies().await?;
+        let met = policies.holds().iter().filter(|hold| hold.meets(&prefix)).cloned();
+        Ok(Response::new(proto::ListHoldsResponse { holds: met.map(holds::message).collect() }))
     }
 
     async fn redrive_entry(

@@ -1,6 +1,6 @@
 //! Policies: messages to orders, and back.
 
-use crate::domain::{Doubt, PolicyPatch, Rejection, StoreTime};
+use crate::domain::{Doubt, PolicyPatch, Rejection, StoreTime, names_many};
 use crate::ledger::{Policies, PolicyOrder};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
@@ -16,6 +16,9 @@ pub(super) fn set(
     limits: &Limits,
 ) -> Result<PolicyOrder, Rejection> {
     let mut fields = Fields::new(limits);
+    if let Some(why) = names_many(&request.consumer) {
+        fields.wrong("consumer", why);
+    }
     if request.validate_only {
         fields.name("consumer", &request.consumer, limits.consumer);
         fields.spare_request_id("request_id", &request.request_id, REQUEST_ID_MAX);
@@ -93,6 +96,7 @@ pub(super) fn shown(policies: &Policies, consumer: &str) -> proto::ConsumerPolic
         window_floor: (policy.window_floor > StoreTime(0)).then(|| timestamp(policy.window_floor)),
         unreadable: policy.doubt == Doubt::Unreadable,
         policy: Some(message(&policy)),
+        held_by: policy.held_by.as_deref().map(str::to_owned),
     }
 }
 

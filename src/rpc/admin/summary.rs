@@ -1,6 +1,6 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
-use crate::domain::{Namespace, Rejection, State, Summary};
+use crate::domain::{Namespace, Policy, Rejection, State, Summary};
 use crate::ledger::{CountScope, Operators};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
@@ -49,8 +49,8 @@ pub(super) async fn summarize(
     let consumers = names
         .into_iter()
         .map(|name| {
-            let disabled = policies.of(Namespace::stored(&name).consumer()).disabled;
-            consumer(&summary, &name, disabled)
+            let policy = policies.of(Namespace::stored(&name).consumer());
+            consumer(&summary, &name, &policy)
         })
         .collect();
     Ok(proto::SummarizeEntriesResponse {
@@ -60,7 +60,7 @@ pub(super) async fn summarize(
     })
 }
 
-fn consumer(summary: &Summary, name: &str, disabled: bool) -> proto::ConsumerSummary {
+fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSummary {
     let namespace = Namespace::stored(name);
     let now = summary.reading.now;
     let counts = summary.counts.iter().filter(|count| count.consumer == name);
@@ -70,7 +70,8 @@ fn consumer(summary: &Summary, name: &str, disabled: bool) -> proto::ConsumerSum
         expired: expired.map_or(0, |expired| expired.count),
         longest_expired: expired.map(|expired| words::age(now, expired.since)),
         near_exhaustion: counts.map(|count| count.near_exhaustion).sum(),
-        disabled,
+        disabled: policy.disabled,
+        held_by: policy.held_by.as_deref().map(str::to_owned),
         consumer: namespace.consumer().to_owned(),
         replay_run: namespace.replay_run().to_owned(),
     }

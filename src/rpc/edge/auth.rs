@@ -139,6 +139,14 @@ impl Caller {
         self.has(self.rpc.map(|rpc| rpc.needs), Whose::All)
     }
 
+    /// Whether the caller may do for these consumers what the RPC does.
+    ///
+    /// # Errors
+    /// `CONSUMER_NOT_ALLOWED`.
+    pub(crate) fn allowed_for(&self, whose: Whose<'_>) -> Result<(), Rejection> {
+        self.has(self.rpc.map(|rpc| rpc.needs), whose)
+    }
+
     /// Whether the caller may do for some consumer what the RPC does: for a stream, whose messages name them.
     ///
     /// # Errors
@@ -166,6 +174,7 @@ impl Caller {
         let rpc = self.rpc.map_or("", |rpc| rpc.name);
         let (consumer, on) = match whose {
             Whose::Consumer(consumer) => (consumer, "this consumer"),
+            Whose::Prefix(prefix) => (prefix, "all consumers whose names begin with this prefix"),
             Whose::All => ("*", "all consumers (\"*\")"),
             Whose::Any => ("", "any consumer"),
         };

@@ -181,6 +181,7 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         doubt: _,
         run: _,
         replays_until: _,
+        held_by: _,
     } = policy;
     let Backoff { initial, multiplier, max, jitter } = backoff;
     proto::Policy {

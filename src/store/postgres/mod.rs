@@ -8,6 +8,7 @@ mod connect;
 mod entries;
 mod entry_statements;
 mod errors;
+mod holds;
 mod left_behind;
 mod link;
 mod listing;

@@ -15,14 +15,14 @@ use tokio::time::{sleep, timeout};
 use super::opener::Opener;
 use super::session::PgSession;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
+    AuditEvent, AuditListing, Entry, Hold, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
     PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
 };
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Found, Inserted, LeftAlone, Loaded, OffsetRaise,
-    Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, StoreError, Upkeep, Write,
-    WriteResult,
+    Completion, Created, Done, EffectiveRetention, Entries, Found, HoldBook, Inserted, LeftAlone, Loaded,
+    OffsetRaise, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, StoreError, Upkeep,
+    Write, WriteResult,
 };
 
 /// How long opening the new one may take, whatever the store does meanwhile.
@@ -132,6 +132,10 @@ impl Session for Renewed {
     fn replay_book(&mut self) -> &mut dyn ReplayBook {
         self
     }
+
+    fn hold_book(&mut self) -> &mut dyn HoldBook {
+        self
+    }
 }
 
 /// Hands each call to the session of now, which stays the same until it is answered.
@@ -198,6 +202,11 @@ handed_on! {
         fn add_replay_run(run: &ReplayRun, policy_epoch: i64, event: &AuditEvent) -> WriteResult;
         fn close_replay_run(consumer: &str, name: &str, event: &AuditEvent) -> WriteResult;
         fn sweep_replay_run(consumer: &str, name: &str, at: StoreTime) -> ();
+    }
+    HoldBook {
+        fn holds() -> Vec<Hold>;
+        fn add_hold(hold: &Hold, policy_epoch: i64, event: &AuditEvent) -> WriteResult;
+        fn lift_hold(prefix: &str, event: &AuditEvent) -> WriteResult;
     }
 }
 

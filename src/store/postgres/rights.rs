@@ -19,6 +19,7 @@ const GRANTS: &[&str] = &[
     "GRANT UPDATE (token_offset, clock_mark, policy_epoch, level) ON ledger.meta TO @role",
     "GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs TO @role",
     "GRANT SELECT, INSERT ON ledger.sources, ledger.principals, ledger.terms, ledger.policies, ledger.audit TO @role",
+    "GRANT SELECT, INSERT, DELETE ON ledger.holds TO @role",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ledger.entries, ledger.purges, ledger.replicas TO @role",
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ledger TO @role",
 ];

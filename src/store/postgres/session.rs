@@ -17,7 +17,9 @@ use super::link::Link;
 use super::quiet::Quiet;
 use crate::domain::{KeyHash, Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
-use crate::store::{Entries, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep};
+use crate::store::{
+    Entries, HoldBook, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep,
+};
 
 /// How long a server may take to hear that a session ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -108,6 +110,10 @@ impl Session for PgSession {
     }
 
     fn replay_book(&mut self) -> &mut dyn ReplayBook {
+        self
+    }
+
+    fn hold_book(&mut self) -> &mut dyn HoldBook {
         self
     }
 }

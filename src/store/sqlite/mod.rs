@@ -13,6 +13,7 @@ mod entry_statements;
 mod errors;
 mod file;
 mod for_rows;
+mod holds;
 mod listing;
 mod names;
 mod operators;
@@ -28,7 +29,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Clock, Entries, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep};
+use super::{
+    Clock, Entries, HoldBook, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep,
+};
 use file::{SqliteFile, Work};
 
 /// The ledger in one `SQLite` file.
@@ -93,6 +96,10 @@ impl Session for SqliteSession {
     }
 
     fn replay_book(&mut self) -> &mut dyn ReplayBook {
+        self
+    }
+
+    fn hold_book(&mut self) -> &mut dyn HoldBook {
         self
     }
 }

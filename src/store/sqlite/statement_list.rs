@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::at_once::RowStatement;
 use super::statements as sql;
-use super::{audit, entry_statements, listing, names, operators, policies, purge, replays, upkeep};
+use super::{audit, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -86,4 +86,8 @@ const ALONE: &[&str] = &[
     replays::REPLAY_CLOSE,
     replays::REPLAY_SWEEP,
     policies::REPLAYS_SHORTEN,
+    holds::HOLDS,
+    holds::HOLD_BEGIN,
+    holds::HOLD_ADD,
+    holds::HOLD_LIFT,
 ];

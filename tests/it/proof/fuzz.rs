@@ -142,6 +142,16 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         reason: "why".into(),
     };
     let runs = proto::ListReplayRunsRequest { consumer: "c".into(), page_size: 1, page_token: "a".into() };
+    // Not of the consumers that all else is about.
+    let hold = proto::HoldConsumersRequest {
+        prefix: "held-".into(),
+        all: false,
+        request_id: "hold".into(),
+        reason: "why".into(),
+    };
+    let proto::HoldConsumersRequest { prefix, all, reason, .. } = hold.clone();
+    let resume = proto::ResumeConsumersRequest { prefix, all, request_id: "resume".into(), reason };
+    let holds = proto::ListHoldsRequest { prefix: "held".into() };
     // There are runs to claim in, to close and to list.
     let rebuild = proto::Policy { replay: proto::ReplayMode::Rebuild.into(), ..Default::default() };
     let request_id = "rebuild".into();
@@ -182,6 +192,9 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("AdminService/CreateReplayRun", vec![create.encode_to_vec()]),
         ("AdminService/CloseReplayRun", vec![close.encode_to_vec()]),
         ("AdminService/ListReplayRuns", vec![runs.encode_to_vec()]),
+        ("AdminService/HoldConsumers", vec![hold.encode_to_vec()]),
+        ("AdminService/ResumeConsumers", vec![resume.encode_to_vec()]),
+        ("AdminService/ListHolds", vec![holds.encode_to_vec()]),
     ]
 }
 

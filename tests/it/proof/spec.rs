@@ -212,7 +212,7 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
 
 /// What holds new grants back.
 fn held(policy: &Policy, now: i64) -> Option<&'static str> {
-    if policy.disabled {
+    if policy.disabled || policy.held_by.is_some() {
         return Some("CONSUMER_DISABLED");
     }
     let Standing::Known { end, .. } = policy.run else { return None };

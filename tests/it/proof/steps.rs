@@ -48,7 +48,8 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
                 FingerprintMode::Require,
             ],
         ),
-        disabled: random.percent(5),
+        disabled: random.percent(4),
+        held_by: random.percent(4).then(|| "".into()),
         occurred_at: if random.percent(10) { OccurredAtMode::Require } else { OccurredAtMode::Optional },
         ..Policy::default()
     };

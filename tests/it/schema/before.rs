@@ -62,6 +62,11 @@ impl Before {
         }
     }
 
+    /// What `migrate` reports: on Postgres the migrations, on SQLite the versions that the schema has moved on by.
+    fn all(&self) -> &'static str {
+        if self.database.is_some() { "migrations applied: 3," } else { "migrations applied: 4," }
+    }
+
     /// `@` stands for the schema.
     async fn execute(&self, statements: &str) {
         let raw = |schema| sqlx::raw_sql(sqlx::AssertSqlSafe(statements.replace("@ledger.", schema)));
@@ -107,7 +112,7 @@ async fn what_was_before_the_baseline_reads_the_same_and_lives_on(kind: Kind) {
         SELECT 'of a timed id', 1, 'a', 'PARK', 'careful', key, 'r' FROM @ledger.entries
         WHERE id = '01890a5d-ac96-774b-bcce-b302099a8057' ORDER BY created_at LIMIT 1";
     before.execute(event).await;
-    for applied in ["migrations applied: 2,", "migrations applied: 0,"] {
+    for applied in [before.all(), "migrations applied: 0,"] {
         let (text, code) = run(&["migrate", "--database-url", &before.url]);
         assert!(code == Some(0) && text.contains(applied), "{code:?} {text}");
     }
@@ -179,6 +184,6 @@ async fn what_cannot_be_carried_over_stays(kind: Kind) {
     assert_eq!(before.number("SELECT count(*) FROM @ledger.entries").await, entries);
     before.execute("ALTER TABLE @ledger.entries RENAME COLUMN outcome TO result").await;
     let (text, code) = run(&["migrate", "--database-url", &before.url]);
-    assert!(code == Some(0) && text.contains("migrations applied: 2,"), "{code:?} {text}");
+    assert!(code == Some(0) && text.contains(before.all()), "{code:?} {text}");
     assert_eq!(before.number("SELECT count(*) FROM @ledger.entries").await, entries);
 }

@@ -20,6 +20,7 @@ const MAY: &[(&str, &str)] = &[
     ("audit", "SELECT INSERT"),
     ("consumers", "SELECT INSERT UPDATE"),
     ("entries", "SELECT INSERT UPDATE DELETE"),
+    ("holds", "SELECT INSERT DELETE"),
     ("meta", "SELECT"),
     ("meta.clock_mark", "SELECT UPDATE"),
     ("meta.level", "SELECT UPDATE"),
@@ -56,6 +57,7 @@ const MUST_NOT: &[&str] = &[
     "DELETE FROM ledger.policies",
     "DELETE FROM ledger.consumers",
     "DELETE FROM ledger.replay_runs",
+    "UPDATE ledger.holds SET reason = 'another'",
     "SET ROLE ledger_owner",
 ];
 

@@ -1,0 +1,162 @@
+//! Placing, ending and listing holds: repeatable, audited, and in force on this replica before the call is answered.
+
+use serde_json::json;
+
+use super::in_force::PoliciesInForce;
+use super::older;
+use crate::domain::{
+    AuditEvent, Hold, Reading, Reason, Rejection, StoreTime, held_consumers, liftable, placeable,
+};
+use crate::ledger::refusals::used_before;
+use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
+use crate::store::{HOLD_LEVEL, Session, StoreError};
+
+/// An operator's request.
+#[derive(Clone, Debug)]
+pub struct HoldOrder {
+    /// The operator's own id of the request; its repeats change nothing.
+    pub request_id: String,
+    /// The operator, as authenticated.
+    pub actor: String,
+    /// The operator's reason, for the audit.
+    pub reason: String,
+    /// What the names of the consumers begin with; empty: all consumers.
+    pub prefix: String,
+    /// What to do.
+    pub what: HoldChange,
+}
+
+/// What to do with a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldChange {
+    /// Stop new grants.
+    Place,
+    /// Allow them again.
+    Lift,
+}
+
+/// What became of an order.
+#[derive(Clone, Debug)]
+pub struct HoldResult {
+    /// The hold on the prefix that is in force then; `None` if there is none.
+    pub hold: Option<Hold>,
+    /// An earlier call carried the order out.
+    pub replayed: bool,
+}
+
+impl HoldOrder {
+    fn action(&self) -> &'static str {
+        match self.what {
+            HoldChange::Place => "HOLD_CONSUMERS",
+            HoldChange::Lift => "RESUME_CONSUMERS",
+        }
+    }
+
+    /// What the audit keeps of it.
+    fn kept(&self) -> String {
+        json!({ "prefix": self.prefix, "all": self.prefix.is_empty() }).to_string()
+    }
+
+    /// Whether the event is of this very order.
+    fn made(&self, event: &AuditEvent) -> bool {
+        event.action == self.action()
+            && event.reason == self.reason
+            && event.after.as_deref() == Some(&self.kept())
+    }
+
+    fn hold(&self, now: StoreTime) -> Hold {
+        Hold {
+            prefix: self.prefix.clone(),
+            created_at: now,
+            actor: self.actor.clone(),
+            reason: self.reason.clone(),
+        }
+    }
+
+    fn event(&self, now: StoreTime) -> AuditEvent {
+        AuditEvent {
+            request_id: self.request_id.clone(),
+            at: now,
+            actor: self.actor.clone(),
+            action: self.action().to_owned(),
+            // A hold is of many consumers: its event is under none of them.
+            consumer: String::new(),
+            key: None,
+            reason: self.reason.clone(),
+            before: None,
+            after: Some(self.kept()),
+        }
+    }
+}
+
+pub(crate) async fn carry_out(
+    session: &mut dyn Session,
+    live: &PoliciesInForce,
+    order: &HoldOrder,
+) -> Result<Result<HoldResult, Rejection>, StoreError> {
+    for _ in 0..ROUNDS_MAX {
+        let event = session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?;
+        let snapshot = live.refresh(session).await.map_err(StoreError::nothing_sent)?;
+        let policies = snapshot.policies();
+        if let Some(event) = event {
+            if !order.made(&event) {
+                return Ok(Err(used_before("request_id")));
+            }
+            let hold = policies.holds().iter().find(|hold| hold.prefix == order.prefix).cloned();
+            return Ok(Ok(HoldResult { hold, replayed: true }));
+        }
+        let reading = session.entries().load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
+        let event = order.event(reading.now);
+        let written = match order.what {
+            HoldChange::Lift => {
+                if let Err(rejection) = liftable(policies.holds(), &order.prefix) {
+                    return Ok(Err(rejection));
+                }
+                done(session.hold_book().lift_hold(&order.prefix, &event)).await?
+            }
+            HoldChange::Place => {
+                if let Err(rejection) = placeable(policies.holds(), &order.prefix, &order.actor) {
+                    return Ok(Err(rejection));
+                }
+                if let Some(rejection) = not_known_everywhere(session, &reading).await? {
+                    return Ok(Err(rejection));
+                }
+                // What this look has found holds at this epoch alone.
+                let epoch = snapshot.epoch().unwrap_or_default();
+                done(session.hold_book().add_hold(&order.hold(reading.now), epoch, &event)).await?
+            }
+        };
+        if written {
+            tracing::warn!(
+                consumers = held_consumers(&order.prefix),
+                actor = order.actor,
+                action = order.action(),
+                "an operator changed a hold"
+            );
+            // It is done: whatever fails from here on, the caller must not be told that it was not.
+            let now = live.refresh(session).await;
+            let policies = now.map_err(|error| StoreError::Unknown(error.to_string()))?.policies();
+            let hold = policies.holds().iter().find(|hold| hold.prefix == order.prefix).cloned();
+            return Ok(Ok(HoldResult { hold, replayed: false }));
+        }
+    }
+    Ok(Err(contended("operators", "change policies and holds")))
+}
+
+/// The refusal while a server is at work that would grant in spite of a hold.
+async fn not_known_everywhere(
+    session: &mut dyn Session,
+    reading: &Reading,
+) -> Result<Option<Rejection>, StoreError> {
+    let named = older::servers(session, HOLD_LEVEL, reading.now).await?;
+    Ok(named.map(|named| {
+        Rejection::new(
+            Reason::StateNotAllowed,
+            format!(
+                "servers that were heard of within five minutes do not know holds, and would go on granting: {named}; \
+                 nothing was changed: finish the upgrade of all servers, and try again five minutes later; until then \
+                 set `disabled` in the policy of each consumer"
+            ),
+        )
+    }))
+}

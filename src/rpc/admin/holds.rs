@@ -1,0 +1,88 @@
+//! Holds: messages to orders, and holds back.
+
+use super::super::edge::auth::Caller;
+use crate::domain::{Hold, Rejection};
+use crate::identity::Whose;
+use crate::ledger::{HoldChange, HoldOrder};
+use crate::rpc::proto;
+use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::words::shown;
+
+const REQUEST_ID_MAX: usize = 128;
+const REASON_MAX: usize = 1_024;
+
+pub(super) fn place(
+    request: &proto::HoldConsumersRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<HoldOrder, Rejection> {
+    let asked = [&request.prefix, &request.request_id, &request.reason];
+    order(Fields::new(limits), request.all, asked, actor, HoldChange::Place)
+}
+
+pub(super) fn lift(
+    request: &proto::ResumeConsumersRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<HoldOrder, Rejection> {
+    let asked = [&request.prefix, &request.request_id, &request.reason];
+    order(Fields::new(limits), request.all, asked, actor, HoldChange::Lift)
+}
+
+fn order(
+    mut fields: Fields<'_>,
+    all: bool,
+    [prefix, request_id, reason]: [&String; 3],
+    actor: &str,
+    what: HoldChange,
+) -> Result<HoldOrder, Rejection> {
+    match (all, prefix.is_empty()) {
+        // A prefix that was forgotten must not hold every consumer.
+        (false, true) => {
+            fields.wrong("prefix", "is empty: name what the consumers' names begin with, or set all")
+        }
+        (true, false) => fields.wrong("prefix", "is set, and so is all: set one of them"),
+        (true, true) | (false, false) => self::prefix(&mut fields, prefix),
+    }
+    fields.request_id("request_id", request_id, REQUEST_ID_MAX);
+    fields.name("reason", reason, REASON_MAX);
+    fields.finish(|| HoldOrder {
+        request_id: request_id.clone(),
+        actor: actor.to_owned(),
+        reason: reason.clone(),
+        prefix: prefix.clone(),
+        what,
+    })
+}
+
+fn prefix(fields: &mut Fields<'_>, prefix: &str) {
+    fields.text("prefix", prefix, fields.limits().consumer);
+    if prefix.ends_with('*') {
+        fields.wrong("prefix", "ends with *: write what the names begin with, without the *, or set all");
+    }
+}
+
+/// The prefix of the holds that are asked for.
+pub(super) fn listed(request: &proto::ListHoldsRequest, limits: &Limits) -> Result<String, Rejection> {
+    let mut fields = Fields::new(limits);
+    prefix(&mut fields, &request.prefix);
+    fields.finish(|| request.prefix.clone())
+}
+
+/// Whether the caller may do what the call does for every consumer whose name begins with the prefix.
+///
+/// # Errors
+/// `CONSUMER_NOT_ALLOWED`.
+pub(super) fn allowed(caller: &Caller, prefix: &str) -> Result<(), Rejection> {
+    caller.allowed_for(if prefix.is_empty() { Whose::All } else { Whose::Prefix(prefix) })
+}
+
+pub(super) fn message(hold: Hold) -> proto::Hold {
+    proto::Hold {
+        all: hold.prefix.is_empty(),
+        prefix: hold.prefix,
+        created_at: Some(shown(hold.created_at)),
+        actor: hold.actor,
+        reason: hold.reason,
+    }
+}
