@@ -185,6 +185,19 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
             request_id: id,
             reason,
         }))),
+        "HoldConsumers" => why(send!(admin.hold_consumers(proto::HoldConsumersRequest {
+            all: named.is_empty(),
+            prefix: named,
+            request_id: id,
+            reason,
+        }))),
+        "ResumeConsumers" => why(send!(admin.resume_consumers(proto::ResumeConsumersRequest {
+            all: named.is_empty(),
+            prefix: named,
+            request_id: id,
+            reason,
+        }))),
+        "ListHolds" => why(send!(admin.list_holds(proto::ListHoldsRequest { prefix: named }))),
         "ListReplayRuns" => why(send!(admin.list_replay_runs(proto::ListReplayRunsRequest {
             consumer: consumer.to_owned(),
             ..Default::default()
