@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::checker::Checker;
-use crate::domain::{Policy, PolicyError, PolicyPatch};
+use crate::domain::{Policy, PolicyError, PolicyPatch, names_many};
 use crate::ledger::Policies;
 use crate::policy_args::PolicyArgs;
 use crate::rpc::stated_policy;
@@ -30,6 +30,9 @@ pub(super) fn policies(
             |error: &PolicyError| !inherited.contains(error) || stated.iter().any(|path| path == error.field);
         for error in policy.validate().err().unwrap_or_default().iter().filter(|error| is_own(error)) {
             checker.wrong(&format!("{section}.{}", error.field), &error.problem);
+        }
+        if let Some(why) = names_many(name) {
+            checker.wrong(&section, why);
         }
         own.insert(name.clone(), policy);
     }

@@ -76,6 +76,7 @@ fn a_wrong_policy_is_named_with_its_field_and_limit() {
         ("[policy]\nlease = \"soon\"", &["soon"]),
         ("[policy]\nlease = \"500ms\"", &["policy.lease", "1s"]),
         ("[policy]\nretention = \"3651d\"", &["policy.retention", "3650d"]),
+        ("[consumers.\"team-a*\"]\nlease = \"3s\"", &["consumers.\"team-a*\"", "policy hold"]),
         ("[consumers.pay]\nmax_attempts = -1", &["consumers.\"pay\".max_attempts"]),
         ("[consumers.pay]\non_expiry = \"EXPLODE\"", &["EXPLODE"]),
         (
