@@ -15,8 +15,6 @@ use crate::identity::{Ending, NewToken, Rights, Rpc, Tokens, Whose};
 
 /// How long a token may live that has an end.
 const EXPIRES: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(3_650 * 24);
-/// What stands for all consumers.
-const ALL: &str = "*";
 
 /// The commands.
 #[derive(Subcommand)]
@@ -114,7 +112,11 @@ fn check(
         let names: Vec<_> = Rpc::all().map(|rpc| rpc.name).collect();
         return Err(Problem::usage(format!("RPC: {rpc} is none; there are {}", names.join(", "))));
     };
-    let whose = if consumer == ALL { Whose::All } else { Whose::Consumer(consumer) };
+    let whose = match consumer.strip_suffix('*') {
+        Some("") => Whose::All,
+        Some(prefix) => Whose::Prefix(prefix),
+        None => Whose::Consumer(consumer),
+    };
     let line = rights.line_for(principal, needs, whose);
     let exit = if line.is_some() { Exit::Done } else { Exit::Failed };
     let mut ending = tokens.map_or_else(Vec::new, |tokens| tokens.ending(now()));
@@ -130,7 +132,11 @@ fn check(
         screen.line(&answer.to_string())?;
         return Ok(exit);
     }
-    let on = if consumer == ALL { "all consumers".to_owned() } else { format!("the consumer {consumer}") };
+    let on = match whose {
+        Whose::All => "all consumers".to_owned(),
+        Whose::Prefix(prefix) => format!("all consumers whose names begin with {prefix}"),
+        Whose::Consumer(_) | Whose::Any => format!("the consumer {consumer}"),
+    };
     let asked = format!("{principal}, {name} for {on}: needs `{needs}`");
     match line {
         Some(line) => screen.line(&format!("yes: {asked}; {}, line {line}", file.display()))?,

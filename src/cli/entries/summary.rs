@@ -137,7 +137,11 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
         lines.push("there are no entries".to_owned());
     }
     for consumer in &summary.consumers {
-        let disabled = if consumer.disabled { "  disabled: no new grants" } else { "" };
+        let disabled = match (consumer.disabled, &consumer.held_by) {
+            (true, _) => "  disabled: no new grants",
+            (false, Some(_)) => "  held: no new grants",
+            (false, None) => "",
+        };
         let run = match consumer.replay_run.as_str() {
             "" => String::new(),
             run => format!("  replay run {}", clean(run)),
@@ -198,6 +202,7 @@ mod tests {
                 longest_expired: age(61),
                 near_exhaustion: 1,
                 disabled: true,
+                held_by: None,
             }],
             ..Default::default()
         };

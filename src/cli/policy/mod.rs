@@ -3,6 +3,7 @@
 mod apply;
 mod diff;
 mod file;
+mod hold;
 mod lint;
 mod observed;
 mod set;
@@ -31,6 +32,12 @@ pub(super) enum Command {
     Apply(apply::Apply),
     /// Look for known mistakes in policies
     Lint(lint::Lint),
+    /// Stop new grants for all consumers, or for those whose names begin with a prefix
+    Hold(hold::Hold),
+    /// End a hold: new grants are possible again
+    Resume(hold::Resume),
+    /// List the holds in force
+    Holds(hold::Holds),
     /// List what was ever set for a consumer, newest first
     History(show::History),
 }
@@ -44,6 +51,9 @@ impl Command {
             Command::Delete(delete) => delete.run(&client).await,
             Command::Apply(apply) => apply.run(&client).await,
             Command::Lint(lint) => lint.run(&client).await,
+            Command::Hold(hold) => hold.run(&client).await,
+            Command::Resume(resume) => resume.run(&client).await,
+            Command::Holds(holds) => holds.run(&client).await,
             Command::History(history) => history.run(&client).await,
         }
     }

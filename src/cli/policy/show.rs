@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::diff;
+use super::{diff, hold};
 use crate::cli::client::{Admin, Client};
 use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
@@ -60,10 +60,11 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
         let value =
             |name: &str| rows.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
         let cell = |name: &str| Cell::from(value(name).unwrap_or_default());
-        let held = match (policy.unreadable, own.disabled()) {
-            (true, _) => "unreadable",
-            (false, true) => "disabled",
-            (false, false) => "",
+        let held = match (policy.unreadable, own.disabled(), &policy.held_by) {
+            (true, _, _) => "unreadable",
+            (false, true, _) => "disabled",
+            (false, false, Some(_)) => "held",
+            (false, false, None) => "",
         };
         table.row(vec![
             clean(&policy.consumer).into(),
@@ -108,6 +109,9 @@ pub(super) fn print(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(),
             "unreadable",
             "this server cannot read the newest version; shown is the last one that it has read".into(),
         );
+    }
+    if let Some(prefix) = &found.held_by {
+        put("held", format!("by a hold of {}: no new grants", hold::consumers(prefix)));
     }
     if let Some(floor) = &found.window_floor {
         put("window_floor", format!("{}: older messages are outside_window", when(floor)));

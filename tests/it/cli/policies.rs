@@ -17,7 +17,43 @@ on_both_stores!(
     a_file_that_is_wrong_changes_nothing,
     an_application_that_breaks_off_says_what_is_done,
     mistakes_are_found_with_figures,
+    consumers_are_held_and_resumed,
 );
+
+async fn consumers_are_held_and_resumed(kind: Kind) {
+    let server = TestServer::start_with(kind, Setup::default().with("pay", Policy::default())).await;
+    let hold = ["policy", "hold", "--prefix", "pay", "--reason", "provider is down"];
+    ask(&server, &["policy", "hold", "--reason", "r"]).await.says(2, &["--all", "--prefix"]);
+    ask(&server, &["policy", "hold", "--all", "--prefix", "a", "--reason", "r"]).await.says(2, &["--prefix"]);
+    ask(&server, &hold).await.says(2, &["not confirmed"]);
+    let yes = [&hold[..], &["--yes", "--request-id", "h1"]].concat();
+    let done = "the consumers whose names begin with pay: no new grants";
+    ask(&server, &yes).await.is(0, &format!("{done}\n"));
+    ask(&server, &yes).await.says(0, &[done, "this repeat changed nothing"]);
+    ask(&server, &[&hold[..], &["-y"]].concat())
+        .await
+        .says(4, &["STATE_NOT_ALLOWED", "held already", "`policy holds`"]);
+    ask(&server, &["policy", "hold", "--prefix", "a*", "-y", "--reason", "r"])
+        .await
+        .says(1, &["without the *"]);
+    let listed = ask(&server, &["policy", "holds"]).await.says(0, &["CONSUMERS", "provider is down"]);
+    assert!(listed.out.lines().any(|line| line.starts_with("pay*  ")), "{listed:?}");
+    ask(&server, &["policy", "holds", "--prefix", "ship"]).await.is(0, "");
+    ask(&server, &["policy", "list"]).await.says(0, &["  held\n"]);
+    ask(&server, &["policy", "get", "pay-new"])
+        .await
+        .says(0, &["by a hold of the consumers whose names begin with pay"]);
+    let all = ["policy", "hold", "--all", "-y", "--reason", "all of it", "--json"];
+    assert_eq!(ask(&server, &all).await.json()[0]["hold"]["all"], true);
+    ask(&server, &["policy", "get", "pay"]).await.says(0, &["by a hold of all consumers: no new grants"]);
+    let resume = ["policy", "resume", "--reason", "it is up", "-y"];
+    ask(&server, &[&resume[..], &["--all"]].concat()).await.is(0, "all consumers: the hold has ended\n");
+    ask(&server, &[&resume[..], &["--prefix", "pay"]].concat()).await.says(0, &["the hold has ended"]);
+    ask(&server, &[&resume[..], &["--prefix", "pay"]].concat()).await.says(4, &["STATE_NOT_ALLOWED"]);
+    ask(&server, &["policy", "holds"]).await.says(0, &["no consumer is held"]);
+    ask(&server, &["policy", "set", "*", "--disabled", "--reason", "r"]).await.says(1, &["policy hold"]);
+    server.stop().await;
+}
 
 async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
     let setup = Setup::default().with("filed", Policy { lease: Span::from_secs(40), ..Policy::default() });
@@ -173,6 +209,7 @@ async fn a_file_that_is_wrong_changes_nothing(kind: Kind) {
             &["nothing was changed:\n", "\n  consumers.b.lease: is ", "\n  consumers.b.max_hold: is "],
         ),
         (1, "consumers:\n  a: {lease: 1m}\n  \"\": {lease: 1m}\n", &["INVALID_FIELD", "consumer: is empty"]),
+        (1, "consumers:\n  a: {lease: 1m}\n  b*: {lease: 1m}\n", &["INVALID_FIELD", "consumer: ends with *"]),
     ] {
         let (_folder, path) = file(text);
         let apply = ["policy", "apply", "-f", path.to_str().unwrap(), "--reason", "r", "--yes"];
