@@ -111,6 +111,8 @@ ROWS = [
           ("max(idempotency_ledger_policies_age_seconds)", "age of the policies")]),
         ("Stored policies that cannot be read", "Set by a newer version", "short",
          [("max by (instance) (idempotency_ledger_policies_unreadable)", "{{instance}}")]),
+        ("Holds in force", "No new grants for the consumers that they cover", "short",
+         [("max(idempotency_ledger_holds_in_force)", "holds")]),
     ]),
     ("Edge", [
         ("Calls", "", "ops", [(rate("grpc_server_started_total", "grpc_method", OURS), "{{grpc_method}}")]),
