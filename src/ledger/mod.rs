@@ -60,7 +60,7 @@ use crate::traces::CallSpan;
 pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
 pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
-pub use self::operators::long::LongPermit;
+pub use self::operators::long::{OpenOperation, WorkPermit};
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};

@@ -2,6 +2,7 @@
 //! refused is said; nothing that exists is overwritten.
 
 mod imports;
+mod places;
 
 use std::sync::Arc;
 
@@ -27,7 +28,6 @@ on_both_stores!(
     an_operation_that_breaks_off_goes_on,
     an_operation_ends_when_the_server_drains,
     malformed_redrives_are_refused_by_field,
-    few_long_operations_at_once,
     ages_count_from_the_first_call_of_an_operation,
     an_operation_counts_its_own_entries_only,
 );
@@ -330,30 +330,6 @@ async fn malformed_redrives_are_refused_by_field(kind: Kind) {
     for (what, request, wrong) in rows {
         let refused = server.admin.redrive_entries(request).await.unwrap_err();
         assert_eq!(fields(&refused), wrong, "{what}");
-    }
-    server.stop().await;
-}
-
-async fn few_long_operations_at_once(kind: Kind) {
-    let mut server = TestServer::start(kind).await;
-    let mut open = Vec::new();
-    for _ in 0..4 {
-        let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        let parts = stream::pending().take_until(ended);
-        open.push((end, server.admin.import_entries(parts).await.unwrap().into_inner()));
-    }
-    let refused = server.admin.import_entries(stream::pending()).await.unwrap_err();
-    assert_eq!(refusal(&refused).reason, "OVERLOADED");
-    let refused = server.admin.redrive_entries(redrive("op")).await.unwrap_err();
-    assert_eq!(refusal(&refused).reason, "OVERLOADED");
-    drop(open);
-    // Their place is free once the server has seen that they are gone.
-    loop {
-        match server.admin.redrive_entries(redrive("op")).await {
-            Ok(_) => break,
-            Err(refused) => assert_eq!(refusal(&refused).reason, "OVERLOADED"),
-        }
-        tokio::task::yield_now().await;
     }
     server.stop().await;
 }

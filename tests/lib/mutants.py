@@ -1329,8 +1329,8 @@ MUTANTS = [
     Mutant("I24", "a chain ends with the server's own certificate", "identity::certificate", [
         ("src/identity/certificate.rs", "if at == 0 || parsed.issuer()", "if at == 0 && parsed.issuer()"),
     ]),
-    Mutant("I25", "one principal takes all places of long operations", "ledger::operators::long", [
-        ("src/ledger/operators/long.rs", "const OF_ONE_MAX: usize = 4;", "const OF_ONE_MAX: usize = MAX;"),
+    Mutant("I25", "one principal keeps all places for long operations while others wait", "ledger::operators::places", [
+        ("src/ledger/operators/places.rs", "let share = share(places, self.principals());", "let share = share(places, 1);"),
     ]),
     Mutant("I26", "a file that hangs is no failing file", "identity::seen", [
         ("src/server/trust/mod.rs", "metrics.credentials().looked_at(setting, true)", "metrics.credentials().looked_at(setting, false)"),

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::change::{self, ChangeRequest, ChangeResult};
 use super::desk::Desk;
 use super::import::{self, ImportOrder, ImportOutcomes};
-use super::long::{LongOperations, LongPermit};
+use super::long::{LongOperations, OpenOperation, WorkPermit};
 use super::operation::{self, Operation, StartOperation};
 use super::read::{self, Ages, CountScope, Page, Sought};
 use super::token_offset::{self, OffsetOrder, TokenClock};
@@ -297,15 +297,27 @@ impl Operators {
         spawn(&self.inner.tasks, long);
     }
 
-    /// The right of a principal to one of the few long operations at once.
+    /// Opens an import or a bulk redrive of a principal.
     ///
     /// # Errors
     /// `OVERLOADED`, `DRAINING`.
-    pub fn long_permit(&self, principal: &str) -> Result<LongPermit, Rejection> {
+    pub fn open_operation(&self, principal: &str, dry_run: bool) -> Result<OpenOperation, Rejection> {
         if self.inner.draining.is_cancelled() {
             return Err(draining());
         }
-        self.inner.long.permit(principal)
+        self.inner.long.open(principal, dry_run)
+    }
+
+    /// A place for one piece of an operation's work. It waits for one, for a bounded time.
+    ///
+    /// # Errors
+    /// `OVERLOADED`, `DRAINING`.
+    pub async fn place(&self, operation: &OpenOperation) -> Result<WorkPermit, Rejection> {
+        tokio::select! {
+            biased;
+            () = self.draining() => Err(draining()),
+            place = operation.place() => place,
+        }
     }
 
     /// Resolves when long operations shall end.

@@ -7,6 +7,7 @@ pub(super) mod handle;
 pub(super) mod import;
 pub(super) mod long;
 mod operation;
+mod places;
 pub(super) mod read;
 pub(super) mod redrive;
 pub(super) mod token_offset;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::change::ChangeRequest;
 use super::handle::Operators;
-use super::long::LongPermit;
+use super::long::{OpenOperation, WorkPermit};
 use super::operation::StartOperation;
 use super::read::{Ages, CountScope};
 use crate::domain::{
@@ -108,7 +108,8 @@ pub async fn redrive_all(
     operators: &Operators,
     mut order: RedriveOrder,
 ) -> Result<mpsc::Receiver<RedriveEvent>, Rejection> {
-    let permit = operators.long_permit(&order.actor)?;
+    let open = operators.open_operation(&order.actor, order.dry_run)?;
+    let place = operators.place(&open).await?;
     // Known or not: it only tells how much there is to do.
     let whose = CountScope::One(order.filter.namespace());
     let standing = operators.count(whose).await.map_or(i64::MAX, |(_, summary)| {
@@ -121,6 +122,7 @@ pub async fn redrive_all(
         let ages = std::mem::take(&mut order.ages);
         ages.to_instants(&mut order.filter, began.at);
     }
+    drop(place);
     let (tell, told) = mpsc::channel(TOLD_MAX);
     let redriven = began.as_ref().map_or(0, |began| began.done);
     let run = Run {
@@ -132,6 +134,7 @@ pub async fn redrive_all(
         next_at: Instant::now(),
         tell,
         order,
+        open,
     };
     let ends = operators.clone();
     operators.carry_out(async move {
@@ -142,7 +145,7 @@ pub async fn redrive_all(
                 Reason::Draining,
                 "this server is shutting down: repeat the same request, and another one goes on from here",
             )),
-            ended = run.run(permit) => ended.err(),
+            ended = run.run() => ended.err(),
         };
         if let Some(rejection) = failed {
             // Who does not listen any more keeps nobody waiting.
@@ -157,6 +160,7 @@ struct Gone;
 
 struct Run {
     operators: Operators,
+    open: OpenOperation,
     order: RedriveOrder,
     /// When the operation began; none: it is a dry run.
     began: Option<StoreTime>,
@@ -169,11 +173,12 @@ struct Run {
 }
 
 impl Run {
-    async fn run(mut self, _permit: LongPermit) -> Result<(), Rejection> {
+    async fn run(mut self) -> Result<(), Rejection> {
         let mut ages = self.order.ages;
         let filter = self.order.filter.clone();
         let mut listing = Listing { filter, newest_first: false, after: None, limit: PAGE };
         loop {
+            let place = self.place().await?;
             let (carried_out, listed) = self.operators.list(listing, ages).await?;
             // From here on the ages are instants.
             ages = Ages::default();
@@ -183,6 +188,7 @@ impl Run {
                 let done = self.operators.begin(self.order.begin()).await?.done;
                 self.progress.redriven = done.max(self.progress.redriven);
             }
+            drop(place);
             for entry in &listed.entries {
                 if self.began.is_some_and(|began| entry.updated_at > began) {
                     continue;
@@ -208,6 +214,11 @@ impl Run {
         }
     }
 
+    /// A place for the next page or entry. None is held while the operation waits for its rate or its listener.
+    async fn place(&self) -> Result<WorkPermit, Rejection> {
+        self.operators.place(&self.open).await
+    }
+
     /// One entry: whether it was redriven now, and not by a call before. The outer error ends the operation.
     async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<bool, Rejection>, Rejection> {
         let change = Change {
@@ -230,6 +241,7 @@ impl Run {
             key: entry.key.clone(),
             change,
         };
+        let _place = self.place().await?;
         let mut tries = 0;
         loop {
             tries += 1;

@@ -11,7 +11,8 @@ use tonic::{Status, Streaming};
 use super::entries;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{
-    ImportOrder, ImportOutcome, LongPermit, Operators, Progress, RedriveEvent, RedriveOrder,
+    ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, Progress, RedriveEvent,
+    RedriveOrder,
 };
 use crate::rpc::edge::auth::Caller;
 use crate::rpc::edge::layer;
@@ -142,7 +143,7 @@ pub(super) struct Intake {
     pub(super) limits: Limits,
     pub(super) caller: Caller,
     pub(super) incoming: Streaming<proto::ImportEntriesRequest>,
-    pub(super) _permit: LongPermit,
+    pub(super) open: OpenOperation,
 }
 
 impl Intake {
@@ -242,7 +243,7 @@ impl Intake {
             rows,
         };
         // Nothing is left of it, so that the store need not be asked.
-        let fates = if places.is_empty() { Vec::new() } else { self.operators.import(order).await? };
+        let fates = if places.is_empty() { Vec::new() } else { self.store(order).await? };
         for (fate, index) in fates.into_iter().zip(places) {
             match fate {
                 Ok(ImportOutcome::Stored) => response.stored += 1,
@@ -253,6 +254,14 @@ impl Intake {
         }
         response.rejections.sort_by_key(|rejection| rejection.index);
         Ok(response)
+    }
+}
+
+impl Intake {
+    /// Stores the entries of one message. The import has a place for this alone, not while it waits for the next one.
+    async fn store(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
+        let _place = self.operators.place(&self.open).await?;
+        self.operators.import(order).await
     }
 }
 
