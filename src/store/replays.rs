@@ -44,6 +44,11 @@ pub trait ReplayBook: Send {
     /// Writes down that the purge has taken every entry of a run.
     async fn sweep_replay_run(&mut self, consumer: &str, name: &str, at: StoreTime)
     -> Result<(), StoreError>;
+
+    /// The same of up to [`ROWS_MAX`](super::ROWS_MAX) runs that were at their end before this instant and have no entries: the purge
+    /// never comes to a run that never had one. Says how many.
+    async fn sweep_empty_runs(&mut self, ended_before: StoreTime, at: StoreTime)
+    -> Result<usize, StoreError>;
 }
 
 /// The level of the store from the first run on: see docs/changing.md, "A feature that older binaries must not meet".

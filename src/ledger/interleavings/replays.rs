@@ -38,6 +38,10 @@ impl ReplayBook for DiskSession {
         unreachable!("nobody replays")
     }
 
+    async fn sweep_empty_runs(&mut self, _: StoreTime, _: StoreTime) -> Result<usize, StoreError> {
+        unreachable!("no consumer replays")
+    }
+
     async fn sweep_replay_run(&mut self, _: &str, _: &str, _: StoreTime) -> Result<(), StoreError> {
         unreachable!("nobody replays")
     }

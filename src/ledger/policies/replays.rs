@@ -5,16 +5,15 @@ use serde_json::json;
 
 use super::in_force::PoliciesInForce;
 use super::older;
-use super::table::{DEFAULT, by_consumer};
+use super::table::{DEFAULT, Policies, by_consumer};
 use crate::domain::{
-    AuditEvent, Doubt, Namespace, Reading, Reason, Rejection, ReplayRun, RunMode, Span, Summary, Violation,
+    AuditEvent, Doubt, Namespace, PURGE_MARGIN, Reading, Reason, Rejection, ReplayRun, RunMode, Span,
+    StoreTime, Summary, Violation,
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{REPLAY_LEVEL, Session, StoreError};
 
-/// How many runs that may have entries a consumer may have, and all consumers together.
-const RUNS_MAX: (usize, usize) = (1_000, 10_000);
 /// The shortest run.
 const ENDS_IN_MIN: Span = Span::from_secs(60);
 
@@ -85,6 +84,7 @@ pub(crate) async fn carry_out(
     order: &RunOrder,
 ) -> Result<Result<RunResult, Rejection>, StoreError> {
     let (consumer, name) = (order.run.consumer(), order.run.replay_run());
+    let mut swept = false;
     for _ in 0..ROUNDS_MAX {
         let event = session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?;
         let snapshot = live.refresh(session).await.map_err(StoreError::nothing_sent)?;
@@ -122,12 +122,15 @@ pub(crate) async fn carry_out(
                 let usual = by_consumer(&retentions).get(DEFAULT).and_then(|one| one.retention);
                 let policy = snapshot.of(consumer);
                 let retention = written.or(usual).unwrap_or(policy.retention).min(policy.retention);
-                let checked = creatable(order, found.as_ref(), ends_in, retention, &policy)
-                    .and_then(|mode| room(snapshot.policies().count_runs(consumer)).map(|()| mode));
-                let mode = match checked {
+                let mode = match creatable(order, found.as_ref(), ends_in, retention, &policy) {
                     Ok(mode) => mode,
                     Err(rejection) => return Ok(Err(rejection)),
                 };
+                match room(session, &snapshot.policies(), order, &mut swept, reading.now).await? {
+                    Room::Enough => {}
+                    Room::LookAgain => continue,
+                    Room::None(rejection) => return Ok(Err(rejection)),
+                }
                 if let Some(rejection) = not_known_everywhere(session, reading).await? {
                     return Ok(Err(rejection));
                 }
@@ -224,18 +227,30 @@ fn creatable(
     Ok(mode)
 }
 
-fn room((own, all): (usize, usize)) -> Result<(), Rejection> {
-    if own < RUNS_MAX.0 && all < RUNS_MAX.1 {
-        return Ok(());
+/// Whether there is room for one more run. Where there is not, runs that can have no entries any more are swept, once.
+async fn room(
+    session: &mut dyn Session,
+    policies: &Policies,
+    order: &RunOrder,
+    swept: &mut bool,
+    now: StoreTime,
+) -> Result<Room, StoreError> {
+    let counts = policies.count_runs(order.run.consumer(), &order.actor);
+    let Err(refused) = counts.room(&order.actor) else { return Ok(Room::Enough) };
+    if !*swept {
+        *swept = true;
+        let sweep = session.replay_book().sweep_empty_runs(now - PURGE_MARGIN, now).await;
+        if sweep.map_err(StoreError::nothing_sent)? > 0 {
+            return Ok(Room::LookAgain);
+        }
     }
-    Err(Rejection::new(
-        Reason::StateNotAllowed,
-        format!(
-            "there are too many replay runs that still have entries: at most {} of a consumer and {} of all; they go \
-             once their retention is over",
-            RUNS_MAX.0, RUNS_MAX.1
-        ),
-    ))
+    Ok(Room::None(refused))
+}
+
+enum Room {
+    Enough,
+    LookAgain,
+    None(Rejection),
 }
 
 /// The refusal while a server is at work that would answer a replay from live entries.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::domain::{
-    Doubt, Hold, Key, Namespace, Policy, PolicyVersion, ReplayRun, Span, Standing, StoreTime, raised_floor,
+    Doubt, Hold, Key, Namespace, Policy, PolicyVersion, ReplayRun, RunCounts, Span, Standing, StoreTime,
+    raised_floor,
 };
 use crate::store::EffectiveRetention;
 
@@ -22,6 +23,8 @@ pub struct Policies {
     floors: HashMap<String, Arc<Policy>>,
     /// How replay runs stand, by the names of their namespaces.
     runs: HashMap<Box<str>, Standing>,
+    /// How many of the runs each principal has created.
+    run_creators: HashMap<Box<str>, usize>,
     /// The holds in force.
     holds: Arc<[Hold]>,
     /// For each hold, the widest first: the policy of the consumers that it holds and that have none of their own.
@@ -82,6 +85,7 @@ impl Policies {
             set: HashMap::new(),
             floors: HashMap::new(),
             runs: HashMap::new(),
+            run_creators: HashMap::new(),
             holds: Arc::default(),
             held: Vec::new(),
         }
@@ -110,10 +114,14 @@ impl Policies {
         self.runs.get(namespace.name()).copied().unwrap_or(Standing::Unknown)
     }
 
-    /// How many runs there are that may have entries: of this consumer, and of all.
-    pub(super) fn count_runs(&self, consumer: &str) -> (usize, usize) {
+    /// How many runs there are that may have entries.
+    pub(super) fn count_runs(&self, consumer: &str, actor: &str) -> RunCounts {
         let own = self.runs.keys().filter(|name| Namespace::stored(name).consumer() == consumer);
-        (own.count(), self.runs.len())
+        RunCounts {
+            of_consumer: own.count(),
+            of_principal: self.run_creators.get(actor).copied().unwrap_or(0),
+            of_all: self.runs.len(),
+        }
     }
 
     /// The policy of consumers that have none of their own.
@@ -220,6 +228,7 @@ impl Policies {
         for run in runs {
             let name = Namespace::new(&run.consumer, &run.name).name().into();
             self.runs.insert(name, run.standing());
+            *self.run_creators.entry(run.actor.as_str().into()).or_default() += 1;
             let latest = until.entry(&run.consumer).or_default();
             *latest = (*latest).max(run.end());
         }

@@ -202,6 +202,7 @@ handed_on! {
         fn add_replay_run(run: &ReplayRun, policy_epoch: i64, event: &AuditEvent) -> WriteResult;
         fn close_replay_run(consumer: &str, name: &str, event: &AuditEvent) -> WriteResult;
         fn sweep_replay_run(consumer: &str, name: &str, at: StoreTime) -> ();
+        fn sweep_empty_runs(ended_before: StoreTime, at: StoreTime) -> usize;
     }
     HoldBook {
         fn holds() -> Vec<Hold>;

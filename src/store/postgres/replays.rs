@@ -6,7 +6,7 @@ use super::PgSession;
 use super::errors::of_sqlx;
 use crate::domain::{AuditEvent, ReplayRun, StoreTime};
 use crate::store::replays::{REPLAY_LEVEL, RunRow, number, readable};
-use crate::store::{ReplayBook, StoreError, WriteResult};
+use crate::store::{ROWS_MAX, ReplayBook, StoreError, WriteResult};
 
 pub(super) const REPLAY_RUNS: &str = "\
 -- ledger.replay_runs
@@ -42,6 +42,21 @@ UPDATE ledger.replay_runs SET closed_at = $3 WHERE consumer = $1 AND name = $2 A
 pub(super) const REPLAY_SWEEP: &str = "\
 -- ledger.replay_sweep
 UPDATE ledger.replay_runs SET swept_at = $3 WHERE consumer = $1 AND name = $2 AND swept_at IS NULL";
+
+/// A run that is at its end grants nothing, so that one without an entry stays so. An entry that is there is found by the
+/// index of its consumer.
+pub(super) const REPLAYS_SWEEP_EMPTY: &str = "\
+-- ledger.replays_sweep_empty
+UPDATE ledger.replay_runs u SET swept_at = $2
+FROM (
+    SELECT s.consumer, s.name FROM ledger.replay_runs s
+    WHERE s.swept_at IS NULL AND least(s.ends_at, s.closed_at) < $1
+      AND NOT EXISTS (
+          SELECT 1 FROM ledger.consumers n JOIN ledger.entries e ON e.consumer = n.no
+          WHERE n.name = s.consumer || chr(31) || s.name)
+    ORDER BY s.consumer, s.name LIMIT $3
+) AS r
+WHERE u.consumer = r.consumer AND u.name = r.name AND u.swept_at IS NULL";
 
 /// After a change of retentions, and after the policy epoch in its transaction: it sees every run that was added under
 /// an epoch before. A run is over before the first of its entries can be purged, and stays so. It never ends in the past:
@@ -120,9 +135,37 @@ impl ReplayBook for PgSession {
         query.execute(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(())
     }
+
+    async fn sweep_empty_runs(
+        &mut self,
+        ended_before: StoreTime,
+        at: StoreTime,
+    ) -> Result<usize, StoreError> {
+        self.connection.begin().await?;
+        let swept = self.sweep_within_transaction(ended_before, at).await;
+        let (swept, outcome) = match swept {
+            Ok(swept) => (swept, Ok(if swept > 0 { WriteResult::Done } else { WriteResult::Lost })),
+            Err(error) => (0, Err(error)),
+        };
+        self.end(outcome).await?;
+        Ok(swept)
+    }
 }
 
 impl PgSession {
+    /// The policy epoch first: changes of retentions take the locks in this order, too.
+    async fn sweep_within_transaction(
+        &mut self,
+        ended_before: StoreTime,
+        at: StoreTime,
+    ) -> Result<usize, StoreError> {
+        self.raise_policy_epoch().await?;
+        let sweep = self.query(REPLAYS_SWEEP_EMPTY).bind(ended_before.micros()).bind(at.micros());
+        let sweep = sweep.bind(i64::try_from(ROWS_MAX).unwrap_or(i64::MAX));
+        let swept = sweep.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected();
+        Ok(usize::try_from(swept).unwrap_or(usize::MAX))
+    }
+
     async fn add_run_within_transaction(
         &mut self,
         run: &ReplayRun,

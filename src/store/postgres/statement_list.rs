@@ -83,6 +83,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         replays::REPLAY_ADD,
         replays::REPLAY_CLOSE,
         replays::REPLAY_SWEEP,
+        replays::REPLAYS_SWEEP_EMPTY,
         replays::REPLAYS_SHORTEN,
         holds::HOLDS,
         holds::HOLD_BEGIN,

@@ -10,7 +10,7 @@ use super::file::Work;
 use super::policies::raise_policy_epoch;
 use crate::domain::{AuditEvent, ReplayRun, StoreTime};
 use crate::store::replays::{REPLAY_LEVEL, RunRow, number, readable};
-use crate::store::{ReplayBook, StoreError, WriteResult};
+use crate::store::{ROWS_MAX, ReplayBook, StoreError, WriteResult};
 
 pub(super) const REPLAY_RUNS: &str = "\
 -- ledger.replay_runs
@@ -43,6 +43,18 @@ UPDATE replay_runs SET closed_at = ?3 WHERE consumer = ?1 AND name = ?2 AND clos
 pub(super) const REPLAY_SWEEP: &str = "\
 -- ledger.replay_sweep
 UPDATE replay_runs SET swept_at = ?3 WHERE consumer = ?1 AND name = ?2 AND swept_at IS NULL";
+
+/// A run that is at its end grants nothing, so that one without an entry stays so.
+pub(super) const REPLAYS_SWEEP_EMPTY: &str = "\
+-- ledger.replays_sweep_empty
+UPDATE replay_runs SET swept_at = ?2
+WHERE rowid IN (
+    SELECT s.rowid FROM replay_runs s
+    WHERE s.swept_at IS NULL AND min(s.ends_at, coalesce(s.closed_at, s.ends_at)) < ?1
+      AND NOT EXISTS (
+          SELECT 1 FROM consumers n JOIN entries e ON e.consumer = n.no
+          WHERE n.name = s.consumer || char(31) || s.name)
+    ORDER BY s.consumer, s.name LIMIT ?3)";
 
 #[async_trait]
 impl ReplayBook for SqliteSession {
@@ -126,6 +138,30 @@ impl ReplayBook for SqliteSession {
         self.file.write(work).await?;
         Ok(())
     }
+
+    async fn sweep_empty_runs(
+        &mut self,
+        ended_before: StoreTime,
+        at: StoreTime,
+    ) -> Result<usize, StoreError> {
+        let work: Work<usize> =
+            Box::new(move |connection, _, _| Box::pin(sweep_empty(connection, ended_before, at)));
+        Ok(self.file.write(work).await?.1)
+    }
+}
+
+async fn sweep_empty(
+    connection: &mut SqliteConnection,
+    ended_before: StoreTime,
+    at: StoreTime,
+) -> Result<usize, StoreError> {
+    let sweep = sqlx::query(REPLAYS_SWEEP_EMPTY).bind(ended_before.micros()).bind(at.micros());
+    let sweep = sweep.bind(i64::try_from(ROWS_MAX).unwrap_or(i64::MAX));
+    let swept = sweep.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?.rows_affected();
+    if swept > 0 {
+        raise_policy_epoch(connection).await?;
+    }
+    Ok(usize::try_from(swept).unwrap_or(usize::MAX))
 }
 
 async fn add_run(

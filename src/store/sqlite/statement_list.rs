@@ -85,6 +85,7 @@ const ALONE: &[&str] = &[
     replays::REPLAY_ADD,
     replays::REPLAY_CLOSE,
     replays::REPLAY_SWEEP,
+    replays::REPLAYS_SWEEP_EMPTY,
     policies::REPLAYS_SHORTEN,
     holds::HOLDS,
     holds::HOLD_BEGIN,

@@ -18,7 +18,50 @@ on_both_stores!(
     a_run_never_ends_in_the_past,
     the_purge_takes_all_of_a_run_that_is_past_and_nothing_live,
     no_run_is_created_while_a_server_does_not_know_runs,
+    runs_are_shared_between_principals,
 );
+
+/// Runs of ten other consumers, which this principal has created.
+async fn fill(server: &TestServer, actor: &str, count: usize) {
+    let (now, end) = (START.micros(), (START + Span::from_days(7)).micros());
+    let insert = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         INSERT INTO @ledger.replay_runs (consumer, name, mode, created_at, ends_at, actor, reason)
+         SELECT 'x' || (i % 10), '{actor}' || i, 3, {now}, {end}, '{actor}', 'why' FROM n"
+    );
+    server.at.execute(&insert).await;
+    server.at.execute("UPDATE @ledger.meta SET policy_epoch = policy_epoch + 1").await;
+}
+
+/// A principal has half of what others leave free; what has ended and has no entries counts no longer.
+async fn runs_are_shared_between_principals(kind: Kind) {
+    let mut server = server(kind, proto::ReplayMode::Rebuild).await;
+    fill(&server, "another", 5_000).await;
+    server.admin.create_replay_run(creates("r1")).await.unwrap();
+    acquired(&server.client.claim(replayed("r1", "1")).await.unwrap().into_inner());
+    server.admin.close_replay_run(closes("r1")).await.unwrap();
+    fill(&server, "anonymous", 2_498).await;
+    server.admin.create_replay_run(creates("r2")).await.unwrap();
+    let status = server.admin.create_replay_run(creates("r3")).await.unwrap_err();
+    assert_eq!(refusal(&status).reason, "STATE_NOT_ALLOWED");
+    let says = "anonymous has created 2500 replay runs that still count, and 2500 are the most now";
+    assert!(status.message().contains(says), "{status:?}");
+    let close = format!(
+        "UPDATE @ledger.replay_runs SET closed_at = {} WHERE actor = 'anonymous' AND consumer <> 'c'",
+        START.micros()
+    );
+    server.at.execute(&close).await;
+    server.advance(Span::from_secs(3_600)).await;
+    assert!(server.admin.create_replay_run(creates("r3")).await.is_err(), "an hour is not over");
+    server.advance(Span::from_secs(1)).await;
+    server.admin.create_replay_run(creates("r3")).await.unwrap();
+    let counting = "SELECT count(*) FROM @ledger.replay_runs WHERE swept_at IS NULL";
+    assert_eq!(server.at.number(counting).await, 7_501 - 1_000, "a thousand at a time");
+    let with_entries = format!("{counting} AND name = 'r1'");
+    assert_eq!(server.at.number(&with_entries).await, 1, "one with entries counts on");
+    assert_eq!(told(&mut server, replayed("r1", "2")).await, "REPLAY_RUN_CLOSED");
+    server.stop().await;
+}
 
 const DAY: i64 = 86_400;
 

@@ -110,6 +110,14 @@ impl ReplayBook for FaultySession {
     ) -> Result<(), StoreError> {
         self.inner.replay_book().sweep_replay_run(consumer, name, at).await
     }
+
+    async fn sweep_empty_runs(
+        &mut self,
+        ended_before: StoreTime,
+        at: StoreTime,
+    ) -> Result<usize, StoreError> {
+        self.inner.replay_book().sweep_empty_runs(ended_before, at).await
+    }
 }
 
 #[async_trait]
