@@ -1,5 +1,5 @@
-//! Holds: an operator stops new grants for all consumers, or for those whose names begin with a prefix. See
-//! docs/contract.md, section 8.
+//! Holds: an operator stops new grants for all consumers, or for the consumers whose names begin with a prefix.
+//! See docs/contract.md, section 8.
 
 use super::reason::{Reason, Rejection};
 use super::time::StoreTime;

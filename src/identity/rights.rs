@@ -253,7 +253,7 @@ impl Grants {
         match whose {
             _ if scope.all => true,
             Whose::All => false,
-            // Names alone never do: consumers that nobody has named yet begin so, too.
+            // Names alone never do: consumers that no call has named yet begin so, too.
             Whose::Prefix(asked) => scope.prefixes.iter().any(|prefix| asked.starts_with(&**prefix)),
             Whose::Any => !scope.exact.is_empty() || !scope.prefixes.is_empty(),
             Whose::Consumer(name) => {

@@ -286,7 +286,7 @@ MUTANTS = [
         ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch <= Some(epoch)"),
     ]),
     Mutant("P18", "the window of a policy that cannot be read is trusted", "unreadable::", [
-        (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, reason);\n    }\n", ""),
+        (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, policy, reason);\n    }\n", ""),
     ]),
     Mutant("E1", "a connection may take for ever to finish its preface", "edge::silence", [
         ("src/rpc/edge/accept/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
@@ -1138,7 +1138,7 @@ MUTANTS = [
         ("src/metrics/upkeep.rs", "micros.max(0).saturating_add(999_999)", "micros.min(0).saturating_add(999_999)"),
     ]),
     Mutant("M28", "policies look fresh, however old they are", "observe::", [
-        ("src/ledger/policies/in_force.rs", "(now.asked_at.elapsed(), now.read", "(now.asked_at.elapsed() / 1_000, now.read"),
+        ("src/ledger/policies/in_force.rs", "(now.asked_at.elapsed(), policies", "(now.asked_at.elapsed() / 1_000, policies"),
     ]),
     Mutant("M29", "the entries of a consumer that has none left are still shown", "metrics", [
         ("src/metrics/entries.rs", "                self.forget(name);\n", ""),
@@ -1380,7 +1380,7 @@ MUTANTS = [
         ("src/domain/key.rs", "with_name(digest, [self.consumer(), self.source(), self.id()])", "with_name(digest, [self.namespace().name(), self.source(), self.id()])"),
     ]),
     Mutant("Z8", "a run is created beside servers that do not know runs", "replays::runs", [
-        ("src/ledger/policies/replays.rs", "    if behind.is_empty() {", "    if behind.len() < 99 {"),
+        ("src/ledger/policies/replays.rs", "older::servers(session, REPLAY_LEVEL, reading.now)", "older::servers(session, REPLAY_LEVEL - 1, reading.now)"),
     ]),
     Mutant("Z9", "the purge leaves what waits for a person in a run that is past", "replays::runs", [
         (PURGE, "|| with_run.is_some_and(|from|", "|| with_run.filter(|_| false).is_some_and(|from|"),
@@ -1513,5 +1513,35 @@ MUTANTS = [
     ]),
     Mutant("J15", "the bound of a threat has no suite", "docs::promises", [
         ("docs/threats.md", "| knows the token of a claim | `identity::matrix::rights` |\n", ""),
+    ]),
+    Mutant("Y3", "a hold covers the consumer of its very name alone", "holds::", [
+        ("src/ledger/policies/table.rs", "consumer.starts_with(&**prefix))?.1)", "*consumer == **prefix)?.1)"),
+    ]),
+    Mutant("Y4", "a right on a longer prefix is enough for a hold of a shorter one", "identity::rights", [
+        ("src/identity/rights.rs", "any(|prefix| asked.starts_with(&**prefix))", "any(|prefix| prefix.starts_with(asked))"),
+    ]),
+    Mutant("Y5", "a hold does not raise the level of the store", "holds::", [
+        ("src/store/postgres/holds.rs", "level = greatest(level, $2)", "level = greatest(level, 0 * $2)"),
+    ]),
+    Mutant("Y6", "a policy of a pattern is taken for one of a consumer", "holds::", [
+        ("src/domain/hold.rs", "consumer.ends_with('*')", "consumer.ends_with(\"**\")"),
+    ]),
+    Mutant("Y7", "a hold is placed while an older server goes on granting", "holds::", [
+        ("src/ledger/policies/holds.rs", "older::servers(session, HOLD_LEVEL, reading.now)", "older::servers(session, HOLD_LEVEL - 2, reading.now)"),
+    ]),
+    Mutant("Y8", "an import has a place from its first instant to its last", "bulk::places", [
+        ("src/rpc/admin/mod.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
+    ]),
+    Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
+        ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),
+    ]),
+    Mutant("Y10", "one principal may have all replay runs that others leave free", "replays::runs", [
+        ("src/domain/run_room.rs", ".div_ceil(2)", ".div_ceil(1)"),
+    ]),
+    Mutant("Y11", "a run with entries is swept as an empty one", "replays::runs", [
+        ("src/store/sqlite/replays.rs", "n.name = s.consumer || char(31) || s.name", "n.name = s.consumer || s.name"),
+    ]),
+    Mutant("Y12", "a redrive keeps its place while it waits for its rate", "bulk::places", [
+        ("src/ledger/operators/redrive.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
     ]),
 ]

@@ -32,7 +32,7 @@ pub(super) enum Command {
     Apply(apply::Apply),
     /// Look for known mistakes in policies
     Lint(lint::Lint),
-    /// Stop new grants for all consumers, or for those whose names begin with a prefix
+    /// Stop new grants for all consumers, or for the consumers whose names begin with a prefix
     Hold(hold::Hold),
     /// End a hold: new grants are possible again
     Resume(hold::Resume),

@@ -1,6 +1,6 @@
 //! Imports and bulk redrives: how many streams a principal has open, and the places for what they do. A stream has a
 //! place only while it reads or changes entries for one message, one page or one entry, never while it waits for its
-//! client or its rate. So a client that opens streams and sends or reads nothing takes no place from others.
+//! client or its rate. So a client that opens streams and sends or reads nothing does not take a place from others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Places for work, shared fairly between principals: while several principals are at work or wait, each has its share
-//! of the places, and those who wait are served round robin by principal, not in the order in which they came. A
+//! of the places, and waiting requests are served round robin by principal, not in the order of their arrival. A
 //! principal with many requests delays another one by one piece of work of each principal, not by all of its requests.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -69,7 +69,7 @@ impl Places {
         match timeout(self.bounds.wait, granted).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(self.too_many()),
-            Err(_) => Err(self.refused(format!("no place was free for {} s", self.bounds.wait.as_secs()))),
+            Err(_) => Err(self.refused(&format!("no place was free for {} s", self.bounds.wait.as_secs()))),
         }
     }
 
@@ -89,7 +89,7 @@ impl Places {
         Ok(granted)
     }
 
-    /// Gives free places to those who wait.
+    /// Gives free places to waiting requests.
     fn serve(&self, mut state: MutexGuard<'_, State>) {
         let mut gone = Vec::new();
         while let Some((principal, grant)) = state.next(self.bounds.places) {
@@ -110,10 +110,10 @@ impl Places {
     }
 
     fn too_many(&self) -> Rejection {
-        self.refused(format!("{} requests of all principals wait for a place already", self.bounds.waiting))
+        self.refused(&format!("{} requests of all principals wait for a place already", self.bounds.waiting))
     }
 
-    fn refused(&self, why: String) -> Rejection {
+    fn refused(&self, why: &str) -> Rejection {
         let Bounds { what, places, .. } = self.bounds;
         let text = format!(
             "{why}: a server carries out {places} {what} at the same time, shared fairly between principals; nothing \
@@ -174,7 +174,7 @@ impl State {
     }
 }
 
-/// How many places each of so many principals may have.
+/// How many places each of this number of principals may have.
 fn share(places: usize, principals: usize) -> usize {
     (places / principals.max(1)).max(1)
 }
@@ -202,7 +202,9 @@ mod tests {
     impl Asked {
         fn new(principals: &[&'static str]) -> Asked {
             let mut all = Asked(Places::new(BOUNDS), Vec::new(), Vec::new());
-            principals.iter().for_each(|principal| all.ask(principal).unwrap());
+            for principal in principals {
+                all.ask(principal).unwrap();
+            }
             all
         }
 
@@ -264,11 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_bounded_and_who_has_few_finds_room() {
+    fn waiting_is_bounded_and_few_requests_find_room() {
         let mut all = Asked::new(&["a"; 9]);
         assert_eq!(all.served(), "aaaaa");
         for principal in ["b", "c"] {
-            (0..4).for_each(|_| all.ask(principal).unwrap());
+            for _ in 0..4 {
+                all.ask(principal).unwrap();
+            }
         }
         // Twelve wait. The newest of a principal with four gives way to the first of another one.
         all.ask("d").unwrap();

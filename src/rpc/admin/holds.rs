@@ -39,7 +39,7 @@ fn order(
     match (all, prefix.is_empty()) {
         // A prefix that was forgotten must not hold every consumer.
         (false, true) => {
-            fields.wrong("prefix", "is empty: name what the consumers' names begin with, or set all")
+            fields.wrong("prefix", "is empty: name what the consumers' names begin with, or set all");
         }
         (true, false) => fields.wrong("prefix", "is set, and so is all: set one of them"),
         (true, true) | (false, false) => self::prefix(&mut fields, prefix),
