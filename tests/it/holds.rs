@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use idempotency_ledger::domain::{Policy, Span};
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
@@ -109,6 +110,28 @@ async fn hold_stops_new_grants_and_nothing_else(kind: Kind) {
     assert_eq!((again.token, again.replayed), (first.token, true));
     completed(&server.client.claim(claim("team-a", "done")).await.unwrap().into_inner());
     server.client.complete(complete("held", first.token)).await.unwrap();
+    let row = proto::ImportedEntry { key: key("team-a", "imported"), ..Default::default() };
+    let part = proto::ImportEntriesRequest {
+        operation_id: "import".into(),
+        reason: "adoption".into(),
+        entries: vec![row],
+    };
+    let mut stored = server.admin.import_entries(stream::iter([part])).await.unwrap().into_inner();
+    assert_eq!(stored.message().await.unwrap().unwrap().stored, 1);
+    let filter = proto::EntryFilter {
+        consumer: "team-a".into(),
+        states: vec![proto::EntryState::Received.into()],
+        ..Default::default()
+    };
+    let redrive = proto::RedriveEntriesRequest {
+        filter: Some(filter),
+        operation_id: "redrive".into(),
+        reason: "again".into(),
+        ..Default::default()
+    };
+    let redriven = server.admin.redrive_entries(redrive).await.unwrap().into_inner();
+    let redriven: Vec<i64> = redriven.map(|told| told.unwrap().redriven).collect().await;
+    assert_eq!(redriven.last(), Some(&1));
 
     // What is disabled stays so when the hold ends; what was held alone is granted.
     let policy = proto::SetPolicyRequest {

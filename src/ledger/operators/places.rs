@@ -266,6 +266,21 @@ mod tests {
     }
 
     #[test]
+    fn principal_that_waits_longest_since_it_was_served_is_next() {
+        let mut all = Asked::new(&["a", "b", "c", "d", "e", "f", "a", "b"]);
+        assert_eq!(all.served(), "abcde");
+        for _ in 0..3 {
+            all.ask("c").unwrap();
+        }
+        for (ends, served) in [("a", "f"), ("b", "a"), ("c", "b"), ("f", "c")] {
+            assert_eq!(all.ends(ends), served, "{ends} ends");
+        }
+        // One that comes now has one piece of work of each other one before it.
+        all.ask("g").unwrap();
+        assert_eq!((all.ends("c"), all.ends("c")), ("c".into(), "g".into()));
+    }
+
+    #[test]
     fn waiting_is_bounded_and_few_requests_find_room() {
         let mut all = Asked::new(&["a"; 9]);
         assert_eq!(all.served(), "aaaaa");
