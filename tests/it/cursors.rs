@@ -6,16 +6,24 @@ use idempotency_ledger::domain::{
     AuditEvent, AuditListing, AuditOf, Claim, Claimant, Command, Context, Entry, EntryFilter, Key, Listing,
     Policy, PolicyVersion, Span, StoreTime, decide,
 };
+use idempotency_ledger::rpc::proto;
 use idempotency_ledger::store::{EffectiveRetention, Session, Write, WriteResult};
+use prost_reflect::DynamicMessage;
+use serde_json::{Value, json};
+use tonic::Code;
 
+use crate::harness::details::{claim, fields, refusal};
+use crate::harness::dynamic::Rpc;
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, START, TestStore, put_new};
+use crate::harness::raw::channel;
+use crate::harness::server::{Kind, START, TestServer, TestStore, put_new};
 
 on_both_stores!(
     pages_of_the_audit_leave_nothing_out,
     pages_of_entries_leave_nothing_out,
     pages_of_policy_versions_leave_nothing_out,
     pages_of_consumers_leave_nothing_out,
+    page_token_serves_the_call_and_filter_that_gave_it,
 );
 
 const PAGES: [usize; 4] = [1, 2, 3, 100];
@@ -59,12 +67,13 @@ async fn pages_of_the_audit_leave_nothing_out(kind: Kind) {
                 let listing = AuditListing { of: of.clone(), before, limit };
                 let page = session.operators().audit(&listing).await.unwrap();
                 assert!(page.len() <= limit);
-                found.extend(page.iter().map(|one| (one.at, one.request_id.clone())));
+                found.extend(page.iter().map(|one| (one.at, one.request_id.clone(), one.consumer.clone())));
                 let Some(last) = page.last() else { break };
                 before = Some((last.at, last.request_id.clone()));
             }
             assert_eq!(found.len(), all.len() + more, "{of:?} by {limit}");
-            found.retain(|(_, id)| id != "99");
+            found.retain(|(.., consumer)| consumer == "c");
+            let found: Vec<_> = found.into_iter().map(|(at, id, _)| (at, id)).collect();
             assert_eq!(found, all, "{of:?} by {limit}");
         }
     }
@@ -185,4 +194,102 @@ async fn pages_of_consumers_leave_nothing_out(kind: Kind) {
         }
         assert_eq!(found, names, "by {limit}");
     }
+}
+
+/// Each RPC with pages: what it is asked for, of which there is more than one page of one; and another thing that it may
+/// be asked for. None: it is always asked for the same.
+fn paged() -> Vec<(&'static str, Value, Option<Value>)> {
+    let of = |consumer: &str| json!({ "consumer": consumer });
+    let rows = vec![
+        ("ListEntries", json!({ "filter": of("c") }), Some(json!({ "filter": of("d") }))),
+        ("SummarizeEntries", json!({}), Some(of("c"))),
+        ("ListAuditEvents", of("c"), Some(of("d"))),
+        ("ListPolicies", json!({}), None),
+        ("ListPolicyVersions", of("c"), Some(of("d"))),
+        ("ListReplayRuns", of("c"), Some(of("d"))),
+    ];
+    let mut known: Vec<String> =
+        Rpc::with_field(&["page_token"]).iter().map(|rpc| rpc.name().to_owned()).collect();
+    let mut covered: Vec<&str> = rows.iter().map(|(rpc, ..)| *rpc).collect();
+    known.sort();
+    covered.sort_unstable();
+    assert_eq!(covered, known, "each RPC with pages has a row");
+    rows
+}
+
+/// Two consumers with two of everything.
+async fn filled(server: &mut TestServer) {
+    for consumer in ["c", "d"] {
+        for version in 0..2 {
+            let policy = proto::Policy {
+                replay: proto::ReplayMode::Rebuild.into(),
+                max_attempts: Some(version + 1),
+                ..Default::default()
+            };
+            let set = proto::SetPolicyRequest {
+                consumer: consumer.into(),
+                request_id: format!("{consumer} {version}"),
+                expected_version: version,
+                reason: "why".into(),
+                policy: Some(policy),
+                ..Default::default()
+            };
+            server.admin.set_policy(set).await.unwrap();
+            let run = proto::CreateReplayRunRequest {
+                consumer: consumer.into(),
+                replay_run: format!("run-{version}"),
+                request_id: format!("{consumer} run {version}"),
+                reason: "why".into(),
+                ends_in: None,
+            };
+            server.admin.create_replay_run(run).await.unwrap();
+            server.client.claim(claim(consumer, &version.to_string())).await.unwrap();
+        }
+    }
+}
+
+async fn page_token_serves_the_call_and_filter_that_gave_it(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    filled(&mut server).await;
+    let channel = channel(&server).await;
+    let rpcs = Rpc::with_field(&["page_token"]);
+    let rpc = |name: &str| rpcs.iter().find(|rpc| rpc.name() == name).unwrap();
+    let page = async |name: &str, asked: &Value, token: &str| {
+        let mut asked = asked.clone();
+        (asked["pageSize"], asked["pageToken"]) = (1.into(), token.into());
+        let mut answers = rpc(name).call(&channel, None, &rpc(name).request(&asked)).await?;
+        Ok::<_, tonic::Status>(answers.remove(0))
+    };
+    let next = |page: &DynamicMessage| {
+        page.get_field_by_name("next_page_token").unwrap().as_str().unwrap().to_owned()
+    };
+    let mut tokens = Vec::new();
+    for (name, asked, _) in paged() {
+        let first = page(name, &asked, "").await.unwrap();
+        let token = next(&first);
+        assert!(!token.is_empty(), "{name} has one page alone");
+        let second = page(name, &asked, &token).await.unwrap();
+        assert_ne!(next(&second), token, "{name} goes on");
+        tokens.push((name, token));
+    }
+    for (name, asked, other) in paged() {
+        let (_, own) = tokens.iter().find(|(of, _)| *of == name).unwrap();
+        let mut wrong: Vec<String> =
+            ["-1", "1", "c", "run-0", "garbage", "\u{1f}", " "].map(str::to_owned).to_vec();
+        wrong.extend(tokens.iter().filter(|(of, _)| *of != name).map(|(_, token)| token.clone()));
+        wrong.extend((1..own.len()).map(|end| own[..end].to_owned()));
+        wrong.extend((0..own.len()).map(|at| {
+            let changed = if &own[at..=at] == "A" { "B" } else { "A" };
+            format!("{}{changed}{}", &own[..at], &own[at + 1..])
+        }));
+        wrong.extend([format!("{own}="), format!("{own}A"), "A".repeat(10_000)]);
+        let rows = wrong.iter().map(|token| (&asked, token)).chain(other.iter().map(|other| (other, own)));
+        for (asked, token) in rows {
+            let refused = page(name, asked, token).await.expect_err(&format!("{name} {asked} takes {token}"));
+            let said = (refused.code(), refusal(&refused).reason, fields(&refused));
+            let expected = (Code::InvalidArgument, "INVALID_FIELD".to_owned(), vec!["page_token".to_owned()]);
+            assert_eq!(said, expected, "{name} {asked} {token}");
+        }
+    }
+    server.stop().await;
 }

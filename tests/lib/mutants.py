@@ -1256,7 +1256,7 @@ MUTANTS = [
         ("src/server/otlp/mod.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
     ]),
     Mutant("I1", "an RPC asks for no right", "identity::rights", [
-        ("src/rpc/admin/mod.rs", "        auth::caller(request.extensions())?.allowed_everywhere()?;\n", ""),
+        ("src/rpc/admin/mod.rs", "        auth::caller(request.extensions())?.allowed_everywhere()?;\n        retention::status", "        retention::status"),
     ]),
     Mutant("I2", "one who may read may change", "identity::rights", [
         ("src/identity/rpcs.rs", '("DeletePolicy", Right::Admin)', '("DeletePolicy", Right::Read)'),
@@ -1337,6 +1337,12 @@ MUTANTS = [
     ]),
     Mutant("I27", "the audit does not tell that a deletion was forced", "operators::", [
         ("src/ledger/operators/change.rs", "serde_json::Value::from(order.kept()).to_string()", "String::new()"),
+    ]),
+    Mutant("I35", "a page token is good for any filter", "cursors::", [
+        ("src/rpc/admin/page_token.rs", "&asked.encode_to_vec()]", "&asked.encode_to_vec()[..0]]"),
+    ]),
+    Mutant("I36", "a page token with another place is taken", "cursors::", [
+        ("src/rpc/admin/page_token.rs", "(sum == self.sum(&bytes) && ", "(self.sum(&bytes).len() == sum.len() && "),
     ]),
     Mutant("F1", "claims are granted while the store's clock is behind", "proof::live::clocks", [
         (PG_ENTRIES, "now + token_offset >= greatest(clock_mark, $1) AND now <= $2", "$1::bigint IS NOT NULL AND now <= $2"),

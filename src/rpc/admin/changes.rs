@@ -4,19 +4,17 @@ use prost::Message as _;
 use uuid::Uuid;
 
 use super::entries::PAGE_BYTES;
+use super::page_token::{self, Pages};
 use crate::domain::{
     Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, Resolution, StoreTime,
 };
 use crate::ledger::ChangeRequest;
 use crate::rpc::proto;
-use crate::rpc::wire::convert;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
-/// An instant, the digest of a filter, and the id of a request or of a part of an operation.
-const PAGE_TOKEN_MAX: usize = 256;
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
@@ -127,10 +125,10 @@ pub(super) fn delete(
     order(Fields::new(limits), &common, actor, "", Action::Delete)
 }
 
-/// A page of the audit: what to ask the store for, and what its page token is bound to.
+/// A page of the audit: what to ask the store for, and how to name the next one.
 pub(super) struct AuditQuery {
     pub(super) listing: AuditListing,
-    filter: String,
+    pages: Pages,
 }
 
 pub(super) fn audit(
@@ -148,36 +146,21 @@ pub(super) fn audit(
         fields.wrong("consumer", "is not that of the key: leave it out");
     }
     let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-    let filter = convert::filter_digest(&format!(
-        "{}/{}",
-        key.map_or(String::new(), |key| key.to_string()),
-        request.consumer
-    ));
-    // It has the id of a request in it, which the store is asked for.
-    fields.text("page_token", &request.page_token, PAGE_TOKEN_MAX);
-    let before = if request.page_token.is_empty() {
-        None
-    } else {
-        let place = audit_place(&request.page_token, &filter);
-        if place.is_none() {
-            fields.wrong("page_token", "is not a next_page_token of this filter: start again without one");
-        }
-        place
-    };
+    let asked = proto::ListAuditEventsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+    let pages = Pages::of("ListAuditEvents", &asked);
+    let before = pages.place(&mut fields, &request.page_token, audit_place);
     let of = match (key, request.consumer.as_str()) {
         (Some(key), _) => AuditOf::Entry(key),
         (None, "") => AuditOf::All,
         (None, consumer) => AuditOf::Consumer(consumer.to_owned()),
     };
-    fields.finish(|| AuditQuery { listing: AuditListing { of, before, limit }, filter })
+    fields.finish(|| AuditQuery { listing: AuditListing { of, before, limit }, pages })
 }
 
-/// The instant in hexadecimal, the filter, and the request id, which may hold anything.
-fn audit_place(token: &str, filter: &str) -> Option<(StoreTime, String)> {
-    let (at, rest) = token.split_once('.')?;
-    let (bound, request_id) = rest.split_once('.')?;
-    let at = i64::from_str_radix(at, 16).ok()?;
-    (bound == filter && !request_id.is_empty()).then(|| (StoreTime(at), request_id.to_owned()))
+/// The instant of an event, and the id of its request.
+fn audit_place(place: &[u8]) -> Option<(StoreTime, String)> {
+    let (at, id) = place.split_first_chunk()?;
+    Some((StoreTime(i64::from_be_bytes(*at)), page_token::name(id)?))
 }
 
 impl AuditQuery {
@@ -190,7 +173,8 @@ impl AuditQuery {
                 more = true;
                 break;
             }
-            page.next_page_token = format!("{:x}.{}.{}", one.at.micros(), self.filter, one.request_id);
+            let place = [&one.at.micros().to_be_bytes()[..], one.request_id.as_bytes()].concat();
+            page.next_page_token = self.pages.token(&place);
             let one = event(one);
             bytes += one.encoded_len();
             page.events.push(one);

@@ -3,10 +3,10 @@
 use prost::Message as _;
 use uuid::Uuid;
 
+use super::page_token::Pages;
 use crate::domain::{EntryFilter, KeyHash, Listing, Rejection, Span, StoreTime};
 use crate::ledger::{Ages, Operators, Sought};
 use crate::rpc::proto;
-use crate::rpc::wire::convert;
 use crate::rpc::wire::entry;
 use crate::rpc::wire::errors;
 use crate::rpc::wire::fields::{Fields, Limits};
@@ -117,8 +117,7 @@ fn age(fields: &mut Fields<'_>, field: &str, asked: Option<&prost_types::Duratio
 pub(super) struct Query {
     listing: Listing,
     ages: Ages,
-    /// What the page token is bound to.
-    bound: String,
+    pages: Pages,
 }
 
 impl Query {
@@ -134,21 +133,15 @@ impl Query {
             }
         };
         let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-        let bound = convert::filter_digest(&format!("{newest_first} {ages:?} {filter:?}"));
-        let mut after = None;
-        if !request.page_token.is_empty() {
-            if let Some(place) = PageToken::read(&request.page_token, &bound) {
-                after = Some(place.after);
-                (filter.created_from, filter.created_until) = (place.from, place.until);
-                ages = Ages::default();
-            } else {
-                fields.wrong(
-                    "page_token",
-                    "is not a next_page_token of this filter and order: start again without one",
-                );
-            }
+        let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+        let pages = Pages::of("ListEntries", &asked);
+        let place = pages.place(&mut fields, &request.page_token, Place::read);
+        let after = place.as_ref().map(|place| place.after);
+        if let Some(place) = place {
+            (filter.created_from, filter.created_until) = (place.from, place.until);
+            ages = Ages::default();
         }
-        fields.finish(|| Query { listing: Listing { filter, newest_first, after, limit }, ages, bound })
+        fields.finish(|| Query { listing: Listing { filter, newest_first, after, limit }, ages, pages })
     }
 
     /// Whose entries are listed.
@@ -174,37 +167,31 @@ impl Query {
         }
         page.next_page_token = next.map_or(String::new(), |after| {
             let (from, until) = (listing.filter.created_from, listing.filter.created_until);
-            PageToken { after, from, until }.token(&self.bound)
+            self.pages.token(&Place { after, from, until }.bytes())
         });
         Ok(page)
     }
 }
 
 /// Where a listing goes on, and the instants that its first page has fixed.
-struct PageToken {
+struct Place {
     after: (StoreTime, KeyHash),
     from: StoreTime,
     until: StoreTime,
 }
 
-impl PageToken {
-    fn token(&self, bound: &str) -> String {
+impl Place {
+    fn bytes(&self) -> Vec<u8> {
         let (at, key) = self.after;
-        format!(
-            "{:x}.{}.{:x}.{:x}.{bound}",
-            at.micros(),
-            key.simple(),
-            self.from.micros(),
-            self.until.micros()
-        )
+        let instants = [at, self.from, self.until].map(|instant| instant.micros().to_be_bytes());
+        [key.as_bytes(), instants.as_flattened()].concat()
     }
 
-    fn read(token: &str, bound: &str) -> Option<PageToken> {
-        let parts: Vec<&str> = token.split('.').collect();
-        let [at, key, from, until, by] = parts.as_slice() else { return None };
-        let instant = |text: &str| i64::from_str_radix(text, 16).ok().map(StoreTime);
-        (*by == bound).then_some(())?;
-        let after = (instant(at)?, Uuid::try_parse(key).ok()?);
-        Some(PageToken { after, from: instant(from)?, until: instant(until)? })
+    fn read(place: &[u8]) -> Option<Place> {
+        let (key, instants) = place.split_first_chunk()?;
+        let (instants, []) = instants.as_chunks() else { return None };
+        let [at, from, until] = *instants else { return None };
+        let [at, from, until] = [at, from, until].map(|instant| StoreTime(i64::from_be_bytes(instant)));
+        Some(Place { after: (at, Uuid::from_bytes(*key)), from, until })
     }
 }

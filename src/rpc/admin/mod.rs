@@ -4,6 +4,7 @@ mod bulk;
 mod changes;
 mod entries;
 mod holds;
+mod page_token;
 pub(super) mod policies;
 mod replays;
 mod retention;
@@ -22,8 +23,6 @@ use crate::ledger::{
     ChangeRequest, CountScope, HoldResult, Operators, PolicyOrder, PolicyResult, Sought, redrive_all,
 };
 
-const PAGE_DEFAULT: usize = 100;
-const PAGE_MAX: usize = 1_000;
 pub(super) struct AdminRpc {
     pub(super) operators: Operators,
     pub(super) limits: Limits,
@@ -64,14 +63,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::SummarizeEntriesRequest>,
     ) -> Result<Response<proto::SummarizeEntriesResponse>, Status> {
-        let scope = summary::scope(request.get_ref(), &self.limits)?;
+        let query = summary::query(request.get_ref(), &self.limits)?;
         let caller = auth::caller(request.extensions())?;
-        match &scope {
+        match &query.scope {
             CountScope::One(namespace) => caller.allowed(namespace.consumer())?,
             CountScope::ConsumerPage(..) => caller.allowed_everywhere()?,
         }
-        let summary = summary::summarize(&self.operators, scope).await;
-        Ok(Response::new(summary?))
+        summary::summarize(&self.operators, query).await.map(Response::new).map_err(Status::from)
     }
 
     type RedriveEntriesStream = bulk::Answers<proto::RedriveEntriesResponse>;
@@ -157,11 +155,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListReplayRunsRequest>,
     ) -> Result<Response<proto::ListReplayRunsResponse>, Status> {
-        let page = replays::page(request.get_ref(), &self.limits)?;
-        auth::caller(request.extensions())?.allowed(&page.0)?;
-        let size = page.2;
-        let (runs, summary) = self.operators.runs(page).await?;
-        Ok(Response::new(replays::listed(runs, &summary, size)))
+        let query = replays::query(request.get_ref(), &self.limits)?;
+        auth::caller(request.extensions())?.allowed(&query.consumer)?;
+        replays::list(&self.operators, query).await.map(Response::new).map_err(Status::from)
     }
 
     async fn hold_consumers(
@@ -258,22 +254,10 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Result<Response<proto::ListPoliciesResponse>, Status> {
-        let caller = auth::caller(request.extensions())?;
-        let request = request.get_ref();
-        let mut fields = Fields::new(&self.limits);
-        let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-        fields.text("page_token", &request.page_token, self.limits.consumer);
-        fields.finish(|| ())?;
-        caller.allowed_everywhere()?;
+        let page = policies::page(request.get_ref(), &self.limits)?;
+        auth::caller(request.extensions())?.allowed_everywhere()?;
         let all = self.operators.policies().await?;
-        // The place is the last name of the page before.
-        let mut names = all.names();
-        names.retain(|name| *name > request.page_token);
-        let next_page_token =
-            if names.len() > size { names.get(size - 1).cloned().unwrap_or_default() } else { String::new() };
-        names.truncate(size);
-        let policies = names.iter().map(|name| policies::shown(&all, name)).collect();
-        Ok(Response::new(proto::ListPoliciesResponse { policies, next_page_token }))
+        Ok(Response::new(page.listed(&all)))
     }
 
     async fn set_policy(
@@ -309,23 +293,10 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListPolicyVersionsRequest>,
     ) -> Result<Response<proto::ListPolicyVersionsResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let mut fields = Fields::new(&self.limits);
-        fields.name("consumer", &request.consumer, self.limits.consumer);
-        let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-        let before =
-            if request.page_token.is_empty() { Some(i32::MAX) } else { request.page_token.parse().ok() };
-        if before.is_none() {
-            fields.wrong("page_token", "is not a next_page_token of this call: start again without one");
-        }
-        fields.finish(|| ())?;
+        let page = policies::versions(&request, &self.limits)?;
         auth::caller(&extensions)?.allowed(&request.consumer)?;
-        let versions =
-            self.operators.policy_versions(request.consumer, before.unwrap_or(i32::MAX), size).await;
-        let versions = versions?;
-        let last = versions.last().filter(|last| versions.len() == size && last.version > 1);
-        let next_page_token = last.map_or(String::new(), |last| last.version.to_string());
-        let versions = versions.into_iter().map(policy::version).collect();
-        Ok(Response::new(proto::ListPolicyVersionsResponse { versions, next_page_token }))
+        let versions = self.operators.policy_versions(request.consumer, page.before, page.size).await?;
+        Ok(Response::new(page.listed(versions)))
     }
 
     async fn list_audit_events(

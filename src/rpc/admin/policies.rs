@@ -1,14 +1,17 @@
 //! Policies: messages to orders, and back.
 
-use crate::domain::{Doubt, PolicyPatch, Rejection, StoreTime, names_many};
+use super::page_token::{self, Pages};
+use crate::domain::{Doubt, PolicyPatch, PolicyVersion, Rejection, StoreTime, names_many};
 use crate::ledger::{Policies, PolicyOrder};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::policy::{message, named, patch, restrict};
+use crate::rpc::wire::policy::{message, named, patch, restrict, version};
 use crate::rpc::wire::words::timestamp;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
+const PAGE_DEFAULT: usize = 100;
+const PAGE_MAX: usize = 1_000;
 
 pub(super) fn set(
     request: &proto::SetPolicyRequest,
@@ -103,4 +106,71 @@ pub(super) fn shown(policies: &Policies, consumer: &str) -> proto::ConsumerPolic
 /// The version in force; 0: the policy of the server's configuration.
 pub(super) fn version_in_force(policies: &Policies, consumer: &str) -> i32 {
     if policies.is_set(consumer) { policies.version(consumer) } else { 0 }
+}
+
+/// A page of the consumers that have a policy, by name.
+pub(super) struct PolicyPage {
+    /// The last name of the page before; empty: from the start.
+    after: String,
+    size: usize,
+    pages: Pages,
+}
+
+pub(super) fn page(request: &proto::ListPoliciesRequest, limits: &Limits) -> Result<PolicyPage, Rejection> {
+    let mut fields = Fields::new(limits);
+    let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+    let asked = proto::ListPoliciesRequest { page_size: 0, page_token: String::new() };
+    let pages = Pages::of("ListPolicies", &asked);
+    let after = pages.place(&mut fields, &request.page_token, page_token::name).unwrap_or_default();
+    fields.finish(|| PolicyPage { after, size, pages })
+}
+
+impl PolicyPage {
+    pub(super) fn listed(self, all: &Policies) -> proto::ListPoliciesResponse {
+        let mut names = all.names();
+        names.retain(|name| *name > self.after);
+        let more = names.len() > self.size;
+        names.truncate(self.size);
+        let last = names.last().filter(|_| more);
+        proto::ListPoliciesResponse {
+            next_page_token: last.map_or_else(String::new, |last| self.pages.token(last.as_bytes())),
+            policies: names.iter().map(|name| shown(all, name)).collect(),
+        }
+    }
+}
+
+/// A page of the versions of a consumer's policy, newest first.
+pub(super) struct VersionPage {
+    /// Only versions below this one.
+    pub(super) before: i32,
+    pub(super) size: usize,
+    pages: Pages,
+}
+
+pub(super) fn versions(
+    request: &proto::ListPolicyVersionsRequest,
+    limits: &Limits,
+) -> Result<VersionPage, Rejection> {
+    let mut fields = Fields::new(limits);
+    fields.name("consumer", &request.consumer, limits.consumer);
+    let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+    let asked =
+        proto::ListPolicyVersionsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+    let pages = Pages::of("ListPolicyVersions", &asked);
+    let before = pages.place(&mut fields, &request.page_token, |place| {
+        let version = i32::from_be_bytes(place.try_into().ok()?);
+        (version > 1).then_some(version)
+    });
+    fields.finish(|| VersionPage { before: before.unwrap_or(i32::MAX), size, pages })
+}
+
+impl VersionPage {
+    pub(super) fn listed(self, versions: Vec<PolicyVersion>) -> proto::ListPolicyVersionsResponse {
+        let last = versions.last().filter(|last| versions.len() == self.size && last.version > 1);
+        proto::ListPolicyVersionsResponse {
+            next_page_token: last
+                .map_or_else(String::new, |last| self.pages.token(&last.version.to_be_bytes())),
+            versions: versions.into_iter().map(version).collect(),
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Replay runs: messages to orders, and runs back.
 
+use super::page_token::{self, Pages};
 use super::summary;
-use crate::domain::{Namespace, Reading, Rejection, ReplayRun, RunMode, Summary};
-use crate::ledger::{RunChange, RunOrder, RunResult};
+use crate::domain::{Namespace, Reading, Rejection, ReplayRun, RunMode};
+use crate::ledger::{Operators, RunChange, RunOrder, RunResult};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits, REPLAY_RUN_MAX};
 use crate::rpc::wire::words::shown;
@@ -54,31 +55,41 @@ fn order(
     })
 }
 
-/// The consumer, the place of the page, and its size.
-pub(super) fn page(
-    request: &proto::ListReplayRunsRequest,
-    limits: &Limits,
-) -> Result<(String, String, usize), Rejection> {
-    let mut fields = Fields::new(limits);
-    fields.name("consumer", &request.consumer, limits.consumer);
-    // The place is the last name of the page before.
-    fields.replay_run("page_token", &request.page_token);
-    let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-    fields.finish(|| (request.consumer.clone(), request.page_token.clone(), size))
+/// A page of the runs of a consumer: what to ask the store for, and how to name the next one.
+pub(super) struct RunQuery {
+    pub(super) consumer: String,
+    /// The last name of the page before; empty: from the start.
+    after: String,
+    size: usize,
+    pages: Pages,
 }
 
-pub(super) fn listed(runs: Vec<ReplayRun>, summary: &Summary, size: usize) -> proto::ListReplayRunsResponse {
-    let last = runs.last().filter(|_| runs.len() == size);
-    let next_page_token = last.map_or_else(String::new, |last| last.name.clone());
+pub(super) fn query(request: &proto::ListReplayRunsRequest, limits: &Limits) -> Result<RunQuery, Rejection> {
+    let mut fields = Fields::new(limits);
+    fields.name("consumer", &request.consumer, limits.consumer);
+    let asked = proto::ListReplayRunsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+    let pages = Pages::of("ListReplayRuns", &asked);
+    let after = pages.place(&mut fields, &request.page_token, page_token::name).unwrap_or_default();
+    let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
+    fields.finish(|| RunQuery { consumer: request.consumer.clone(), after, size, pages })
+}
+
+pub(super) async fn list(
+    operators: &Operators,
+    query: RunQuery,
+) -> Result<proto::ListReplayRunsResponse, Rejection> {
+    let (runs, summary) = operators.runs((query.consumer, query.after, query.size)).await?;
+    let last = runs.last().filter(|_| runs.len() == query.size);
+    let next_page_token = last.map_or_else(String::new, |last| query.pages.token(last.name.as_bytes()));
     let run = |run: ReplayRun| {
-        let states = summary::states(summary, Namespace::new(&run.consumer, &run.name).name());
+        let states = summary::states(&summary, Namespace::new(&run.consumer, &run.name).name());
         proto::ReplayRun { states, ..message(run, &summary.reading) }
     };
-    proto::ListReplayRunsResponse {
+    Ok(proto::ListReplayRunsResponse {
         runs: runs.into_iter().map(run).collect(),
         as_of: Some(shown(summary.reading.now)),
         next_page_token,
-    }
+    })
 }
 
 pub(super) fn carried_out(result: RunResult) -> (Option<proto::ReplayRun>, bool) {

@@ -1,5 +1,6 @@
 //! `SummarizeEntries`: what is stuck, and since when.
 
+use super::page_token::{self, Pages};
 use crate::domain::{Namespace, Policy, Rejection, State, Summary};
 use crate::ledger::{CountScope, Operators};
 use crate::rpc::proto;
@@ -9,42 +10,42 @@ use crate::rpc::wire::words;
 const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;
 
-/// What is counted: one consumer, or a page of them.
-pub(super) fn scope(
-    request: &proto::SummarizeEntriesRequest,
-    limits: &Limits,
-) -> Result<CountScope, Rejection> {
+/// What is counted, one consumer or a page of them, and how to name the next page.
+pub(super) struct Query {
+    pub(super) scope: CountScope,
+    pages: Pages,
+}
+
+pub(super) fn query(request: &proto::SummarizeEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
     let mut fields = Fields::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
-    // The place is a name in the store: of a consumer, or of a consumer and a run.
-    let place = Namespace::stored(&request.page_token);
-    fields.text("page_token", place.consumer(), limits.consumer);
-    fields.replay_run("page_token", place.replay_run());
     fields.replay_run("replay_run", &request.replay_run);
     if request.consumer.is_empty() && !request.replay_run.is_empty() {
         fields.wrong("replay_run", "is set without a consumer: a run is one consumer's");
     }
     let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-    if !request.consumer.is_empty() && !request.page_token.is_empty() {
-        fields.wrong("page_token", "is not a next_page_token of this call: one consumer has but one page");
-    }
-    // The place is the last name of the page before.
-    let whose = if request.consumer.is_empty() {
-        CountScope::ConsumerPage(request.page_token.clone(), size)
+    let asked = proto::SummarizeEntriesRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+    let pages = Pages::of("SummarizeEntries", &asked);
+    // The place is a name in the store: of a consumer, or of a consumer and a run.
+    let after = pages.place(&mut fields, &request.page_token, |place| {
+        page_token::name(place).filter(|_| request.consumer.is_empty())
+    });
+    let scope = if request.consumer.is_empty() {
+        CountScope::ConsumerPage(after.unwrap_or_default(), size)
     } else {
         CountScope::One(Namespace::new(&request.consumer, &request.replay_run))
     };
-    fields.finish(|| whose)
+    fields.finish(|| Query { scope, pages })
 }
 
 pub(super) async fn summarize(
     operators: &Operators,
-    whose: CountScope,
+    query: Query,
 ) -> Result<proto::SummarizeEntriesResponse, Rejection> {
-    let full = if let CountScope::ConsumerPage(_, size) = &whose { Some(*size) } else { None };
-    let (names, summary) = operators.count(whose).await?;
+    let full = if let CountScope::ConsumerPage(_, size) = &query.scope { Some(*size) } else { None };
+    let (names, summary) = operators.count(query.scope).await?;
     let last = names.last().filter(|_| full == Some(names.len()));
-    let next_page_token = last.cloned().unwrap_or_default();
+    let next_page_token = last.map_or_else(String::new, |last| query.pages.token(last.as_bytes()));
     let policies = operators.policies_here();
     let consumers = names
         .into_iter()

@@ -1,7 +1,6 @@
 //! Protobuf messages to commands, and replies to protobuf messages.
 
 use bytes::Bytes;
-use uuid::Uuid;
 
 use super::errors;
 use super::fields::{Fields, Limits, Part};
@@ -254,9 +253,4 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
         }
         Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),
     })
-}
-
-/// What a page token is bound to: a digest of the filter that it belongs to.
-pub(crate) fn filter_digest(filter: &str) -> String {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, filter.as_bytes()).simple().to_string()
 }

@@ -3,6 +3,7 @@
 mod behind;
 pub(crate) mod details;
 pub(crate) mod disk;
+pub(crate) mod dynamic;
 pub(crate) mod faulty;
 pub(crate) mod pgbouncer;
 pub(crate) mod pki;

@@ -13,7 +13,7 @@ struct Raw;
 
 impl Codec for Raw {
     type Encode = Vec<u8>;
-    type Decode = ();
+    type Decode = Vec<u8>;
     type Encoder = Raw;
     type Decoder = Raw;
     fn encoder(&mut self) -> Raw {
@@ -34,11 +34,10 @@ impl Encoder for Raw {
 }
 
 impl Decoder for Raw {
-    type Item = ();
+    type Item = Vec<u8>;
     type Error = Status;
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
-        from.advance(from.remaining());
-        Ok(Some(()))
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        Ok(Some(from.copy_to_bytes(from.remaining()).to_vec()))
     }
 }
 
@@ -52,11 +51,23 @@ pub(crate) async fn channel_to(address: &str) -> Channel {
 
 /// Calls a method of the package, as `Service/Method`.
 pub(crate) async fn send(channel: &Channel, method: &str, bytes: Vec<u8>) -> Result<(), Status> {
+    answers(channel, method, Request::new(bytes)).await.map(drop)
+}
+
+/// The same; all that is answered.
+pub(crate) async fn answers(
+    channel: &Channel,
+    method: &str,
+    request: Request<Vec<u8>>,
+) -> Result<Vec<Vec<u8>>, Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());
     client.ready().await.unwrap();
     let path = format!("/idempotency.ledger.v1.{method}").parse().unwrap();
     // One answer is a stream of one.
-    let mut answers = client.server_streaming(Request::new(bytes), path, Raw).await?.into_inner();
-    while answers.message().await?.is_some() {}
-    Ok(())
+    let mut stream = client.server_streaming(request, path, Raw).await?.into_inner();
+    let mut all = Vec::new();
+    while let Some(answer) = stream.message().await? {
+        all.push(answer);
+    }
+    Ok(all)
 }

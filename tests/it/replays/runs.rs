@@ -133,7 +133,7 @@ async fn runs_are_listed_and_their_entries_too(kind: Kind) {
     let page = server.admin.list_replay_runs(request.clone()).await.unwrap().into_inner();
     let run = &page.runs[0];
     let states: Vec<_> = run.states.iter().map(|one| (one.state(), one.count)).collect();
-    assert_eq!((run.replay_run.as_str(), page.next_page_token.as_str()), ("a", "a"));
+    assert_eq!((run.replay_run.as_str(), page.next_page_token.is_empty()), ("a", false));
     assert_eq!(states, [(proto::EntryState::InProgress, 1), (proto::EntryState::Completed, 2)]);
     let next = proto::ListReplayRunsRequest { page_token: page.next_page_token, ..request };
     let page = server.admin.list_replay_runs(next).await.unwrap().into_inner();
