@@ -35,7 +35,7 @@ struct Run {
     /// Why, for the audit
     #[arg(long)]
     reason: String,
-    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    /// An id of your own; the same command with it changes nothing more [default: a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 }

@@ -33,7 +33,8 @@ pub(super) struct Raise {
     /// The offset that you looked at, as `tokens show` shows it [default: the present one]
     #[arg(long, value_name = "DURATION")]
     expected_offset: Option<DurationArg>,
-    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    /// An id of your own; the same command with it and the same --expected-offset changes nothing more [default:
+    /// a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Do it without being asked

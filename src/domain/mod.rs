@@ -22,6 +22,7 @@ mod read;
 mod reason;
 mod replay;
 mod reply;
+mod request_digest;
 mod retention;
 mod run_room;
 mod settle;
@@ -56,6 +57,7 @@ pub use read::{
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use replay::{ReplayRun, RunMode, Standing};
 pub use reply::{Answer, Reply, Verdict};
+pub use request_digest::RequestDigest;
 pub(crate) use retention::SETTLED;
 pub(crate) use retention::retain_until_by_terms;
 pub use retention::{PURGE_MARGIN, is_over, is_over_with_its_run, left_alone, raised_floor, run_taken_from};

@@ -24,12 +24,15 @@ const SQLITE_TABLE: &str = "migrations";
 const ALONE: &str = "-- no-transaction";
 
 /// Those of Postgres, in order.
-pub static POSTGRES: LazyLock<Migrator> =
-    LazyLock::new(|| postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs", 4 "holds")));
+pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
+    postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds"))
+});
 
 /// Those of `SQLite`, in order.
-pub static SQLITE: LazyLock<Migrator> =
-    LazyLock::new(|| migrator(migrations!("sqlite": 1 "ledger", 2 "replay_runs", 4 "holds"), SQLITE_TABLE));
+pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
+    let all = migrations!("sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds");
+    migrator(all, SQLITE_TABLE)
+});
 
 /// Migrations of Postgres, as they are written down in the ledger's schema.
 #[must_use]

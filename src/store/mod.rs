@@ -42,7 +42,7 @@ pub use error::{Fault, StoreError};
 pub use holds::{HOLD_LEVEL, HoldBook};
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};
-pub use operators::{LeftAlone, OffsetRaise, Operators, Write, WriteResult};
+pub use operators::{LeftAlone, OffsetRaise, Operators, PartDigests, Write, WriteResult};
 pub use policies::{EffectiveRetention, PolicyBook};
 pub use postgres::migrate::Pace as MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;

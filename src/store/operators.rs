@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{Found, StoreError};
 use crate::domain::{
     AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, Namespace, PurgeStatus,
-    Reading, Span, Summary,
+    Reading, RequestDigest, Span, Summary,
 };
 
 /// What operators read and change.
@@ -47,23 +47,32 @@ pub trait Operators: Send {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError>;
 
-    /// Stores entries as completed where there is none, and the audit event of all of them: either all or
-    /// nothing. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, sorted by key, each key once.
+    /// Stores entries as completed where there is none, and their audit events, one for each consumer: either all
+    /// or nothing. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows; entries are sorted by key, each key once,
+    /// and events by consumer, each consumer once.
     async fn import(
         &mut self,
         entries: &[ImportedEntry],
-        event: &AuditEvent,
+        events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError>;
 
-    /// How many entries were redriven under request ids that begin with this, and end with a hash.
-    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError>;
+    /// How many entries of a consumer were redriven by an operation: under request ids that are its id, a slash, and
+    /// the hash of a key.
+    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError>;
 
-    /// The audit event of a request.
-    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
+    /// The digest of one event that a part of an operation has left, for each of these consumers that has one; `None`
+    /// if a digest was not kept. At most [`ROWS_MAX`](super::ROWS_MAX) consumers.
+    async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError>;
+
+    /// The audit event of a consumer's request.
+    async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
 
     /// Lists audit events.
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError>;
 }
+
+/// The digests that the events of parts of an operation have.
+pub type PartDigests = Vec<Option<RequestDigest>>;
 
 /// For how long after their creation the purge leaves the entries of consumers alone.
 #[derive(Clone, Debug)]
@@ -110,6 +119,6 @@ pub enum WriteResult {
     Done,
     /// The entry was changed by somebody else: nothing is written.
     Lost,
-    /// The request id was used before: nothing is written.
+    /// The consumer's request id was used before: nothing is written.
     Repeated,
 }

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::from_row::from_row;
-use crate::domain::{AuditEvent, PolicyVersion, PurgeWorker, StoreTime};
+use crate::domain::{AuditEvent, PolicyVersion, PurgeWorker, RequestDigest, StoreTime};
 
 from_row! {
     /// The columns of `purges`.
@@ -42,13 +42,14 @@ from_row! {
         reason: String,
         before: Option<String>,
         after: Option<String>,
+        digest: Option<Vec<u8>>,
     }
 }
 
 impl From<AuditRow> for AuditEvent {
     fn from(row: AuditRow) -> AuditEvent {
         AuditEvent {
-            request_id: row.request_id,
+            request_id: AuditEvent::request_id_of(&row.request_id).to_owned(),
             at: StoreTime(row.at),
             actor: row.actor,
             action: row.action,
@@ -57,6 +58,7 @@ impl From<AuditRow> for AuditEvent {
             reason: row.reason,
             before: row.before,
             after: row.after,
+            digest: row.digest.as_deref().and_then(RequestDigest::stored),
         }
     }
 }

@@ -324,7 +324,11 @@ async fn malformed_redrives_are_refused_by_field(kind: Kind) {
             &["operation_id"],
         ),
         ("used for another prefix", used(|filter| filter.id_prefix = "m".into()), &["operation_id"]),
-        ("used for another consumer", used(|filter| filter.consumer = "another".into()), &["operation_id"]),
+        (
+            "used for another reason",
+            RedriveEntriesRequest { reason: "another".into(), ..redrive("op") },
+            &["operation_id"],
+        ),
         ("a slash, which parts the ids of its events", redrive("op/1"), &["operation_id"]),
     ];
     for (what, request, wrong) in rows {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use idempotency_ledger::domain::{
     AuditEvent, AuditListing, AuditOf, Claim, Claimant, Command, Context, Entry, EntryFilter, Key, Listing,
-    Policy, PolicyVersion, Span, StoreTime, decide,
+    Policy, PolicyVersion, RequestDigest, Span, StoreTime, decide,
 };
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::store::{EffectiveRetention, Session, Write, WriteResult};
@@ -39,6 +39,7 @@ fn event(request_id: &str, at: StoreTime, consumer: &str, key: &Key) -> AuditEve
         reason: "tests".into(),
         before: None,
         after: None,
+        digest: Some(RequestDigest::of("tests", request_id.as_bytes())),
     }
 }
 
@@ -55,7 +56,8 @@ async fn pages_of_the_audit_leave_nothing_out(kind: Kind) {
         let done = session.operators().change(&Write::Nothing, &event(id, *now, "c", &key)).await.unwrap();
         assert_eq!(done, WriteResult::Done);
     }
-    let other = event("99", START, "other", &Key::new("other", "s", "1"));
+    // Under an id that the first consumer has used, at the same instant.
+    let other = event("10", START, "other", &Key::new("other", "s", "1"));
     session.operators().change(&Write::Nothing, &other).await.unwrap();
     all.sort_by(|one, two| two.cmp(one));
     for limit in PAGES {
@@ -69,7 +71,7 @@ async fn pages_of_the_audit_leave_nothing_out(kind: Kind) {
                 assert!(page.len() <= limit);
                 found.extend(page.iter().map(|one| (one.at, one.request_id.clone(), one.consumer.clone())));
                 let Some(last) = page.last() else { break };
-                before = Some((last.at, last.request_id.clone()));
+                before = Some((last.at, last.stored_id()));
             }
             assert_eq!(found.len(), all.len() + more, "{of:?} by {limit}");
             found.retain(|(.., consumer)| consumer == "c");

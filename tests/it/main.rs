@@ -50,6 +50,7 @@ mod quiet;
 mod quota;
 mod redelivery;
 mod replays;
+mod request_ids;
 mod retention;
 mod schema;
 mod secrets;

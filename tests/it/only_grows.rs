@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    AuditEvent, Claim, Claimant, Command, Context, Entry, Key, Policy, Span, StoreTime, decide,
+    AuditEvent, Claim, Claimant, Command, Context, Entry, Key, Policy, RequestDigest, Span, StoreTime, decide,
 };
 use idempotency_ledger::store::{EffectiveRetention, Fault, Session, StoreError, Write, WriteResult};
 use sqlx::Executor as _;
@@ -156,6 +156,7 @@ async fn nothing_is_purged_or_deleted_while_the_clock_is_behind(kind: Kind) {
         reason: "tests".into(),
         before: None,
         after: None,
+        digest: Some(RequestDigest::of("tests", b"erase")),
     };
     let erased = session.operators().change(&delete, &event).await;
     assert!(!matches!(erased, Ok(WriteResult::Done)), "a token of the next entry could be lower: {erased:?}");

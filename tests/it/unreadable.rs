@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_ledger::domain::{AuditEvent, Key, OnExpiry, Policy, PolicyVersion, Span, StoreTime};
+use idempotency_ledger::domain::{
+    AuditEvent, Key, OnExpiry, Policy, PolicyVersion, RequestDigest, Span, StoreTime,
+};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use idempotency_ledger::store::{EffectiveRetention, LEVEL, WriteResult};
 use tonic::{Code, Status};
@@ -43,6 +45,7 @@ pub(crate) async fn newer(at: &TestStore, consumer: &str, version: i32, json: &s
         reason: "of a newer version".into(),
         before: None,
         after: Some(json.into()),
+        digest: Some(RequestDigest::of("tests", json.as_bytes())),
     };
     let in_force = EffectiveRetention {
         consumer: consumer.into(),

@@ -216,7 +216,7 @@ MUTANTS = [
         (SETTLE, "entry.closed_by == ClosedBy::Complete)", "entry.state == State::Completed)"),
     ]),
     Mutant("A9", "a request_id of a policy is good for any mask", "policies::", [
-        ("src/ledger/policies/set.rs", "mask.cloned() == self.mask.clone().map(Value::from)", "mask.cloned() == mask.cloned()"),
+        ("src/rpc/admin/policies.rs", "{ validate_only: false, ..request.clone() }", "{ validate_only: false, update_mask: None, ..request.clone() }"),
     ]),
     Mutant("A10", "a failing store writes a line for each batch", "quiet::", [
         ("src/once_a_second.rs", "self.held_back += 1;\n            return None;", "self.held_back += 1;"),
@@ -1338,11 +1338,33 @@ MUTANTS = [
     Mutant("I27", "the audit does not tell that a deletion was forced", "operators::", [
         ("src/ledger/operators/change.rs", "serde_json::Value::from(order.kept()).to_string()", "String::new()"),
     ]),
+    Mutant("I31", "the id of a request is one of all consumers'", "request_ids::", [
+        ("src/domain/read/audit.rs", 'format!("{consumer}{SEPARATOR}{request_id}")', 'format!("{}{SEPARATOR}{request_id}", &consumer[..0])'),
+    ]),
+    Mutant("I32", "another request with the same id is answered as its repeat", "request_ids::", [
+        ("src/domain/read/audit.rs", "self.digest.as_ref() == Some(digest)", "self.digest.is_some() || digest.bytes().is_empty()"),
+    ]),
+    Mutant("I33", "the request of another RPC is a repeat where it is encoded alike", "request_ids::", [
+        ("src/domain/request_digest.rs", "[rpc.as_bytes(), encoded]", "[&rpc.as_bytes()[..0], encoded]"),
+    ]),
+    Mutant("I34", "a bulk redrive goes on for another reason", "request_ids::", [
+        ("src/rpc/admin/bulk.rs", "dry_run: false, ..request.clone() }", "dry_run: false, reason: String::new(), ..request.clone() }"),
+    ]),
     Mutant("I35", "a page token is good for any filter", "cursors::", [
         ("src/rpc/admin/page_token.rs", "&asked.encode_to_vec()]", "&asked.encode_to_vec()[..0]]"),
     ]),
     Mutant("I36", "a page token with another place is taken", "cursors::", [
         ("src/rpc/admin/page_token.rs", "(sum == self.sum(&bytes) && ", "(self.sum(&bytes).len() == sum.len() && "),
+    ]),
+    Mutant("I39", "an id from before ids belonged to consumers is used again", "request_ids::", [
+        (PG_AUDIT, "request_id IN ($1, $2) AND", "request_id IN ($1, $1) AND $2::text IS NOT NULL AND"),
+        (LITE_AUDIT, "request_id IN (?1, ?2) AND", "request_id IN (?1, ?1) AND ?2 IS NOT NULL AND"),
+    ]),
+    Mutant("I37", "an import of several consumers is an event of one of them", "bulk::imports", [
+        ("src/ledger/operators/import.rs", "stored.entry(key.consumer())", 'stored.entry(entries.first().map_or("", |one| one.entry().key.consumer()))'),
+    ]),
+    Mutant("I38", "an import goes on for another reason", "bulk::imports", [
+        ("src/ledger/operators/import.rs", "*digest != Some(order.digest)", "digest.is_none()"),
     ]),
     Mutant("F1", "claims are granted while the store's clock is behind", "proof::live::clocks", [
         (PG_ENTRIES, "now + token_offset >= greatest(clock_mark, $1) AND now <= $2", "$1::bigint IS NOT NULL AND now <= $2"),

@@ -27,7 +27,8 @@ pub(super) struct EntryChangeArgs {
     /// The version of the entry that you looked at [default: the present one]
     #[arg(long, value_name = "N")]
     pub(super) expected_version: Option<i64>,
-    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    /// An id of your own; the same command with it and the same --expected-version changes nothing more [default:
+    /// a random one]
     #[arg(long, value_name = "ID")]
     pub(super) request_id: Option<String>,
     /// Do it without being asked

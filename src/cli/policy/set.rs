@@ -25,7 +25,8 @@ struct PolicyChangeArgs {
     /// The version that you looked at, as `policy get` shows it [default: the present one]
     #[arg(long, value_name = "N")]
     expected_version: Option<i32>,
-    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    /// An id of your own; the same command with it and the same --expected-version changes nothing more [default:
+    /// a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 }

@@ -2,7 +2,8 @@
 
 use super::tries::{Before, Tried};
 use crate::domain::{
-    Action, AuditEvent, Change, Changed, Context, Entry, Key, Reading, Rejection, Resolution, operate,
+    Action, AuditEvent, Change, Changed, Context, Entry, Key, Reading, Rejection, RequestDigest, Resolution,
+    operate,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::refusals::{lost, used_before};
@@ -12,8 +13,10 @@ use crate::store::{Session, StoreError, Write};
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct ChangeRequest {
-    /// The operator's own id of the request; its repeats change nothing.
+    /// The operator's own id of the request, among those of the key's consumer; its repeats change nothing.
     pub request_id: String,
+    /// The digest of the whole request: a repeat has the same one.
+    pub digest: RequestDigest,
     /// Who, as authenticated.
     pub actor: String,
     /// Why.
@@ -27,15 +30,6 @@ pub struct ChangeRequest {
 }
 
 impl ChangeRequest {
-    /// Whether the event is of this very order, as far as the audit keeps it: not what the entry was then, nor
-    /// a result.
-    fn made(&self, event: &AuditEvent) -> bool {
-        let kept = event.after.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        let kept: serde_json::Map<String, serde_json::Value> = kept.unwrap_or_default();
-        let same = self.kept().iter().all(|(name, value)| kept.is_empty() || kept.get(name) == Some(value));
-        same && event.key == Some(self.key.hash()) && event.action == action_word(&self.change.action)
-    }
-
     /// What the audit keeps of the order beside what came out of it.
     fn kept(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut kept = serde_json::Map::new();
@@ -67,9 +61,8 @@ pub(super) async fn change(
     before: Before,
 ) -> Tried<ChangeResult> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(event) =
-            session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
-        {
+        let done_before = session.operators().audited(order.key.consumer(), &order.request_id).await;
+        if let Some(event) = done_before.map_err(StoreError::nothing_sent)? {
             return replay(session, order, &event, before).await.map_err(StoreError::nothing_sent);
         }
         let (reading, entry) = match look(session, &order.key).await.map_err(StoreError::nothing_sent)? {
@@ -128,7 +121,7 @@ async fn replay(
     event: &AuditEvent,
     before: Before,
 ) -> Tried<ChangeResult> {
-    if !order.made(event) {
+    if !event.is_of(&order.digest) {
         return Ok(Err(used_before("request_id")));
     }
     let replayed = before == Before::NotSent;
@@ -151,6 +144,7 @@ fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, chang
         reason: order.reason.clone(),
         before: before.map(|entry| summary(entry, None)),
         after: Some(after),
+        digest: Some(order.digest),
     }
 }
 

@@ -1,23 +1,31 @@
-//! An import's messages: what is absent is stored as COMPLETED, with one audit event for all of them.
+//! An import's messages: what is absent is stored as COMPLETED, with one audit event for each consumer.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use uuid::Uuid;
 
 use super::tries::Tried;
 use crate::domain::{
-    AuditEvent, Context, Import, Imported, ImportedEntry, Key, Reading, Reason, Rejection, import,
+    AuditEvent, Context, Import, Imported, ImportedEntry, Key, KeyHash, Reading, Reason, Rejection,
+    RequestDigest, import,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
+use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::ledger::runtime::Mutex;
 use crate::store::{Fault, Found, Session, StoreError};
+
+/// The bytes of a key's hash.
+const HASH_BYTES: usize = size_of::<KeyHash>();
 
 /// A part of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOrder {
     /// The operator's id of the import.
     pub operation_id: String,
+    /// The digest of what is the same in each message of the import.
+    pub digest: RequestDigest,
     /// Who, as authenticated.
     pub actor: String,
     /// Why.
@@ -40,18 +48,21 @@ pub enum ImportOutcome {
 /// The fate of each message, in their order.
 pub type ImportOutcomes = Vec<Result<ImportOutcome, Rejection>>;
 
-/// The id of the event that was sent last, and the outcomes that come true if it is found: it tells a second try
-/// whether the first one was applied.
+/// One of the events that were sent last, by its consumer and its id, and the outcomes that come true if it is found: by
+/// it a second try knows whether the first one was applied, since all events of a part are written or none.
 #[derive(Default)]
-pub(super) struct Sent(Mutex<Option<(String, ImportOutcomes)>>);
+pub(super) struct Sent(Mutex<Option<(SentEvent, ImportOutcomes)>>);
+
+/// The consumer and the id of an event.
+type SentEvent = (String, String);
 
 impl Sent {
-    fn note(&self, request_id: &str, outcomes: &ImportOutcomes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((request_id.to_owned(), outcomes.clone()));
+    fn note(&self, event: Option<&AuditEvent>, outcomes: &ImportOutcomes) {
+        let event = event.map(|event| (event.consumer.clone(), event.request_id.clone()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = event.map(|event| (event, outcomes.clone()));
     }
 
-    fn noted(&self) -> Option<(String, ImportOutcomes)> {
+    fn noted(&self) -> Option<(SentEvent, ImportOutcomes)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -63,10 +74,17 @@ pub(super) async fn carry_out(
     order: &ImportOrder,
     sent: &Sent,
 ) -> Tried<ImportOutcomes> {
-    if let Some((request_id, outcomes)) = sent.noted()
-        && session.operators().audited(&request_id).await.map_err(StoreError::nothing_sent)?.is_some()
-    {
-        return Ok(Ok(outcomes));
+    if let Some(((consumer, request_id), outcomes)) = sent.noted() {
+        let event = session.operators().audited(&consumer, &request_id).await;
+        if event.map_err(StoreError::nothing_sent)?.is_some() {
+            return Ok(Ok(outcomes));
+        }
+    }
+    let consumers: BTreeSet<&str> = order.rows.iter().map(|(key, _)| key.consumer()).collect();
+    let consumers: Vec<String> = consumers.into_iter().map(str::to_owned).collect();
+    let before = session.operators().part_digests(&consumers, &order.operation_id).await;
+    if before.map_err(StoreError::nothing_sent)?.iter().any(|digest| *digest != Some(order.digest)) {
+        return Ok(Err(used_before("operation_id")));
     }
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
@@ -97,14 +115,15 @@ pub(super) async fn carry_out(
         }
         // By key, as every statement that writes.
         entries.sort_by_key(|entry| entry.entry().key.hash());
-        let event = event(order, &loaded.reading, &entries);
-        sent.note(&event.request_id, &outcomes);
-        match done(session.operators().import(&entries, &event)).await {
+        let events = events(order, &loaded.reading, &entries);
+        sent.note(events.first(), &outcomes);
+        match done(session.operators().import(&entries, &events)).await {
             Ok(true) => {
                 tracing::info!(
                     stored = entries.len(),
-                    request_id = event.request_id,
-                    actor = event.actor,
+                    consumers = events.len(),
+                    operation_id = order.operation_id,
+                    actor = order.actor,
                     "entries were imported"
                 );
                 return Ok(Ok(outcomes));
@@ -139,30 +158,33 @@ fn decide(
     import(key, entry.as_ref(), row, &context)
 }
 
-/// One event for all that one message of an import stores. Its id tells them apart: what is repeated stores
-/// nothing, and needs no event.
-fn event(order: &ImportOrder, reading: &Reading, entries: &[ImportedEntry]) -> AuditEvent {
-    let mut hashes = Vec::with_capacity(16 * entries.len());
+/// One event for all that one message of an import stores of a consumer, so that the operators of each consumer see what
+/// became theirs, and no more. Its id tells the messages apart: what is repeated stores nothing, and needs no event.
+fn events(order: &ImportOrder, reading: &Reading, entries: &[ImportedEntry]) -> Vec<AuditEvent> {
+    let mut stored: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     for entry in entries {
-        hashes.extend_from_slice(entry.entry().key.hash().as_bytes());
+        let key = &entry.entry().key;
+        stored.entry(key.consumer()).or_default().extend_from_slice(key.hash().as_bytes());
     }
-    let rows = Uuid::new_v5(&Uuid::NAMESPACE_OID, &hashes);
-    let first = entries.first().map_or("", |entry| entry.entry().key.consumer());
-    let one = entries.iter().all(|entry| entry.entry().key.consumer() == first);
-    let after = serde_json::json!({
-        "state": "COMPLETED",
-        "operation_id": order.operation_id,
-        "stored": entries.len(),
-    });
-    AuditEvent {
-        request_id: format!("{}/{:x}-{}", order.operation_id, reading.now.micros(), rows.simple()),
-        at: reading.now,
-        actor: order.actor.clone(),
-        action: "IMPORT_ENTRIES".to_owned(),
-        consumer: if one { first.to_owned() } else { String::new() },
-        key: None,
-        reason: order.reason.clone(),
-        before: None,
-        after: Some(after.to_string()),
-    }
+    let event = |(consumer, hashes): (&str, Vec<u8>)| {
+        let rows = Uuid::new_v5(&Uuid::NAMESPACE_OID, &hashes);
+        let after = serde_json::json!({
+            "state": "COMPLETED",
+            "operation_id": order.operation_id,
+            "stored": hashes.len() / HASH_BYTES,
+        });
+        AuditEvent {
+            request_id: format!("{}/{:x}-{}", order.operation_id, reading.now.micros(), rows.simple()),
+            at: reading.now,
+            actor: order.actor.clone(),
+            action: "IMPORT_ENTRIES".to_owned(),
+            consumer: consumer.to_owned(),
+            key: None,
+            reason: order.reason.clone(),
+            before: None,
+            after: Some(after.to_string()),
+            digest: Some(order.digest),
+        }
+    };
+    stored.into_iter().map(event).collect()
 }

@@ -1,7 +1,7 @@
 //! The beginning of an operation on many entries: written down once, so that each later call goes on from there.
 
 use super::tries::Tried;
-use crate::domain::{AuditEvent, StoreTime};
+use crate::domain::{AuditEvent, RequestDigest, StoreTime};
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{Session, StoreError, Write};
@@ -12,15 +12,17 @@ const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
 /// An operation on many entries, about to begin or to go on.
 #[derive(Clone, Debug)]
 pub(super) struct StartOperation {
-    /// The operator's id of the operation.
+    /// The operator's id of the operation, among those of the consumer.
     pub(super) operation_id: String,
+    /// The digest of what is the same in each call of the operation.
+    pub(super) digest: RequestDigest,
     /// Who, as authenticated.
     pub(super) actor: String,
     /// Why.
     pub(super) reason: String,
     /// The consumer.
     pub(super) consumer: String,
-    /// What was asked for: the same in each call of the operation.
+    /// What was asked for, for the audit.
     pub(super) asked: String,
 }
 
@@ -36,14 +38,12 @@ pub(super) struct Operation {
 /// Writes down that an operation begins, or finds that it has.
 pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> Tried<Operation> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(event) =
-            session.operators().audited(&order.operation_id).await.map_err(StoreError::nothing_sent)?
-        {
-            let same = event.consumer == order.consumer && event.after.as_deref() == Some(&order.asked);
-            if event.action != REDRIVE_ENTRIES || !same {
+        let event = session.operators().audited(&order.consumer, &order.operation_id).await;
+        if let Some(event) = event.map_err(StoreError::nothing_sent)? {
+            if !event.is_of(&order.digest) {
                 return Ok(Err(used_before("operation_id")));
             }
-            let done = session.operators().count_redriven(&format!("{}/", order.operation_id)).await;
+            let done = session.operators().count_redriven(&order.consumer, &order.operation_id).await;
             let done = done.map_err(StoreError::nothing_sent)?;
             return Ok(Ok(Operation { at: event.at, done }));
         }
@@ -58,6 +58,7 @@ pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> 
             reason: order.reason.clone(),
             before: None,
             after: Some(order.asked.clone()),
+            digest: Some(order.digest),
         };
         if done(session.operators().change(&Write::Nothing, &event)).await? {
             return Ok(Ok(Operation { at: reading.now, done: 0 }));

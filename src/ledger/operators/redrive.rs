@@ -11,8 +11,8 @@ use super::long::{OpenOperation, WorkPermit};
 use super::operation::StartOperation;
 use super::read::{Ages, CountScope};
 use crate::domain::{
-    Action, Change, Context, Entry, EntryFilter, Key, Listing, Reading, Reason, Rejection, State, StoreTime,
-    operate,
+    Action, Change, Context, Entry, EntryFilter, Key, Listing, Reading, Reason, Rejection, RequestDigest,
+    State, StoreTime, operate,
 };
 use crate::ledger::runtime::{Instant, sleep, timeout};
 
@@ -37,10 +37,13 @@ pub struct RedriveOrder {
     pub filter: EntryFilter,
     /// And of what age.
     pub ages: Ages,
-    /// The filter as it was asked for, to tell whether a repeat is one.
+    /// The filter as it was asked for, for the audit.
     pub asked: String,
-    /// The operator's id of the operation.
+    /// The operator's id of the operation, among those of the consumer.
     pub operation_id: String,
+    /// The digest of what is the same in each call of the operation: all of the request but `dry_run`, and the rate
+    /// and the maximum, which a later call may change.
+    pub digest: RequestDigest,
     /// Who, as authenticated.
     pub actor: String,
     /// Why.
@@ -59,6 +62,7 @@ impl RedriveOrder {
     fn begin(&self) -> StartOperation {
         StartOperation {
             operation_id: self.operation_id.clone(),
+            digest: self.digest,
             actor: self.actor.clone(),
             reason: self.reason.clone(),
             consumer: self.filter.consumer.clone(),
@@ -235,6 +239,8 @@ impl Run {
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
         let order = ChangeRequest {
             request_id: format!("{}/{}", self.order.operation_id, entry.key.hash().simple()),
+            // Not that of a version: what one call of the operation has redriven is not redriven by another one.
+            digest: self.order.digest,
             actor: self.order.actor.clone(),
             reason: self.order.reason.clone(),
             evidence: String::new(),

@@ -2,19 +2,23 @@
 //! replicas, since each reads it beside the clock.
 
 use super::tries::{Before, Tried};
-use crate::domain::{AuditEvent, Reading, Span, raise_token_offset};
+use crate::domain::{AuditEvent, Reading, RequestDigest, Span, raise_token_offset};
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{OffsetRaise, Session, StoreError};
 
+/// The offset is that of all consumers: so are the ids of the requests that raise it.
+const CONSUMER: &str = "";
 /// The action's name in the audit.
 const ACTION: &str = "RAISE_TOKEN_OFFSET";
 
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct OffsetOrder {
-    /// The operator's own id of the request; its repeats change nothing.
+    /// The operator's own id of the request, among those that concern all consumers; its repeats change nothing.
     pub request_id: String,
+    /// The digest of the whole request: a repeat has the same one.
+    pub digest: RequestDigest,
     /// Who, as authenticated.
     pub actor: String,
     /// Why.
@@ -36,16 +40,6 @@ pub struct TokenClock {
     pub replayed: bool,
 }
 
-impl OffsetOrder {
-    /// Whether the event is of this very order.
-    fn made(&self, event: &AuditEvent) -> bool {
-        event.action == ACTION
-            && event.reason == self.reason
-            && event.before.as_deref() == Some(&kept(self.expected))
-            && event.after == self.token_offset.map(kept)
-    }
-}
-
 /// An offset as the audit keeps it.
 fn kept(offset: Span) -> String {
     serde_json::json!({ "token_offset_us": offset.micros() }).to_string()
@@ -60,12 +54,13 @@ pub(super) async fn raise(
         let made = if order.validate_only {
             None
         } else {
-            session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?
+            let event = session.operators().audited(CONSUMER, &order.request_id).await;
+            event.map_err(StoreError::nothing_sent)?
         };
         let reading = session.entries().load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
         if let Some(event) = made {
             let replayed = before == Before::NotSent;
-            let answer = if order.made(&event) {
+            let answer = if event.is_of(&order.digest) {
                 Ok(TokenClock { reading, replayed })
             } else {
                 Err(used_before("request_id"))
@@ -86,11 +81,12 @@ pub(super) async fn raise(
             at: reading.now,
             actor: order.actor.clone(),
             action: ACTION.to_owned(),
-            consumer: String::new(),
+            consumer: CONSUMER.to_owned(),
             key: None,
             reason: order.reason.clone(),
             before: Some(kept(present)),
             after: Some(kept(asked)),
+            digest: Some(order.digest),
         };
         let raise = OffsetRaise { from: present.micros(), to: asked.micros() };
         if done(session.operators().raise_token_offset(raise, &event)).await? {

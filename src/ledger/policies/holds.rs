@@ -5,7 +5,8 @@ use serde_json::json;
 use super::in_force::PoliciesInForce;
 use super::older;
 use crate::domain::{
-    AuditEvent, Hold, Reading, Reason, Rejection, StoreTime, held_consumers, liftable, placeable,
+    AuditEvent, Hold, Reading, Reason, Rejection, RequestDigest, StoreTime, held_consumers, liftable,
+    placeable,
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
@@ -16,6 +17,8 @@ use crate::store::{HOLD_LEVEL, Session, StoreError};
 pub struct HoldOrder {
     /// The operator's own id of the request; its repeats change nothing.
     pub request_id: String,
+    /// The digest of the whole request: a repeat has the same one.
+    pub digest: RequestDigest,
     /// The operator, as authenticated.
     pub actor: String,
     /// The operator's reason, for the audit.
@@ -57,11 +60,9 @@ impl HoldOrder {
         json!({ "prefix": self.prefix, "all": self.prefix.is_empty() }).to_string()
     }
 
-    /// Whether the event is of this very order.
-    fn made(&self, event: &AuditEvent) -> bool {
-        event.action == self.action()
-            && event.reason == self.reason
-            && event.after.as_deref() == Some(&self.kept())
+    /// What its event and its id belong to: the prefix, with the `*` of rights and commands. No policy has such a name.
+    fn scope(&self) -> String {
+        format!("{}*", self.prefix)
     }
 
     fn hold(&self, now: StoreTime) -> Hold {
@@ -79,12 +80,12 @@ impl HoldOrder {
             at: now,
             actor: self.actor.clone(),
             action: self.action().to_owned(),
-            // A hold is of many consumers: its event is under none of them.
-            consumer: String::new(),
+            consumer: self.scope(),
             key: None,
             reason: self.reason.clone(),
             before: None,
             after: Some(self.kept()),
+            digest: Some(self.digest),
         }
     }
 }
@@ -95,11 +96,12 @@ pub(crate) async fn carry_out(
     order: &HoldOrder,
 ) -> Result<Result<HoldResult, Rejection>, StoreError> {
     for _ in 0..ROUNDS_MAX {
-        let event = session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?;
+        let event = session.operators().audited(&order.scope(), &order.request_id).await;
+        let event = event.map_err(StoreError::nothing_sent)?;
         let snapshot = live.refresh(session).await.map_err(StoreError::nothing_sent)?;
         let policies = snapshot.policies();
         if let Some(event) = event {
-            if !order.made(&event) {
+            if !event.is_of(&order.digest) {
                 return Ok(Err(used_before("request_id")));
             }
             let hold = policies.holds().iter().find(|hold| hold.prefix == order.prefix).cloned();

@@ -7,8 +7,8 @@ use super::in_force::PoliciesInForce;
 use super::older;
 use super::table::{DEFAULT, Policies, by_consumer};
 use crate::domain::{
-    AuditEvent, Doubt, Namespace, PURGE_MARGIN, Reading, Reason, Rejection, ReplayRun, RunMode, Span,
-    StoreTime, Summary, Violation,
+    AuditEvent, Doubt, Namespace, PURGE_MARGIN, Reading, Reason, Rejection, ReplayRun, RequestDigest,
+    RunMode, Span, StoreTime, Summary, Violation,
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
@@ -20,8 +20,10 @@ const ENDS_IN_MIN: Span = Span::from_secs(60);
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct RunOrder {
-    /// The operator's own id of the request; its repeats change nothing.
+    /// The operator's own id of the request, among those of the consumer; its repeats change nothing.
     pub request_id: String,
+    /// The digest of the whole request: a repeat has the same one.
+    pub digest: RequestDigest,
     /// The operator, as authenticated.
     pub actor: String,
     /// The operator's reason, for the audit.
@@ -68,14 +70,6 @@ impl RunOrder {
         };
         json!({ "replay_run": self.run.replay_run(), "ends_in_us": asked }).to_string()
     }
-
-    /// Whether the event is of this very order.
-    fn made(&self, event: &AuditEvent) -> bool {
-        event.action == self.action()
-            && event.consumer == self.run.consumer()
-            && event.reason == self.reason
-            && event.after.as_deref() == Some(&self.kept())
-    }
 }
 
 pub(crate) async fn carry_out(
@@ -86,14 +80,15 @@ pub(crate) async fn carry_out(
     let (consumer, name) = (order.run.consumer(), order.run.replay_run());
     let mut swept = false;
     for _ in 0..ROUNDS_MAX {
-        let event = session.operators().audited(&order.request_id).await.map_err(StoreError::nothing_sent)?;
+        let event = session.operators().audited(consumer, &order.request_id).await;
+        let event = event.map_err(StoreError::nothing_sent)?;
         let snapshot = live.refresh(session).await.map_err(StoreError::nothing_sent)?;
         let book = session.policy_book();
         let (reading, retentions) = book.effective_retentions().await.map_err(StoreError::nothing_sent)?;
         let found =
             session.replay_book().replay_run(consumer, name).await.map_err(StoreError::nothing_sent)?;
         if let Some(event) = event {
-            let made = found.filter(|_| order.made(&event));
+            let made = found.filter(|_| event.is_of(&order.digest));
             return Ok(made
                 .map(|run| RunResult { run, reading, replayed: true })
                 .ok_or_else(|| used_before("request_id")));
@@ -108,6 +103,7 @@ pub(crate) async fn carry_out(
             reason: order.reason.clone(),
             before: None,
             after: Some(order.kept()),
+            digest: Some(order.digest),
         };
         let written = match order.what {
             RunChange::Close => {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::in_force::PoliciesInForce;
 use super::table::{Policies, by_consumer, in_force};
 use crate::domain::{
-    AuditEvent, Doubt, Policy, PolicyError, PolicyPatch, PolicyVersion, Reason, Rejection, Span, StoreTime,
-    StoredPolicy, Violation, names_many,
+    AuditEvent, Doubt, Policy, PolicyError, PolicyPatch, PolicyVersion, Reason, Rejection, RequestDigest,
+    Span, StoreTime, StoredPolicy, Violation, names_many,
 };
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
@@ -23,8 +23,10 @@ const NAMED_MAX: usize = 3;
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct PolicyOrder {
-    /// The operator's own id of the request; its repeats change nothing.
+    /// The operator's own id of the request, among those of the consumer; its repeats change nothing.
     pub request_id: String,
+    /// The digest of the whole request, `validate_only` aside: a repeat has the same one.
+    pub digest: RequestDigest,
     /// The operator, as authenticated.
     pub actor: String,
     /// The operator's reason, for the audit and the history.
@@ -59,34 +61,6 @@ const VERSION: &str = "version";
 const MASK: &str = "update_mask";
 
 impl PolicyOrder {
-    /// Whether the event is of this very order: consumer, reason, expected version and mask are the same, and
-    /// the patch changes nothing of what came out. What an older server did not keep is not compared.
-    fn made(&self, event: &AuditEvent) -> bool {
-        let came_out = event.after.as_deref().map(came_out);
-        let same = match (&self.patch, came_out) {
-            (None, None) => self.looked_at(event.before.as_deref(), 0),
-            (Some(patch), Some(Ok(policy))) => {
-                patch.onto(&policy) == policy && self.looked_at(event.after.as_deref(), 1)
-            }
-            (Some(_), Some(Err(_)) | None) | (None, Some(_)) => false,
-        };
-        same && event.consumer == self.consumer
-            && event.key.is_none()
-            && event.action == action(self)
-            && event.reason == self.reason
-    }
-
-    /// Whether a policy that the audit keeps has the version that is so many above the expected one, and was
-    /// brought with this mask.
-    fn looked_at(&self, kept: Option<&str>, above: i32) -> bool {
-        let kept = kept.and_then(|text| serde_json::from_str(text).ok());
-        let kept: serde_json::Map<String, Value> = kept.unwrap_or_default();
-        let Some(version) = kept.get(VERSION) else { return true };
-        let mask = if self.patch.is_some() { kept.get(MASK) } else { None };
-        version.as_i64() == Some(i64::from(self.expected_version) + i64::from(above))
-            && mask.cloned() == self.mask.clone().map(Value::from)
-    }
-
     /// A policy as the audit keeps it.
     fn kept(policy: &str, version: i32, mask: Option<&[String]>) -> String {
         let kept = serde_json::from_str(policy);
@@ -143,9 +117,7 @@ async fn event_of(session: &mut dyn Session, order: &PolicyOrder) -> Result<Opti
     if order.validate_only && order.request_id.is_empty() {
         return Ok(None);
     }
-    let event = session.operators().audited(&order.request_id).await?;
-    // Who only looks is told nothing of what became of other consumers.
-    Ok(event.filter(|event| !order.validate_only || event.consumer == order.consumer))
+    session.operators().audited(&order.consumer, &order.request_id).await
 }
 
 fn repeated(
@@ -153,7 +125,7 @@ fn repeated(
     order: &PolicyOrder,
     event: &AuditEvent,
 ) -> Result<PolicyResult, Rejection> {
-    if order.made(event) {
+    if event.is_of(&order.digest) {
         return Ok(PolicyResult { policies: current, changed: None, replayed: true });
     }
     let unreadable = event.after.as_deref().is_some_and(|after| came_out(after).is_err());
@@ -242,6 +214,7 @@ async fn prepare(
             .policy
             .as_deref()
             .map(|text| PolicyOrder::kept(text, version.version, order.mask.as_deref())),
+        digest: Some(order.digest),
     };
     let before = current.of(&order.consumer);
     Ok(Ok(Prepared { version, in_force, event, before, after, retentions }))

@@ -17,6 +17,7 @@ use crate::ledger::{
 use crate::rpc::edge::auth::Caller;
 use crate::rpc::edge::layer;
 use crate::rpc::proto;
+use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::errors;
 use crate::rpc::wire::fields::{Fields, Limits, Part};
 use crate::rpc::wire::reasons::During;
@@ -70,6 +71,8 @@ pub(super) fn redrive(
             MAXIMUM_DEFAULT
         }
     };
+    // The rate and the maximum may be others when the operation goes on; a dry run is not written down.
+    let identity = proto::RedriveEntriesRequest { rate: 0, maximum: 0, dry_run: false, ..request.clone() };
     let mut asked = serde_json::json!({
         "source": filter.source,
         "id_prefix": filter.id_prefix,
@@ -80,7 +83,6 @@ pub(super) fn redrive(
         "max_age_us": ages.max,
         "drop_fingerprint": request.drop_fingerprint,
     });
-    // Operations that were begun before there were runs go on.
     if let Some(run) = Some(&filter.replay_run).filter(|run| !run.is_empty()) {
         asked["replay_run"] = run.as_str().into();
     }
@@ -89,6 +91,7 @@ pub(super) fn redrive(
         ages,
         asked: asked.to_string(),
         operation_id: request.operation_id.clone(),
+        digest: digest("RedriveEntries", &identity),
         actor: actor.to_owned(),
         reason: request.reason.clone(),
         dry_run: request.dry_run,
@@ -236,8 +239,15 @@ impl Intake {
                 Err(rejection) => response.rejections.push(rejected(index, &rejection)),
             }
         }
+        let identity = proto::ImportEntriesRequest {
+            operation_id: request.operation_id.clone(),
+            reason: request.reason.clone(),
+            entries: Vec::new(),
+        };
+        let digest = digest("ImportEntries", &identity);
         let order = ImportOrder {
             operation_id: request.operation_id,
+            digest,
             actor: caller.principal().to_owned(),
             reason: request.reason,
             rows,

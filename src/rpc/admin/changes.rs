@@ -6,10 +6,12 @@ use uuid::Uuid;
 use super::entries::PAGE_BYTES;
 use super::page_token::{self, Pages};
 use crate::domain::{
-    Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, Resolution, StoreTime,
+    Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, RequestDigest, Resolution,
+    StoreTime,
 };
 use crate::ledger::ChangeRequest;
 use crate::rpc::proto;
+use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
 
@@ -25,16 +27,18 @@ struct Common<'a> {
     expected_version: i64,
     reason: &'a str,
     force: bool,
+    digest: RequestDigest,
 }
 
 macro_rules! common {
-    ($request:ident, $force:expr) => {
+    ($rpc:literal, $request:ident, $force:expr) => {
         Common {
             key: $request.key.as_ref(),
             request_id: &$request.request_id,
             expected_version: $request.expected_version,
             reason: &$request.reason,
             force: $force,
+            digest: digest($rpc, $request),
         }
     };
 }
@@ -60,6 +64,7 @@ fn order(
     let evidence = fields.error(evidence);
     fields.finish(|| ChangeRequest {
         request_id: common.request_id.to_owned(),
+        digest: common.digest,
         actor: actor.to_owned(),
         reason: common.reason.to_owned(),
         evidence,
@@ -74,7 +79,7 @@ pub(super) fn redrive(
     actor: &str,
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
-    let common = common!(request, request.force);
+    let common = common!("RedriveEntry", request, request.force);
     let action = Action::Redrive { drop_fingerprint: request.drop_fingerprint, admit: request.admit };
     order(Fields::new(limits), &common, actor, "", action)
 }
@@ -84,7 +89,7 @@ pub(super) fn park(
     actor: &str,
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
-    let common = common!(request, false);
+    let common = common!("ParkEntry", request, false);
     order(Fields::new(limits), &common, actor, "", Action::Park)
 }
 
@@ -93,7 +98,7 @@ pub(super) fn resolve(
     actor: &str,
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
-    let common = common!(request, request.force);
+    let common = common!("ResolveEntry", request, request.force);
     let mut fields = Fields::new(limits);
     fields.bytes("result", &request.result, limits.result);
     let resolution = match request.state() {
@@ -121,7 +126,7 @@ pub(super) fn delete(
     actor: &str,
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
-    let common = common!(request, request.force);
+    let common = common!("DeleteEntry", request, request.force);
     order(Fields::new(limits), &common, actor, "", Action::Delete)
 }
 
@@ -157,7 +162,7 @@ pub(super) fn audit(
     fields.finish(|| AuditQuery { listing: AuditListing { of, before, limit }, pages })
 }
 
-/// The instant of an event, and the id of its request.
+/// The instant of an event, and the id under which the store has it.
 fn audit_place(place: &[u8]) -> Option<(StoreTime, String)> {
     let (at, id) = place.split_first_chunk()?;
     Some((StoreTime(i64::from_be_bytes(*at)), page_token::name(id)?))
@@ -173,7 +178,7 @@ impl AuditQuery {
                 more = true;
                 break;
             }
-            let place = [&one.at.micros().to_be_bytes()[..], one.request_id.as_bytes()].concat();
+            let place = [&one.at.micros().to_be_bytes()[..], one.stored_id().as_bytes()].concat();
             page.next_page_token = self.pages.token(&place);
             let one = event(one);
             bytes += one.encoded_len();

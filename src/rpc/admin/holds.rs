@@ -1,10 +1,11 @@
 //! Holds: messages to orders, and holds back.
 
 use super::super::edge::auth::Caller;
-use crate::domain::{Hold, Rejection};
+use crate::domain::{Hold, Rejection, RequestDigest};
 use crate::identity::Whose;
 use crate::ledger::{HoldChange, HoldOrder};
 use crate::rpc::proto;
+use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words::shown;
 
@@ -17,7 +18,8 @@ pub(super) fn place(
     limits: &Limits,
 ) -> Result<HoldOrder, Rejection> {
     let asked = [&request.prefix, &request.request_id, &request.reason];
-    order(Fields::new(limits), request.all, asked, actor, HoldChange::Place)
+    let digest = digest("HoldConsumers", request);
+    order(Fields::new(limits), request.all, asked, digest, actor, HoldChange::Place)
 }
 
 pub(super) fn lift(
@@ -26,13 +28,15 @@ pub(super) fn lift(
     limits: &Limits,
 ) -> Result<HoldOrder, Rejection> {
     let asked = [&request.prefix, &request.request_id, &request.reason];
-    order(Fields::new(limits), request.all, asked, actor, HoldChange::Lift)
+    let digest = digest("ResumeConsumers", request);
+    order(Fields::new(limits), request.all, asked, digest, actor, HoldChange::Lift)
 }
 
 fn order(
     mut fields: Fields<'_>,
     all: bool,
     [prefix, request_id, reason]: [&String; 3],
+    digest: RequestDigest,
     actor: &str,
     what: HoldChange,
 ) -> Result<HoldOrder, Rejection> {
@@ -48,6 +52,7 @@ fn order(
     fields.name("reason", reason, REASON_MAX);
     fields.finish(|| HoldOrder {
         request_id: request_id.clone(),
+        digest,
         actor: actor.to_owned(),
         reason: reason.clone(),
         prefix: prefix.clone(),

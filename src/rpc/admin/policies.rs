@@ -4,6 +4,7 @@ use super::page_token::{self, Pages};
 use crate::domain::{Doubt, PolicyPatch, PolicyVersion, Rejection, StoreTime, names_many};
 use crate::ledger::{Policies, PolicyOrder};
 use crate::rpc::proto;
+use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::policy::{message, named, patch, restrict, version};
 use crate::rpc::wire::words::timestamp;
@@ -40,8 +41,11 @@ pub(super) fn set(
     if patch == PolicyPatch::default() {
         fields.wrong("policy", "sets nothing: set the fields that shall change");
     }
+    // Asked whether a request would be a repeat, a call that only checks is that request.
+    let whole = proto::SetPolicyRequest { validate_only: false, ..request.clone() };
     fields.finish(|| PolicyOrder {
         request_id: request.request_id.clone(),
+        digest: digest("SetPolicy", &whole),
         actor: actor.to_owned(),
         reason: request.reason.clone(),
         consumer: request.consumer.clone(),
@@ -67,6 +71,7 @@ pub(super) fn delete(
     }
     fields.finish(|| PolicyOrder {
         request_id: request.request_id.clone(),
+        digest: digest("DeletePolicy", request),
         actor: actor.to_owned(),
         reason: request.reason.clone(),
         consumer: request.consumer.clone(),

@@ -2,9 +2,10 @@
 
 use super::page_token::{self, Pages};
 use super::summary;
-use crate::domain::{Namespace, Reading, Rejection, ReplayRun, RunMode};
+use crate::domain::{Namespace, Reading, Rejection, ReplayRun, RequestDigest, RunMode};
 use crate::ledger::{Operators, RunChange, RunOrder, RunResult};
 use crate::rpc::proto;
+use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::fields::{Fields, Limits, REPLAY_RUN_MAX};
 use crate::rpc::wire::words::shown;
 
@@ -21,7 +22,7 @@ pub(super) fn create(
     let mut fields = Fields::new(limits);
     let ends_in = request.ends_in.as_ref().and_then(|ends_in| fields.span("ends_in", ends_in));
     let asked = [&request.consumer, &request.replay_run, &request.request_id, &request.reason];
-    order(fields, asked, actor, RunChange::Create(ends_in))
+    order(fields, asked, digest("CreateReplayRun", request), actor, RunChange::Create(ends_in))
 }
 
 pub(super) fn close(
@@ -30,12 +31,13 @@ pub(super) fn close(
     limits: &Limits,
 ) -> Result<RunOrder, Rejection> {
     let asked = [&request.consumer, &request.replay_run, &request.request_id, &request.reason];
-    order(Fields::new(limits), asked, actor, RunChange::Close)
+    order(Fields::new(limits), asked, digest("CloseReplayRun", request), actor, RunChange::Close)
 }
 
 fn order(
     mut fields: Fields<'_>,
     [consumer, replay_run, request_id, reason]: [&String; 4],
+    digest: RequestDigest,
     actor: &str,
     what: RunChange,
 ) -> Result<RunOrder, Rejection> {
@@ -48,6 +50,7 @@ fn order(
     fields.name("reason", reason, REASON_MAX);
     fields.finish(|| RunOrder {
         request_id: request_id.clone(),
+        digest,
         actor: actor.to_owned(),
         reason: reason.clone(),
         run: Namespace::new(consumer, replay_run),

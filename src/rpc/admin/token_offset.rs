@@ -3,6 +3,7 @@
 use crate::domain::{Rejection, Span, StoreTime};
 use crate::ledger::{OffsetOrder, TokenClock};
 use crate::rpc::proto;
+use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words::{duration, shown};
 
@@ -30,6 +31,7 @@ pub(super) fn order(
     let expected = micros(&mut fields, "expected_token_offset", request.expected_token_offset.as_ref());
     fields.finish(|| OffsetOrder {
         request_id: request.request_id.clone(),
+        digest: digest("RaiseTokenOffset", request),
         actor: actor.to_owned(),
         reason: request.reason.clone(),
         token_offset,

@@ -2,6 +2,7 @@
 //! of an answer fits.
 
 pub(super) mod convert;
+pub(super) mod digest;
 pub(super) mod entry;
 pub(super) mod errors;
 pub(super) mod fields;

@@ -2,21 +2,23 @@
 
 use sqlx::Executor as _;
 
-use super::PgSession;
 use super::errors::of_sqlx;
+use super::{PgSession, column};
 use crate::domain::AuditEvent;
 use crate::store::{StoreError, WriteResult};
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add
-INSERT INTO ledger.audit (request_id, at, actor, action, consumer, key, reason, before, after)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO ledger.audit (request_id, at, actor, action, consumer, key, reason, before, after, digest)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::text[], $8::text[],
+    $9::text[], $10::bytea[])
 ON CONFLICT (request_id) DO NOTHING";
 
+/// Under the id as events have it, or as those from before ids belonged to consumers have it.
 pub(super) const AUDITED: &str = "\
 -- ledger.audited
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
-FROM ledger.audit WHERE request_id = $1";
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
+FROM ledger.audit WHERE request_id IN ($1, $2) AND consumer = $3";
 
 /// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
 pub(super) const COUNT_REDRIVEN: &str = "\
@@ -25,21 +27,30 @@ SELECT count(*) FROM ledger.audit
 WHERE request_id > $1 AND request_id < $1 || '~'
   AND action = 'REDRIVE' AND length(request_id) = length($1) + 32";
 
+/// One event for each prefix: that of any part of the operation.
+pub(super) const PART_DIGESTS: &str = "\
+-- ledger.part_digests
+SELECT part.digest
+FROM unnest($1::text[]) AS operation(prefix) CROSS JOIN LATERAL (
+    SELECT digest FROM ledger.audit
+    WHERE request_id > operation.prefix AND request_id < operation.prefix || '~'
+    ORDER BY request_id LIMIT 1) AS part";
+
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM ledger.audit WHERE (at, request_id) < ($1, $2)
 ORDER BY at DESC, request_id DESC LIMIT $3";
 
 pub(super) const AUDIT_OF_CONSUMER: &str = "\
 -- ledger.audit_of_consumer
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM ledger.audit WHERE consumer = $4 AND (at, request_id) < ($1, $2)
 ORDER BY at DESC, request_id DESC LIMIT $3";
 
 pub(super) const AUDIT_OF_ENTRY: &str = "\
 -- ledger.audit_of_entry
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM ledger.audit WHERE key = $4 AND (at, request_id) < ($1, $2)
 ORDER BY at DESC, request_id DESC LIMIT $3";
 
@@ -47,18 +58,25 @@ impl PgSession {
     /// Says whether the request is new. First of all, so that a repeat waits here for the request that it
     /// repeats.
     pub(super) async fn add_event(&mut self, event: &AuditEvent) -> Result<bool, StoreError> {
+        self.add_events(std::slice::from_ref(event)).await
+    }
+
+    /// The same of several events of one request, which are new together or not at all.
+    pub(super) async fn add_events(&mut self, events: &[AuditEvent]) -> Result<bool, StoreError> {
         let query = self
             .query(AUDIT_ADD)
-            .bind(event.request_id.clone())
-            .bind(event.at.micros())
-            .bind(event.actor.clone())
-            .bind(event.action.clone())
-            .bind(event.consumer.clone())
-            .bind(event.key)
-            .bind(event.reason.clone())
-            .bind(event.before.clone())
-            .bind(event.after.clone());
-        Ok(query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 1)
+            .bind(column(events, AuditEvent::stored_id))
+            .bind(column(events, |event| event.at.micros()))
+            .bind(column(events, |event| event.actor.clone()))
+            .bind(column(events, |event| event.action.clone()))
+            .bind(column(events, |event| event.consumer.clone()))
+            .bind(column(events, |event| event.key))
+            .bind(column(events, |event| event.reason.clone()))
+            .bind(column(events, |event| event.before.clone()))
+            .bind(column(events, |event| event.after.clone()))
+            .bind(column(events, |event| event.digest.map(|digest| digest.bytes().to_vec())));
+        let added = query.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected();
+        Ok(usize::try_from(added) == Ok(events.len()))
     }
 
     /// Ends the transaction. What was refused in it is undone here, so that the session can go on.

@@ -7,11 +7,13 @@ use super::errors::of_sqlx;
 use super::{PgSession, audit, column};
 use crate::domain::{
     AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
-    PurgeWorker, Reading, Span, StoreTime, Summary,
+    PurgeWorker, Reading, RequestDigest, Span, StoreTime, Summary,
 };
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
-use crate::store::{Entries as _, Found, LeftAlone, OffsetRaise, Operators, StoreError, Write, WriteResult};
+use crate::store::{
+    Entries as _, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write, WriteResult,
+};
 
 pub(super) const PURGE_PLACES: &str = "\
 -- ledger.purge_places
@@ -127,25 +129,38 @@ impl Operators for PgSession {
     async fn import(
         &mut self,
         entries: &[ImportedEntry],
-        event: &AuditEvent,
+        events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
         let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
         self.learn_names(&fresh).await?;
         self.connection.begin().await?;
-        let outcome = self.import_within_transaction(entries, &fresh, event).await;
+        let outcome = self.import_within_transaction(entries, &fresh, events).await;
         self.end(outcome).await
     }
 
-    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
-        let query = self.query(audit::COUNT_REDRIVEN).bind(prefix.to_owned());
+    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
+        let prefix = AuditEvent::id_of(consumer, &format!("{operation_id}/"));
+        let query = self.query(audit::COUNT_REDRIVEN).bind(prefix);
         let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         row.try_get(0).map_err(of_sqlx)
     }
 
-    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
-        let query = sqlx::query_as::<_, AuditRow>(audit::AUDITED).persistent(self.persistent);
-        let row = query.bind(request_id.to_owned()).fetch_optional(&mut self.connection).await;
-        Ok(row.map_err(of_sqlx)?.map(AuditEvent::from))
+    async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError> {
+        let part = format!("{id}/");
+        let prefixes = column(consumers, |consumer| AuditEvent::id_of(consumer, &part));
+        let query = sqlx::query_as::<_, (Option<Vec<u8>>,)>(audit::PART_DIGESTS).persistent(self.persistent);
+        let rows = query.bind(prefixes).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(rows.into_iter().map(|(digest,)| RequestDigest::stored(&digest?)).collect())
+    }
+
+    async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        let query = sqlx::query_as::<_, AuditRow>(audit::AUDITED)
+            .persistent(self.persistent)
+            .bind(AuditEvent::id_of(consumer, request_id))
+            .bind(request_id.to_owned())
+            .bind(consumer.to_owned());
+        let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(row.map(AuditEvent::from))
     }
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
@@ -204,9 +219,9 @@ impl PgSession {
         &mut self,
         entries: &[ImportedEntry],
         fresh: &[Entry],
-        event: &AuditEvent,
+        events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
-        if !self.add_event(event).await? {
+        if !self.add_events(events).await? {
             return Ok(WriteResult::Repeated);
         }
         // The insert knows only first grants; the rest of the rows follows.

@@ -21,8 +21,8 @@ use crate::domain::{
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Found, HoldBook, Inserted, LeftAlone, Loaded,
-    OffsetRaise, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, StoreError, Upkeep,
-    Write, WriteResult,
+    OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session,
+    StoreError, Upkeep, Write, WriteResult,
 };
 
 /// How long opening the new one may take, whatever the store does meanwhile.
@@ -181,9 +181,10 @@ handed_on! {
         fn purge_status(left_alone: &LeftAlone, due_max: usize) -> (Reading, PurgeStatus);
         fn change(write: &Write, event: &AuditEvent) -> WriteResult;
         fn raise_token_offset(raise: OffsetRaise, event: &AuditEvent) -> WriteResult;
-        fn import(entries: &[ImportedEntry], event: &AuditEvent) -> WriteResult;
-        fn count_redriven(prefix: &str) -> i64;
-        fn audited(request_id: &str) -> Option<AuditEvent>;
+        fn import(entries: &[ImportedEntry], events: &[AuditEvent]) -> WriteResult;
+        fn count_redriven(consumer: &str, operation_id: &str) -> i64;
+        fn part_digests(consumers: &[String], id: &str) -> PartDigests;
+        fn audited(consumer: &str, request_id: &str) -> Option<AuditEvent>;
         fn audit(listing: &AuditListing) -> Vec<AuditEvent>;
     }
     PolicyBook {

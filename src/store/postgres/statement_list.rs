@@ -69,6 +69,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         audit::AUDIT_ADD,
         audit::AUDITED,
         audit::COUNT_REDRIVEN,
+        audit::PART_DIGESTS,
         audit::AUDIT,
         audit::AUDIT_OF_CONSUMER,
         audit::AUDIT_OF_ENTRY,

@@ -3,20 +3,21 @@
 use sqlx::sqlite::SqliteConnection;
 
 use super::errors::of_sqlx;
-use crate::domain::AuditEvent;
-use crate::store::StoreError;
+use crate::domain::{AuditEvent, RequestDigest};
 use crate::store::records::AuditRow;
+use crate::store::{PartDigests, StoreError};
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add
-INSERT INTO audit (request_id, at, actor, action, consumer, key, reason, before, after)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+INSERT INTO audit (request_id, at, actor, action, consumer, key, reason, before, after, digest)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (request_id) DO NOTHING";
 
+/// Under the id as events have it, or as those from before ids belonged to consumers have it.
 pub(super) const AUDITED: &str = "\
 -- ledger.audited
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
-FROM audit WHERE request_id = ?1";
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
+FROM audit WHERE request_id IN (?1, ?2) AND consumer = ?3";
 
 /// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
 pub(super) const COUNT_REDRIVEN: &str = "\
@@ -25,21 +26,25 @@ SELECT count(*) FROM audit
 WHERE request_id > ?1 AND request_id < ?1 || '~'
   AND action = 'REDRIVE' AND length(request_id) = length(?1) + 32";
 
+pub(super) const PART_DIGEST: &str = "\
+-- ledger.part_digest
+SELECT digest FROM audit WHERE request_id > ?1 AND request_id < ?1 || '~' ORDER BY request_id LIMIT 1";
+
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE (at, request_id) < (?1, ?2)
 ORDER BY at DESC, request_id DESC LIMIT ?3";
 
 pub(super) const AUDIT_OF_CONSUMER: &str = "\
 -- ledger.audit_of_consumer
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)
 ORDER BY at DESC, request_id DESC LIMIT ?3";
 
 pub(super) const AUDIT_OF_ENTRY: &str = "\
 -- ledger.audit_of_entry
-SELECT request_id, at, actor, action, consumer, key, reason, before, after
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE key = ?4 AND (at, request_id) < (?1, ?2)
 ORDER BY at DESC, request_id DESC LIMIT ?3";
 
@@ -47,8 +52,9 @@ pub(super) async fn add_event(
     connection: &mut SqliteConnection,
     event: AuditEvent,
 ) -> Result<(), StoreError> {
+    let digest = event.digest.map(|digest| digest.bytes().to_vec());
     let query = sqlx::query(AUDIT_ADD)
-        .bind(event.request_id)
+        .bind(event.stored_id())
         .bind(event.at.micros())
         .bind(event.actor)
         .bind(event.action)
@@ -56,16 +62,42 @@ pub(super) async fn add_event(
         .bind(event.key)
         .bind(event.reason)
         .bind(event.before)
-        .bind(event.after);
+        .bind(event.after)
+        .bind(digest);
     query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(())
 }
 
 pub(super) async fn audited(
     connection: &mut SqliteConnection,
-    request_id: String,
+    consumer: &str,
+    request_id: &str,
 ) -> Result<Option<AuditEvent>, StoreError> {
-    let query = sqlx::query_as::<_, AuditRow>(AUDITED).bind(request_id);
+    let query = sqlx::query_as::<_, AuditRow>(AUDITED)
+        .bind(AuditEvent::id_of(consumer, request_id))
+        .bind(request_id.to_owned())
+        .bind(consumer.to_owned());
     let row = query.fetch_optional(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(row.map(AuditEvent::from))
+}
+
+pub(super) async fn part_digests(
+    connection: &mut SqliteConnection,
+    prefixes: Vec<String>,
+) -> Result<PartDigests, StoreError> {
+    let mut found = Vec::new();
+    for prefix in prefixes {
+        let query = sqlx::query_as::<_, (Option<Vec<u8>>,)>(PART_DIGEST).bind(prefix);
+        let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        found.extend(row.map(|(digest,)| digest.as_deref().and_then(RequestDigest::stored)));
+    }
+    Ok(found)
+}
+
+/// Whether the id of an event's request was used before. Asked first: nothing is written then.
+pub(super) async fn repeated(
+    connection: &mut SqliteConnection,
+    event: &AuditEvent,
+) -> Result<bool, StoreError> {
+    Ok(audited(connection, &event.consumer, &event.request_id).await?.is_some())
 }

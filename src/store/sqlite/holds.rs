@@ -68,7 +68,7 @@ async fn add_hold(
     policy_epoch: i64,
     event: AuditEvent,
 ) -> Result<WriteResult, StoreError> {
-    if audited(connection, event.request_id.clone()).await?.is_some() {
+    if audited(connection, &event.consumer, &event.request_id).await?.is_some() {
         return Ok(WriteResult::Repeated);
     }
     let begin = sqlx::query(HOLD_BEGIN).bind(policy_epoch).bind(HOLD_LEVEL).bind(hold.prefix.clone());
@@ -90,7 +90,7 @@ async fn lift_hold(
     prefix: String,
     event: AuditEvent,
 ) -> Result<WriteResult, StoreError> {
-    if audited(connection, event.request_id.clone()).await?.is_some() {
+    if audited(connection, &event.consumer, &event.request_id).await?.is_some() {
         return Ok(WriteResult::Repeated);
     }
     let lift = sqlx::query(HOLD_LIFT).bind(prefix);

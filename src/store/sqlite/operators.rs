@@ -20,7 +20,9 @@ use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
-use crate::store::{Fault, Found, LeftAlone, OffsetRaise, Operators, StoreError, Write, WriteResult};
+use crate::store::{
+    Fault, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write, WriteResult,
+};
 
 pub(super) const PURGE_PLACES: &str = "\
 -- ledger.purge_places
@@ -113,30 +115,39 @@ impl Operators for SqliteSession {
     async fn import(
         &mut self,
         entries: &[ImportedEntry],
-        event: &AuditEvent,
+        events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
-        let (entries, event) = (entries.to_vec(), event.clone());
+        let (entries, events) = (entries.to_vec(), events.to_vec());
         let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 if reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                import(connection, dictionary, reading, entries, event).await
+                import(connection, dictionary, reading, entries, events).await
             })
         });
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
-        let prefix = prefix.to_owned();
+    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
+        let prefix = AuditEvent::id_of(consumer, &format!("{operation_id}/"));
         let work: Work<i64> = Box::new(move |connection, _, _| Box::pin(count_redriven(connection, prefix)));
         Ok(self.file.look(work).await?.1)
     }
 
-    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
-        let request_id = request_id.to_owned();
-        let work: Work<Option<AuditEvent>> =
-            Box::new(move |connection, _, _| Box::pin(audit::audited(connection, request_id)));
+    async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError> {
+        let part = format!("{id}/");
+        let prefixes = consumers.iter().map(|consumer| AuditEvent::id_of(consumer, &part)).collect();
+        let work: Work<PartDigests> =
+            Box::new(move |connection, _, _| Box::pin(audit::part_digests(connection, prefixes)));
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        let (consumer, request_id) = (consumer.to_owned(), request_id.to_owned());
+        let work: Work<Option<AuditEvent>> = Box::new(move |connection, _, _| {
+            Box::pin(async move { audit::audited(connection, &consumer, &request_id).await })
+        });
         Ok(self.file.write(work).await?.1)
     }
 
@@ -182,7 +193,7 @@ pub(super) async fn change(
     write: &Write,
     event: AuditEvent,
 ) -> Result<WriteResult, StoreError> {
-    if audit::audited(connection, event.request_id.clone()).await?.is_some() {
+    if audit::repeated(connection, &event).await? {
         return Ok(WriteResult::Repeated);
     }
     if let Write::Insert(entry) | Write::Replace(entry) = write {
@@ -219,10 +230,12 @@ pub(super) async fn import(
     dictionary: &mut Dictionary,
     reading: Reading,
     entries: Vec<ImportedEntry>,
-    event: AuditEvent,
+    events: Vec<AuditEvent>,
 ) -> Result<WriteResult, StoreError> {
-    if audit::audited(connection, event.request_id.clone()).await?.is_some() {
-        return Ok(WriteResult::Repeated);
+    for event in &events {
+        if audit::repeated(connection, event).await? {
+            return Ok(WriteResult::Repeated);
+        }
     }
     let keys = entries.iter().map(|entry| entry.entry().key.hash()).collect();
     if !load(connection, dictionary, Way::Begun, keys).await?.unwrap_or_default().is_empty() {
@@ -240,7 +253,9 @@ pub(super) async fn import(
     }
     insert(connection, Way::Begun, granted).await?;
     replace(connection, Way::Begun, whole).await?;
-    add_event(connection, event).await?;
+    for event in events {
+        add_event(connection, event).await?;
+    }
     Ok(WriteResult::Done)
 }
 
@@ -250,7 +265,7 @@ pub(super) async fn raise_offset(
     raise: OffsetRaise,
     event: AuditEvent,
 ) -> Result<WriteResult, StoreError> {
-    if audit::audited(connection, event.request_id.clone()).await?.is_some() {
+    if audit::repeated(connection, &event).await? {
         return Ok(WriteResult::Repeated);
     }
     let query = sqlx::query(OFFSET_RAISE).bind(raise.from).bind(raise.to);

@@ -5,7 +5,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteSession;
-use super::audit::{add_event, audited};
+use super::audit::{add_event, repeated};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::names::learn_consumer;
@@ -203,7 +203,7 @@ pub(super) async fn add_policy(
     in_force: EffectiveRetention,
     (event, now): (AuditEvent, StoreTime),
 ) -> Result<WriteResult, StoreError> {
-    if audited(connection, event.request_id.clone()).await?.is_some() {
+    if repeated(connection, &event).await? {
         return Ok(WriteResult::Repeated);
     }
     learn_consumer(connection, dictionary, &policy.consumer).await?;

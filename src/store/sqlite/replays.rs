@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteSession;
-use super::audit::{add_event, audited};
+use super::audit::{add_event, repeated};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::policies::raise_policy_epoch;
@@ -170,7 +170,7 @@ async fn add_run(
     policy_epoch: i64,
     event: AuditEvent,
 ) -> Result<WriteResult, StoreError> {
-    if audited(connection, event.request_id.clone()).await?.is_some() {
+    if repeated(connection, &event).await? {
         return Ok(WriteResult::Repeated);
     }
     let taken = sqlx::query_as::<_, RunRow>(REPLAY_RUN).bind(run.consumer.clone()).bind(run.name.clone());
@@ -200,7 +200,7 @@ async fn close_run(
     name: String,
     event: AuditEvent,
 ) -> Result<WriteResult, StoreError> {
-    if audited(connection, event.request_id.clone()).await?.is_some() {
+    if repeated(connection, &event).await? {
         return Ok(WriteResult::Repeated);
     }
     let close = sqlx::query(REPLAY_CLOSE).bind(consumer).bind(name).bind(event.at.micros());

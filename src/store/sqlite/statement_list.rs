@@ -71,6 +71,7 @@ const ALONE: &[&str] = &[
     audit::AUDIT_ADD,
     audit::AUDITED,
     audit::COUNT_REDRIVEN,
+    audit::PART_DIGEST,
     audit::AUDIT,
     audit::AUDIT_OF_CONSUMER,
     audit::AUDIT_OF_ENTRY,

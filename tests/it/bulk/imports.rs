@@ -20,6 +20,7 @@ on_both_stores!(
     what_was_processed_is_imported_as_completed,
     an_import_changes_nothing_that_exists,
     an_import_may_be_repeated,
+    import_of_several_consumers_leaves_each_its_own_event,
     malformed_rows_are_refused_alone,
     malformed_imports_are_refused,
     an_import_ends_while_the_clock_is_behind,
@@ -224,5 +225,51 @@ async fn an_import_ends_while_the_clock_is_behind(kind: Kind) {
     assert_eq!(imported(&mut server, part("i", vec![row("before")])).await.already_completed, 1);
     server.advance(Span::from_secs(3_601)).await;
     assert_eq!(imported(&mut server, part("i", vec![row("1"), row("2")])).await.stored, 2);
+    server.stop().await;
+}
+
+async fn import_of_several_consumers_leaves_each_its_own_event(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let mut server = TestServer::on(at, Setup::default()).await;
+    let of = |consumer: &str, id: &str| ImportedEntry { key: key(consumer, id), ..Default::default() };
+    let week = instant(START - Policy::default().retention);
+    let rows = vec![
+        of("b", "1"),
+        of("a", "1"),
+        of("b", "2"),
+        ImportedEntry { completed_at: week, ..of("over", "1") },
+        of("b", "3"),
+    ];
+    // The first try is carried out, and its answer is lost: the second one finds its events.
+    plan.next([Inject::LostAnswer]);
+    let answer = imported(&mut server, part("i", rows.clone())).await;
+    assert_eq!((answer.stored, answer.already_completed, answer.retention_over), (4, 0, 1));
+    let again = imported(&mut server, part("i", [rows, vec![of("b", "4"), of("d", "1")]].concat())).await;
+    assert_eq!((again.stored, again.already_completed), (2, 4));
+    // What was stored of each consumer, and nothing of the others.
+    for (consumer, mut stored) in
+        [("a", vec![1]), ("b", vec![3, 1]), ("d", vec![1]), ("over", vec![]), ("", vec![1, 1, 1, 3])]
+    {
+        let request = proto::ListAuditEventsRequest { consumer: consumer.into(), ..Default::default() };
+        let events = server.admin.list_audit_events(request).await.unwrap().into_inner().events;
+        assert!(events.iter().all(|event| consumer.is_empty() || event.consumer == consumer), "{events:?}");
+        assert!(events.iter().all(|event| event.request_id.starts_with("i/")), "{events:?}");
+        let mut told: Vec<i64> = events
+            .iter()
+            .map(|event| serde_json::from_str::<serde_json::Value>(&event.after_json).unwrap())
+            .map(|after| after["stored"].as_i64().unwrap())
+            .collect();
+        told.sort_unstable();
+        stored.sort_unstable();
+        assert_eq!(told, stored, "{consumer}");
+    }
+    // Another reason is another import, for the consumers that have a part of this one.
+    let other = |rows| ImportEntriesRequest { reason: "another".into(), ..part("i", rows) };
+    let refused = import(&mut server, vec![other(vec![of("new", "1"), of("a", "2")])]).await.remove(0);
+    assert_eq!(fields(&refused.unwrap_err()), ["operation_id"]);
+    assert_eq!(server.entry(&Key::new("new", "tests", "1")).await, None, "nothing of it was stored");
+    assert_eq!(imported(&mut server, other(vec![of("new", "1")])).await.stored, 1);
     server.stop().await;
 }

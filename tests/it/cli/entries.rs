@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idempotency_ledger::domain::Span;
+use idempotency_ledger::domain::{Key, Span};
 use idempotency_ledger::rpc::proto::EntryState;
 
 use super::{ask, ask_with, complete, park, state, take};
@@ -144,7 +144,9 @@ async fn an_entry_is_found_by_the_hash_of_its_key(kind: Kind) {
 async fn a_parked_entry_is_redriven(kind: Kind) {
     let server = TestServer::start(kind).await;
     park(&server, "1", "x").await;
+    let version = server.entry(&Key::new("c", "tests", "1")).await.unwrap().version.to_string();
     let redrive = ["entries", "redrive", "c", "tests", "1", "--reason", "is back", "--request-id", "r1"];
+    let redrive = [&redrive[..], &["--expected-version", &version]].concat();
     let done = ask(&server, &redrive).await.says(0, &["c tests 1 is RECEIVED now, version "]);
     assert!(done.err.contains("c tests 1: PARKED (CONSUMER), version "), "{done:?}");
     assert!(done.err.contains("will: have it processed again"), "{done:?}");

@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use idempotency_ledger::rpc::proto::FILE_DESCRIPTOR_SET;
 use prost::Message as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
+    ReflectMessage as _, Value,
+};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
@@ -30,6 +33,11 @@ impl Rpc {
         self.0.name()
     }
 
+    /// The first of these fields that its request has.
+    pub(crate) fn field(&self, names: &[&'static str]) -> &'static str {
+        names.iter().find(|name| self.0.input().get_field_by_name(name).is_some()).unwrap()
+    }
+
     /// Its request, in canonical JSON.
     pub(crate) fn request(&self, json: &serde_json::Value) -> DynamicMessage {
         DynamicMessage::deserialize(self.0.input(), json).unwrap_or_else(|error| panic!("{json}: {error}"))
@@ -52,4 +60,62 @@ impl Rpc {
             answers.iter().map(|bytes| DynamicMessage::decode(self.0.output(), &bytes[..]).unwrap());
         Ok(decoded.collect())
     }
+}
+
+/// The message with each of its fields changed once, those of the messages in it too, by their paths. Lists of messages
+/// are left out.
+pub(crate) fn each_field_changed(message: &DynamicMessage) -> Vec<(String, DynamicMessage)> {
+    let mut all = Vec::new();
+    for field in message.descriptor().fields() {
+        let value = message.get_field(&field).into_owned();
+        let name = field.name().to_owned();
+        let changed: Vec<(String, Value)> = match (field.kind(), value) {
+            (Kind::Message(_), Value::List(_)) => Vec::new(),
+            (Kind::Message(kind), Value::Message(value)) if kind.package_name() == "google.protobuf" => {
+                vec![(name, Value::Message(other_of_google(&kind, value)))]
+            }
+            (Kind::Message(_), Value::Message(value)) => each_field_changed(&value)
+                .into_iter()
+                .map(|(path, value)| (format!("{name}.{path}"), Value::Message(value)))
+                .collect(),
+            (_, value) => vec![(name, other(&field, value))],
+        };
+        for (path, value) in changed {
+            let mut message = message.clone();
+            message.set_field(&field, value);
+            all.push((path, message));
+        }
+    }
+    all
+}
+
+/// Another value of a field, in most its default where it was not set.
+fn other(field: &FieldDescriptor, value: Value) -> Value {
+    let number = |number: i32| if number == 1 { 2 } else { 1 };
+    match value {
+        Value::Bool(value) => Value::Bool(!value),
+        Value::I32(value) => Value::I32(value + 1),
+        Value::I64(value) => Value::I64(value + 1),
+        Value::F64(value) => Value::F64(value + 1.0),
+        Value::EnumNumber(value) => Value::EnumNumber(number(value)),
+        Value::String(value) => Value::String(value + "x"),
+        Value::Bytes(value) => Value::Bytes([&value[..], b"x"].concat().into()),
+        Value::List(values) => {
+            let first = values.first().and_then(Value::as_enum_number).unwrap_or_default();
+            Value::List(vec![Value::EnumNumber(number(first))])
+        }
+        value => panic!("{}: nothing is known of {value:?}", field.full_name()),
+    }
+}
+
+fn other_of_google(kind: &MessageDescriptor, mut value: DynamicMessage) -> DynamicMessage {
+    match kind.name() {
+        "Duration" | "Timestamp" => {
+            let seconds = value.get_field_by_name("seconds").unwrap().as_i64().unwrap();
+            value.set_field_by_name("seconds", Value::I64(seconds + 1));
+        }
+        "FieldMask" => value.set_field_by_name("paths", Value::List(vec![Value::String("disabled".into())])),
+        name => panic!("nothing is known of {name}"),
+    }
+    value
 }

@@ -12,8 +12,8 @@ use idempotency_ledger::domain::{
 };
 use idempotency_ledger::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inserted, LeftAlone,
-    Loaded, OffsetRaise, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, Store,
-    StoreError, Upkeep, Write, WriteResult,
+    Loaded, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica,
+    Session, Store, StoreError, Upkeep, Write, WriteResult,
 };
 
 pub(crate) use self::plan::{Inject, Plan};
@@ -271,17 +271,21 @@ impl Operators for FaultySession {
     async fn import(
         &mut self,
         entries: &[ImportedEntry],
-        event: &AuditEvent,
+        events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
-        carried_out!(self, false, self.inner.operators().import(entries, event))
+        carried_out!(self, false, self.inner.operators().import(entries, events))
     }
 
-    async fn count_redriven(&mut self, prefix: &str) -> Result<i64, StoreError> {
-        self.inner.operators().count_redriven(prefix).await
+    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
+        self.inner.operators().count_redriven(consumer, operation_id).await
     }
 
-    async fn audited(&mut self, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
-        self.inner.operators().audited(request_id).await
+    async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError> {
+        self.inner.operators().part_digests(consumers, id).await
+    }
+
+    async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
+        self.inner.operators().audited(consumer, request_id).await
     }
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {

@@ -1,6 +1,6 @@
 //! The audit trail of changes: pages, filters, and bounds.
 
-use idempotency_ledger::domain::{AuditEvent, Span};
+use idempotency_ledger::domain::{AuditEvent, RequestDigest, Span};
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::store::Write;
 
@@ -66,6 +66,7 @@ async fn a_page_of_the_audit_is_bounded_in_bytes(kind: Kind) {
             reason: "r".repeat(1_024),
             before: None,
             after: Some("a".repeat(6 * 1_024)),
+            digest: Some(RequestDigest::of("tests", number.to_string().as_bytes())),
         };
         session.operators().change(&Write::Nothing, &event).await.unwrap();
     }

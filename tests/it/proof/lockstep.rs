@@ -263,7 +263,8 @@ impl Lane {
             (_, expected) => return Err(format!("{order:?} made {done:?}, by the spec {expected:?}")),
         }
         if done.is_ok() {
-            let (_, again) = wire::order(&mut admin, &key, &order, &request_id).await;
+            let again = wire::order_of(&mut admin, &key, &order, &request_id, version).await;
+            let again = again.map(|entry| entry.map(|entry| entry.version));
             if again != done {
                 return Err(format!("{order:?} made {done:?}, its repeat {again:?}"));
             }

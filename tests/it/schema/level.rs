@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    AuditEvent, Claim, Claimant, Command, Context, Key, Policy, Span, StoreTime, decide,
+    AuditEvent, Claim, Claimant, Command, Context, Key, Policy, RequestDigest, Span, StoreTime, decide,
 };
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
@@ -226,6 +226,7 @@ async fn no_statement_writes_an_entry_beyond_the_level() {
         reason: "too late".into(),
         before: None,
         after: None,
+        digest: Some(RequestDigest::of("tests", b"late")),
     };
     assert_eq!(session.operators().change(&delete, &event).await.unwrap(), WriteResult::Lost);
     assert_eq!(at.number(sum).await, before, "an entry has changed");

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    self, AuditEvent, Command, Context, Entry, FailureKind, Import, Imported, Key, Policy, Settle, Span,
-    StoreTime, Terms,
+    self, AuditEvent, Command, Context, Entry, FailureKind, Import, Imported, Key, Policy, RequestDigest,
+    Settle, Span, StoreTime, Terms,
 };
 use idempotency_ledger::store::{Completion, Done, Found, InsertOutcome, Session, Write, WriteResult};
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection};
@@ -223,13 +223,14 @@ async fn an_operators_insert_that_meets_an_entry_is_lost() {
             reason: "tests".into(),
             before: None,
             after: None,
+            digest: Some(RequestDigest::of("tests", b"operator")),
         };
         let rows = guesses(ids);
         let done = if let [row] = &rows[..] {
             session.operators().change(&Write::Insert(Box::new(row.clone())), &event).await
         } else {
             let rows: Vec<_> = rows.iter().map(imported).collect();
-            session.operators().import(&rows, &event).await
+            session.operators().import(&rows, &[event]).await
         };
         assert_eq!(done.unwrap(), WriteResult::Lost, "{ids:?}");
         assert_eq!(at.number("SELECT count(*) FROM @ledger.entries").await, 1, "{ids:?}");

@@ -1,6 +1,6 @@
 //! Purges: what they spare, and when they take nothing.
 
-use idempotency_ledger::domain::{AuditEvent, Key, PolicyVersion, Span, StoreTime};
+use idempotency_ledger::domain::{AuditEvent, Key, PolicyVersion, RequestDigest, Span, StoreTime};
 use idempotency_ledger::store::{EffectiveRetention, WriteResult};
 
 use super::turns::take_all;
@@ -72,6 +72,7 @@ async fn a_purge_by_rules_that_are_not_in_force_takes_nothing(kind: Kind) {
                     reason: "tests".into(),
                     before: None,
                     after: None,
+                    digest: Some(RequestDigest::of("tests", step.as_bytes())),
                 };
                 added = Some(other.policy_book().add_policy(&policy, &in_force, &event).await.unwrap());
             }
