@@ -58,6 +58,8 @@ async fn rows(server: &TestServer, consumer: &str) -> Vec<(&'static str, Option<
             Some("replayed"),
             json!({ "consumer": consumer, "reason": "why", "expectedVersion": 1 }),
         ),
+        ("HoldConsumers", Some("replayed"), json!({ "prefix": consumer, "reason": "why" })),
+        ("ResumeConsumers", Some("replayed"), json!({ "prefix": consumer, "reason": "why" })),
         ("RaiseTokenOffset", Some("replayed"), json!({ "reason": "why", "tokenOffset": "3600s" })),
     ]);
     let mut known: Vec<String> = Rpc::with_field(&IDS).iter().map(|rpc| rpc.name().to_owned()).collect();
@@ -156,13 +158,15 @@ async fn request_id_belongs_to_the_consumer_of_its_request(kind: Kind) {
     server.stop().await;
 }
 
-/// The consumer, to which the id belongs; the id itself; and of a bulk redrive what may change when it goes on.
-const OTHERWISE: [&str; 9] = [
+/// The consumer or prefix, to which the id belongs; the id itself; and of a bulk redrive what may change when it goes on.
+const OTHERWISE: [&str; 11] = [
     "request_id",
     "operation_id",
     "consumer",
     "key.consumer",
     "filter.consumer",
+    "prefix",
+    "all",
     "validate_only",
     "dry_run",
     "rate",

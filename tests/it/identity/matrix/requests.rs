@@ -164,6 +164,13 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
             proto::CloseReplayRunRequest { consumer, replay_run, request_id, reason }.encode_to_vec()
         }
         "ListReplayRuns" => proto::ListReplayRunsRequest { consumer, ..Default::default() }.encode_to_vec(),
+        "HoldConsumers" => {
+            proto::HoldConsumersRequest { prefix: consumer, all: false, request_id, reason }.encode_to_vec()
+        }
+        "ResumeConsumers" => {
+            proto::ResumeConsumersRequest { prefix: consumer, all: false, request_id, reason }.encode_to_vec()
+        }
+        "ListHolds" => proto::ListHoldsRequest { prefix: consumer }.encode_to_vec(),
         "RaiseTokenOffset" => {
             let validate_only = way == Way::ValidateOnly;
             let token_offset = if validate_only { None } else { seconds(1) };

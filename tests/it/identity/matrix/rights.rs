@@ -61,6 +61,11 @@ fn fits(pattern: &str, consumer: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == consumer, |prefix| consumer.starts_with(prefix))
 }
 
+/// Whether a line fits every consumer whose name begins like this: never by a name alone.
+fn fits_prefix(pattern: &str, asked: &str) -> bool {
+    pattern.strip_suffix('*').is_some_and(|prefix| asked.starts_with(prefix))
+}
+
 /// What a cell must answer: the reason, or nothing where the call is not refused for its caller.
 fn expected(person: &Person, method: &Method, way: Way, consumer: &str) -> &'static str {
     let right = right(method, way);
@@ -73,8 +78,9 @@ fn expected(person: &Person, method: &Method, way: Way, consumer: &str) -> &'sta
         _ if !is_read => DENIED,
         Scope::Invalid => INVALID,
         Scope::One if has(&|consumers| fits(consumers, consumer)) => "",
+        Scope::Prefix if has(&|consumers| fits_prefix(consumers, consumer)) => "",
         Scope::All if has(&|consumers| consumers == "*") => "",
-        Scope::One | Scope::All => DENIED,
+        Scope::One | Scope::Prefix | Scope::All => DENIED,
     }
 }
 

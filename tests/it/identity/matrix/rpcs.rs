@@ -92,10 +92,14 @@ enum Names {
     Consumer,
     /// Without the name of a consumer it asks for all of them.
     ConsumerOrAll,
+    /// What the names of consumers begin with.
+    Prefix,
+    /// The same; without a prefix it asks for all of them.
+    PrefixOrAll,
     Nothing,
 }
 
-use Names::{Consumer, ConsumerOrAll, Nothing};
+use Names::{Consumer, ConsumerOrAll, Nothing, Prefix, PrefixOrAll};
 use Way::{ByHash, ByKey, DryRun, InRun, Usual, ValidateOnly};
 
 /// Each RPC: what it names, and the ways to ask.
@@ -126,6 +130,9 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("CreateReplayRun", Consumer, &[Usual]),
     ("CloseReplayRun", Consumer, &[Usual]),
     ("ListReplayRuns", Consumer, &[Usual]),
+    ("HoldConsumers", Prefix, &[Usual]),
+    ("ResumeConsumers", Prefix, &[Usual]),
+    ("ListHolds", PrefixOrAll, &[Usual]),
     ("RaiseTokenOffset", Nothing, &[Usual, ValidateOnly]),
 ];
 
@@ -134,6 +141,8 @@ const ROWS: &[(&str, Names, &[Way])] = &[
 pub(super) enum Scope {
     /// The right on one consumer.
     One,
+    /// The right on all consumers whose names begin with this one.
+    Prefix,
     /// The right on `*`.
     All,
     /// The call names no consumer where it must.
@@ -173,7 +182,9 @@ pub(super) fn scope(method: &Method, way: Way, consumer: &str) -> Scope {
         _ if way == ByHash => Scope::All,
         (Nothing, _) => Scope::All,
         (ConsumerOrAll, "") if way != ByKey => Scope::All,
-        (Consumer | ConsumerOrAll, "") => Scope::Invalid,
+        (PrefixOrAll, "") => Scope::All,
+        (Consumer | ConsumerOrAll | Prefix, "") => Scope::Invalid,
+        (Prefix | PrefixOrAll, _) => Scope::Prefix,
         (Consumer | ConsumerOrAll, _) => Scope::One,
     }
 }
@@ -189,7 +200,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [2, 5, 9, 11],
+        [2, 5, 10, 13],
         "claim, settle, read and admin, as the table of the contract has them"
     );
 }
