@@ -18,6 +18,8 @@ pub(crate) enum Closed {
     Age,
     /// Nothing moved on it though bytes waited, or too many of its streams made no progress.
     Stalled,
+    /// It had no whole request, and all places of `observe_listen` were taken.
+    Observe,
 }
 
 /// Why the server ended a call by itself.
@@ -55,7 +57,7 @@ pub(crate) enum Limited {
 
 /// See the module.
 pub(super) struct Limits {
-    closed: [IntCounter; 5],
+    closed: [IntCounter; 6],
     limited: [IntCounter; 3],
     ended: [IntCounter; 4],
     full: [IntCounter; 2],
@@ -74,6 +76,7 @@ impl Limits {
                 one(&closed, "idle")?,
                 one(&closed, "age")?,
                 one(&closed, "stalled")?,
+                one(&closed, "observe")?,
             ],
             limited: [one(&limited, "calls")?, one(&limited, "rate")?, one(&limited, "bytes")?],
             ended: [
@@ -87,13 +90,14 @@ impl Limits {
     }
 
     pub(super) fn closed(&self, why: Closed) {
-        let [per_address, opening, idle, age, stalled] = &self.closed;
+        let [per_address, opening, idle, age, stalled, observe] = &self.closed;
         match why {
             Closed::PerAddress => per_address.inc(),
             Closed::Opening => opening.inc(),
             Closed::Idle => idle.inc(),
             Closed::Age => age.inc(),
             Closed::Stalled => stalled.inc(),
+            Closed::Observe => observe.inc(),
         }
     }
 

@@ -37,8 +37,9 @@ use crate::ledger::Ledger;
 use crate::traces::Traces;
 
 pub use self::edge::accept::ConnectionLimits;
-pub(crate) use self::edge::account::CALL_OVERHEAD_MAX;
+pub(crate) use self::edge::accept::{Addresses, FromAddress};
 pub use self::edge::account::PrincipalLimits;
+pub(crate) use self::edge::account::{CALL_OVERHEAD_MAX, network};
 pub use self::wire::fields::Limits;
 pub(crate) use self::wire::policy::{message as policy_message, stated as stated_policy};
 

@@ -57,7 +57,8 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let guard = Guard::new(files.trust()?);
     files.fetch_keys();
     let threads = config.runtime_threads();
-    config.serve.connections_max = descriptors::connections(config.serve.connections_max);
+    let fitting = descriptors::connections(config.serve.connections_max);
+    config.serve.connections_max = fitting.connections;
     let store = store(&config)?;
     if matches!(config.database, Database::Sqlite { .. }) {
         store.migrate().await.map_err(|error| Failure::of_store("", &error))?;
@@ -76,7 +77,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
         tracing::info!(%address, "operators are served here alone");
     }
     let listeners = Listeners { public, admin };
-    let observed = observe::bound(&config).await?;
+    let observed = observe::bound(&config)?;
     let mut signals = Signals::new()?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
@@ -88,7 +89,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let observe_address = observed.as_ref().and_then(|listener| listener.local_addr().ok());
     // Until the process ends: what drains is looked at, too.
     if let Some(listener) = observed {
-        tokio::spawn(observe::serve(listener, ledger.clone(), accepting.clone()));
+        tokio::spawn(observe::serve(listener, fitting.observed, ledger.clone(), accepting.clone()));
     }
     let health = health::command(&address.to_string(), guard.trust().tls.as_deref());
     greet(log, (&address.to_string(), &health), &store.describe(), observe_address, threads);

@@ -58,6 +58,7 @@ ENVOY = "deploy/envoy/envoy.yaml"
 DIRECT = "proof::direct"
 SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
+OBSERVE_PLACES = "src/server/observe/places.rs"
 GUARD_ONCE = "examples/guard/guard.py"
 GUARD_DATABASES = "examples/guard/databases.py"
 GUARD_INSERT = """\
@@ -1055,7 +1056,7 @@ MUTANTS = [
         ("src/ledger/claims/queue/mod.rs", "later.settlement()", "later.claim()"),
     ]),
     Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
-        ("src/server/observe.rs", '"/readyz" if accepting.is() =>', '"/readyz" if accepting.is() || ledger.metrics().text().is_ok() =>'),
+        ("src/server/observe/answer.rs", '"/readyz" if self.accepting.is() =>', '"/readyz" if self.accepting.is() || self.ledger.metrics().text().is_ok() =>'),
     ]),
     Mutant("M2", "a duplicate is counted as a grant", "observe::", [
         ("src/metrics/consumers.rs", "Verdict::Completed { .. } => 1,", "Verdict::Completed { .. } => 0,"),
@@ -1073,7 +1074,7 @@ MUTANTS = [
         (QUEUE, "                *waits -= chain.len();\n                chains", "                chains"),
     ]),
     Mutant("M7", "a chosen port for metrics that is taken is passed over", "observe::", [
-        ("src/server/observe.rs", "if by_default && error.kind()", "if (by_default || address.port() > 0) && error.kind()"),
+        ("src/server/observe/mod.rs", "if by_default && error.kind()", "if (by_default || address.port() > 0) && error.kind()"),
     ]),
     Mutant("M8", "the log tells every duplicate", "ledger::answer_log", [
         ("src/once_a_second.rs", "if !allowed || self.last", "if !allowed && self.last"),
@@ -1455,6 +1456,18 @@ MUTANTS = [
     ]),
     Mutant("V7", "clients that reach servers themselves do not ask who drains", DIRECT, [
         (SERVICE_CONFIG, '"healthCheckConfig"', '"noHealthCheckConfig"'),
+    ]),
+    Mutant("N1", "half requests at the plain HTTP port keep their places", "observe::flood", [
+        (OBSERVE_PLACES, "open.by_age.get_mut(&age)?.half.take());", "open.by_age.get_mut(&age)?.half.take_if(|_| false));"),
+    ]),
+    Mutant("N2", "a request that has just arrived at the plain HTTP port is evicted", "server::observe", [
+        ("src/server/observe/head.rs", "let whole = read_arrived(stream, &mut bytes).is_ok() && is_whole", "let whole = is_whole"),
+    ]),
+    Mutant("N3", "one address may hold all scrapes", "observe::flood", [
+        ("src/server/observe/answer.rs", "SCRAPES_OF_ADDRESS_MAX: usize = 8;", "SCRAPES_OF_ADDRESS_MAX: usize = SCRAPES_MAX;"),
+    ]),
+    Mutant("N4", "an address with few half requests loses one, whatever others have", "server::observe", [
+        (OBSERVE_PLACES, "halves.into_values().max()", "halves.into_values().min()"),
     ]),
     Mutant("D1", "an effect is committed before its guard row is inserted", GUARD, [
         (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "        database.commit()\n        database.begin()\n" + GUARD_INSERT),

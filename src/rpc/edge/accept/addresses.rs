@@ -8,19 +8,19 @@ use crate::rpc::edge::account::network;
 
 /// See the module.
 #[derive(Clone)]
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     max: usize,
     open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 impl Addresses {
     /// At most so many of each.
-    pub(super) fn new(max: usize) -> Addresses {
+    pub(crate) fn new(max: usize) -> Addresses {
         Addresses { max, open: Arc::default() }
     }
 
     /// One more connection of an address; none: it has as many as it may have.
-    pub(super) fn connected(&self, address: IpAddr) -> Option<FromAddress> {
+    pub(crate) fn connected(&self, address: IpAddr) -> Option<FromAddress> {
         let whose = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(whose).or_default();
@@ -33,7 +33,7 @@ impl Addresses {
 }
 
 /// A connection that counts for its address, until this is dropped.
-pub(super) struct FromAddress {
+pub(crate) struct FromAddress {
     addresses: Addresses,
     whose: IpAddr,
 }

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use self::addresses::Addresses;
+pub(crate) use self::addresses::{Addresses, FromAddress};
 use self::life::Life;
 use self::line::Line;
 pub(crate) use self::options::AcceptOptions;

@@ -1,0 +1,23 @@
+//! Whether new work may be sent to this server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the server has started and does not drain, whatever its store does.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Accepting(Arc<AtomicBool>);
+
+impl Accepting {
+    pub(in crate::server) fn new() -> Accepting {
+        Accepting(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// The server drains.
+    pub(in crate::server) fn end(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn is(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}

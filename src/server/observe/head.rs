@@ -1,0 +1,135 @@
+//! The head of a request, read before HTTP takes over: until it is whole its connection may have to leave.
+
+use std::io::{self, ErrorKind, Read as _};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use socket2::SockRef;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::places::{Leave, Place};
+
+/// How long a client may take to send the head of its request.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum length of a head in bytes. A longer one is whole for this file; HTTP refuses it.
+pub(super) const HEAD_BYTES_MAX: usize = 16 * 1_024;
+const READ_BYTES: usize = 1_024;
+
+/// How reading a head ended.
+pub(super) enum Head {
+    /// All bytes that were read.
+    Whole(BytesMut),
+    /// Another connection needs the place.
+    Evicted,
+    /// The client left, or did not send it in time.
+    Never,
+}
+
+/// Reads until the head is whole; the place is given back unless it is.
+pub(super) async fn head(stream: &mut TcpStream, place: Place, leave: Leave) -> (Head, Option<Place>) {
+    let mut bytes = BytesMut::new();
+    let reading = async {
+        let mut looked_at = 0;
+        loop {
+            bytes.reserve(READ_BYTES);
+            if stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {
+                if is_whole(&bytes, looked_at) {
+                    return true;
+                }
+                looked_at = bytes.len();
+            } else {
+                return false;
+            }
+        }
+    };
+    let decided = tokio::select! {
+        biased;
+        whole = timeout(HEAD_WITHIN, reading) => {
+            if whole != Ok(true) {
+                return (Head::Never, None);
+            }
+            place.keep();
+            return (Head::Whole(bytes), Some(place));
+        }
+        asked = leave => asked,
+    };
+    // A request that has arrived is not cut off because the runtime has not heard of its bytes yet.
+    let whole = read_arrived(stream, &mut bytes).is_ok() && is_whole(&bytes, 0);
+    let place = if whole { Some(place) } else { None };
+    drop(decided);
+    (if whole { Head::Whole(bytes) } else { Head::Evicted }, place)
+}
+
+/// Reads what the operating system has of a connection, without a wait.
+fn read_arrived(stream: &TcpStream, to: &mut BytesMut) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let mut some = [0; READ_BYTES];
+    while to.len() < HEAD_BYTES_MAX {
+        match (&*socket).read(&mut some) {
+            Ok(0) => break,
+            Ok(read) => to.extend_from_slice(&some[..read]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the head ends within these bytes, as HTTP sees it: with an empty line behind others. Those before
+/// `looked_at` do not hold its end.
+fn is_whole(bytes: &[u8], looked_at: usize) -> bool {
+    if bytes.len() >= HEAD_BYTES_MAX {
+        return true;
+    }
+    // Empty lines before a request do not count.
+    let Some(start) = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else { return false };
+    let new = &bytes[start.max(looked_at.saturating_sub(2))..];
+    new.windows(2).any(|two| two == b"\n\n") || new.windows(3).any(|three| three == b"\n\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::sync::oneshot;
+
+    use super::super::places::Places;
+    use super::*;
+
+    #[test]
+    fn a_head_is_whole_with_its_empty_line() {
+        for whole in
+            ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "GET / HTTP/1.1\n\n", "\r\n\r\nGET / HTTP/1.1\r\n\r\n"]
+        {
+            let bytes = whole.as_bytes();
+            for cut in 0..bytes.len() {
+                let half = &bytes[..cut];
+                assert!((0..=cut).all(|looked_at| !is_whole(half, looked_at)), "{half:?}");
+            }
+            assert!((0..bytes.len()).all(|looked_at| is_whole(bytes, looked_at)), "{whole:?}");
+        }
+        assert!(is_whole(&[b'\n'; HEAD_BYTES_MAX], 0), "longer than any head");
+    }
+
+    /// The runtime is never given the time to see that bytes have arrived.
+    #[tokio::test]
+    async fn an_arrived_request_is_not_evicted_and_a_half_one_is() {
+        for (sent, stays) in
+            [("GET /livez HTTP/1.1\r\n\r\n", true), ("GET /livez HTTP/1.1\r\n", false), ("", false)]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("its address");
+            let mut client = std::net::TcpStream::connect(address).expect("a connection");
+            std::io::Write::write_all(&mut client, sent.as_bytes()).expect("it is sent");
+            let (mut stream, from) = listener.accept().await.expect("a connection");
+            let (place, _unasked) = Places::new(1).enter(from.ip()).await.expect("a place");
+            let ((ask, leave), (decided, mut is_decided)) = (oneshot::channel(), oneshot::channel());
+            ask.send(decided).expect("it is asked");
+            let (head, place) = head(&mut stream, place, leave).await;
+            assert_eq!((matches!(head, Head::Whole(_)), place.is_some()), (stays, stays), "{sent:?}");
+            assert_eq!(matches!(head, Head::Evicted), !stays, "{sent:?}");
+            assert_eq!(is_decided.try_recv(), Err(oneshot::error::TryRecvError::Closed), "{sent:?}");
+        }
+    }
+}
