@@ -25,6 +25,7 @@ impl Rights {
         for (at, line) in self.lines.iter().enumerate() {
             let mut warn = |text: String| warnings.push(Warning { line: Some(line.number), text });
             of_principal(line, tokens, &mut warn);
+            line.consumers.iter().for_each(|consumer| of_prefix(consumer, &mut warn));
             if let Some(other) = self.lines.iter().take(at).find(|other| covers(other, line)) {
                 warn(format!("adds nothing to line {}, which allows all of it: take it out", other.number));
             }
@@ -67,9 +68,8 @@ fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(Stri
     let principal = &line.principal;
     let (Pattern::Exact(text) | Pattern::Prefix(text)) = principal;
     if principal.is_all() {
-        if line.may.iter().any(|right| *right != Right::Read) {
-            warn("everybody who is authenticated may change something: name who may".into());
-        }
+        let does = if line.may.iter().any(|right| *right != Right::Read) { "change" } else { "read" };
+        warn(format!("every authenticated caller may {does} something: name the principals that may"));
         return;
     }
     // A prefix may end within the form.
@@ -77,13 +77,24 @@ fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(Stri
     if !FORMS.iter().any(|form| text.starts_with(form) || is_prefix && form.starts_with(&**text)) {
         warn(format!("no principal looks like {principal}: they begin with {}", FORMS.join(", ")));
     }
-    if let Some(wider) = wider(text).filter(|_| is_prefix) {
-        warn(format!("{principal} also fits {wider}"));
+    match wider(text).filter(|_| is_prefix) {
+        Some(wider) => warn(format!("{principal} also fits {wider}")),
+        None => of_prefix(principal, warn),
     }
     let known = |tokens: &Tokens| tokens.principals().iter().any(|one| principal.fits(one));
     if text.starts_with("token:") && tokens.is_some_and(|tokens| !known(tokens)) {
         warn(format!("no token stands for {principal}"));
     }
+}
+
+/// A prefix that ends within a word fits the names, too, in which the word goes on.
+fn of_prefix(pattern: &Pattern, warn: &mut impl FnMut(String)) {
+    let Pattern::Prefix(prefix) = pattern else { return };
+    let Some(last) = prefix.chars().next_back().filter(|last| last.is_alphanumeric()) else { return };
+    let more = if last.is_numeric() { '0' } else { 'b' };
+    warn(format!(
+        "{pattern} also fits {prefix}{more}: end it with a separator, like {prefix}-*, or write the names out"
+    ));
 }
 
 /// Whom a prefix fits, too, though it looks as if it named a domain or an issuer; nobody: it ends behind its name.
@@ -121,11 +132,18 @@ mod tests {
         let hash = format!("sha256:{}", "1".repeat(64));
         let tokens = Tokens::read(&format!("[tokens]\none = ['{hash}']\n")).expect("tokens");
         for (text, warnings) in [
-            (line("token:one", "'a', 'b*'", both), &[][..]),
+            (line("token:one", "'a', 'b-*'", both), &[][..]),
             (line("token:one", "'a'", "'claim'") + &line("token:*", "'*'", "'settle', 'claim'"), &[]),
-            (line("token:one", "'a'", both) + &line("*", "'*'", "'read'"), &[]),
-            (line("token:o*", "'a'", "'read'"), &[]),
-            (line("tok*", "'a'", "'read'"), &[]),
+            (
+                line("token:one", "'a'", both) + &line("*", "'*'", "'read'"),
+                &["every authenticated caller may read something"],
+            ),
+            (line("token:o*", "'a'", "'read'"), &["token:o* also fits token:ob: end it with a separator"]),
+            (line("tok*", "'a'", "'read'"), &["tok* also fits tokb"]),
+            (
+                line("token:one", "'a*', 'b.*', 'c/*', 'd:*', 'e_*', 'f-1*', 'g', '*'", "'read'"),
+                &["a* also fits ab: end it with a separator, like a-*", "f-1* also fits f-10"],
+            ),
             (line("token:one", "'a'", "'claim'"), &["may claim and not settle"]),
             (line("token:one", "'a'", "'settle'"), &["may settle and not claim"]),
             (
@@ -133,12 +151,12 @@ mod tests {
                 &["may claim and not settle"],
             ),
             (
-                line("token:one", "'a*'", both) + &line("token:one", "'ab'", "'claim', 'settle'"),
+                line("token:one", "'a-*'", both) + &line("token:one", "'a-b'", "'claim', 'settle'"),
                 &["adds nothing to line 1"],
             ),
             (
                 line("*", "'a'", both) + &line("token:one", "'x'", "'read'"),
-                &["everybody who is authenticated"],
+                &["every authenticated caller may change something"],
             ),
             (
                 line("one", "'a'", "'read'") + &line("token:one", "'a'", "'read'"),
@@ -176,16 +194,19 @@ mod tests {
         for (principal, says) in [
             ("spiffe://shop*", "also fits other trust domains, like spiffe://shop.evil/"),
             ("spiffe://shop/*", ""),
-            ("spiffe://shop/pay*", ""),
+            ("spiffe://shop/pay*", "also fits spiffe://shop/payb"),
+            ("spiffe://shop/pay-*", ""),
             ("spiffe://*", ""),
             ("jwt:corp*", "also fits other issuers, like jwt:corp2"),
             ("jwt:corp:*", ""),
-            ("jwt:corp:pay*", ""),
+            ("jwt:corp:pay*", "also fits jwt:corp:payb"),
             ("jwt:*", ""),
             ("dns:worker.shop*", "also fits names of other domains"),
             ("dns:worker.shop", ""),
             ("dns:*", ""),
-            ("token:pay*", ""),
+            ("token:pay*", "also fits token:payb"),
+            ("token:pay-*", ""),
+            ("token:*", ""),
         ] {
             let text = format!("[[rights]]\nprincipal = '{principal}'\nconsumers = ['a']\nmay = ['read']\n");
             let told: Vec<String> = Rights::read(&text)
