@@ -5,6 +5,7 @@
 
 mod issuers;
 mod kept;
+mod modes;
 mod tls;
 mod token_ends;
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::kept::Kept;
+use super::modes::warn_if_open;
 use crate::identity::{ClientAuthority, OwnCertificate, Wrong};
 use crate::server::config::TlsFiles;
 
@@ -27,9 +28,15 @@ pub(super) fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, 
         ("listen_tls_cert".to_owned(), files.cert.clone()),
         ("listen_tls_key".to_owned(), files.key.clone()),
     ];
-    tls_files(all, |texts| match texts {
-        [certificate, key] => OwnCertificate::read(certificate, key),
-        _ => OwnCertificate::read(b"", b""),
+    let key_path = files.key.clone();
+    // Made at the start, and whenever one of the two files has changed.
+    tls_files(all, move |texts| {
+        let made = match texts {
+            [certificate, key] => OwnCertificate::read(certificate, key),
+            _ => OwnCertificate::read(b"", b""),
+        }?;
+        warn_if_open("listen_tls_key", &key_path);
+        Ok(made)
     })
 }
 
