@@ -1,10 +1,15 @@
 //! The store that a configuration names.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::config::{Config, Database};
 use crate::store::{PostgresStore, SqliteStore, Store, SystemClock};
+
+/// The mode of a folder that is created for `SQLite`; an existing one keeps its mode.
+const FOLDER_MODE: u32 = 0o700;
 
 pub(super) fn store(config: &Config) -> Result<Arc<dyn Store>, String> {
     match &config.database {
@@ -25,6 +30,28 @@ pub(super) fn store(config: &Config) -> Result<Arc<dyn Store>, String> {
 
 fn make_folder(path: &Path) -> Result<(), String> {
     let Some(folder) = path.parent() else { return Ok(()) };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| format!("database_url: the folder {} cannot be created: {error}", folder.display()))
+    let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder);
+    made.map_err(|error| format!("database_url: the folder {} cannot be created: {error}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, metadata, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_new_folder_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
+        let above = tempfile::tempdir().expect("a folder");
+        set_permissions(above.path(), Permissions::from_mode(0o755)).expect("its mode");
+        let folder = above.path().join("state/data");
+        make_folder(&folder.join("ledger.db")).expect("a folder");
+        let mode = |path: &Path| metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let modes = [&*folder, &above.path().join("state"), above.path()].map(mode);
+        assert_eq!(modes, [0o700, 0o700, 0o755]);
+        set_permissions(&folder, Permissions::from_mode(0o750)).expect("its mode");
+        make_folder(&folder.join("ledger.db")).expect("it is there");
+        assert_eq!(mode(&folder), 0o750);
+    }
 }

@@ -1,6 +1,7 @@
 //! The file, its lock, and its schema.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::store::{Fault, StoreError};
 /// its statement, so that what ends with it was certainly not applied.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The mode of the files: rows are not encrypted, and may hold what consumers return.
+const MODE: u32 = 0o600;
 /// How many pages a connection keeps, in KiB below zero: a batch of a thousand rows must not push its own pages out.
 const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
@@ -35,17 +38,28 @@ pub(super) fn lock(path: &Path) -> Result<File, String> {
     let mut beside = path.clone().into_os_string();
     beside.push(".lock");
     let beside = std::path::PathBuf::from(beside);
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&beside);
-    let file = opened
-        .map_err(|error| format!("{}: {error}; the folder must exist and be writable", beside.display()))?;
+    let file = to_write(&beside)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // Only a file that is not there: to open and close the file of a connection would end its locks. SQLite gives
+            // what it creates next to the file (-wal, -shm) the mode of the file.
+            if !path.exists() {
+                to_write(path)?;
+            }
+            Ok(file)
+        }
         Err(TryLockError::WouldBlock) => Err(format!(
             "{} is in use by another idempotency-ledger process: stop that one, or choose another file",
             path.display()
         )),
         Err(TryLockError::Error(error)) => Err(format!("{} cannot be locked: {error}", beside.display())),
     }
+}
+
+/// A file, created for its owner alone if it is not there. An existing one keeps its mode.
+fn to_write(path: &Path) -> Result<File, String> {
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(path);
+    opened.map_err(|error| format!("{}: {error}; the folder must exist and be writable", path.display()))
 }
 
 async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
@@ -102,7 +116,32 @@ async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>,
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn new_files_are_their_owners_alone_and_existing_ones_keep_their_modes() {
+        let ends = ["", "-wal", "-shm", ".lock"];
+        for (existing, modes) in [(None, [0o600; 4]), (Some(0o660), [0o660; 4]), (Some(0o644), [0o644; 4])] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("ledger.db");
+            let at = |end: &str| folder.path().join(format!("ledger.db{end}"));
+            if let Some(mode) = existing {
+                for end in ["", ".lock"] {
+                    std::fs::write(at(end), "").expect("it is written");
+                    std::fs::set_permissions(at(end), Permissions::from_mode(mode)).expect("its mode");
+                }
+            }
+            let _lock = lock(&path).expect("a lock");
+            migrate(&path).await.expect("a schema");
+            let _connection = open(&path).await.expect("a connection");
+            let mode =
+                |end: &str| std::fs::metadata(at(end)).expect("it is there").permissions().mode() & 0o777;
+            assert_eq!(ends.map(mode), modes, "{existing:?}");
+        }
+    }
 
     /// No other connection can see what this one was told.
     #[tokio::test]
