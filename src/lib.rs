@@ -39,6 +39,7 @@ mod give_way;
 pub mod identity;
 pub mod ledger;
 pub mod metrics;
+mod misleading;
 mod once_a_second;
 pub mod policy_args;
 mod program;

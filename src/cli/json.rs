@@ -1,11 +1,14 @@
 //! Messages as canonical proto3 JSON, by their descriptors.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 
 use super::problem::Problem;
+use super::text::hidden;
 use crate::rpc::proto::FILE_DESCRIPTOR_SET;
 
 static POOL: LazyLock<Result<DescriptorPool, String>> =
@@ -38,9 +41,47 @@ pub(super) fn marked<M: Message>(name: &str, message: &M, dry_run: bool) -> Resu
     Ok(value.to_string())
 }
 
+/// The same JSON with an escape for each character in its texts that a person does not see, or that does something to a
+/// terminal. JSON itself escapes those below U+0020 alone. Such a character stands only within a text, where its escape
+/// means the same.
+pub(super) fn harmless(json: &str) -> Cow<'_, str> {
+    let hides = |one: char| hidden(one) && one > '\u{1f}';
+    if !json.contains(hides) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for one in json.chars() {
+        if hides(one) {
+            for unit in one.encode_utf16(&mut [0; 2]) {
+                // Writing to a text does not fail.
+                let _written = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(one);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_characters_are_escaped_and_mean_the_same() {
+        for (text, written) in [
+            ("b\u{e4}nk \u{1f4b0}", "\"b\u{e4}nk \u{1f4b0}\""),
+            ("a\u{9b}2J\u{7f}", "\"a\\u009b2J\\u007f\""),
+            ("\u{202e}a\u{2066}\u{200b}", "\"\\u202ea\\u2066\\u200b\""),
+            ("a\n\u{1b}", "\"a\\n\\u001b\""),
+            ("a\u{e0041}", "\"a\\udb40\\udc41\""),
+        ] {
+            let json = serde_json::Value::from(text).to_string();
+            assert_eq!(harmless(&json), written, "{text:?}");
+            let read: serde_json::Value = serde_json::from_str(&harmless(&json)).unwrap();
+            assert_eq!(read, text, "{text:?}");
+        }
+    }
     use crate::rpc::proto::{Entry, EntryKey, EntryState};
 
     #[test]

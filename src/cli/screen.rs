@@ -99,9 +99,10 @@ impl Screen {
         style.apply_to(text).to_string()
     }
 
-    /// A line of the answer.
+    /// A line of the answer. JSON is written so that a terminal shows it, and does nothing else with it.
     pub(super) fn line(self, text: &str) -> Result<(), Problem> {
-        self.bytes(format!("{text}\n").as_bytes())
+        let line = if self.json { json::harmless(text) } else { text.into() };
+        self.bytes(format!("{line}\n").as_bytes())
     }
 
     /// A part of the answer as it is.

@@ -12,9 +12,10 @@ use super::certificate::Names;
 use super::forwarded;
 use super::guard::{Guard, Snapshot};
 use super::peer::Peer;
-use super::principal::{Identity, misleads};
+use super::principal::Identity;
 use super::refused::Refused;
 use super::{ANONYMOUS, LEEWAY, PRINCIPAL_BYTES_MAX, tokens};
+use crate::misleading::misleads;
 
 const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 const BEARER: &str = "bearer ";

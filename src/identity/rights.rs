@@ -180,6 +180,14 @@ impl Rights {
         Grants(Some(Arc::new(scopes)))
     }
 
+    /// The consumers that some line names exactly, neither by a prefix nor by `*`.
+    pub fn named_consumers(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().flat_map(|line| &line.consumers).filter_map(|pattern| match pattern {
+            Pattern::Exact(name) => Some(&**name),
+            Pattern::Prefix(_) => None,
+        })
+    }
+
     /// The first line that allows it, by its number; none: nothing does.
     #[must_use]
     pub fn line_for(&self, principal: &str, right: Right, whose: Whose<'_>) -> Option<usize> {

@@ -90,7 +90,7 @@ fn no_file_and_no_room_uses_one_that_uses_it() {
 const WALLS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("store", &["domain", "beside"]),
-    ("metrics", &["domain"]),
+    ("metrics", &["domain", "beside"]),
     ("traces", &["domain"]),
     ("identity", &["beside"]),
     ("ledger", &["domain", "store", "metrics", "traces", "beside"]),

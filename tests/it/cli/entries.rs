@@ -24,7 +24,26 @@ on_both_stores!(
     the_audit_tells_who_did_what,
     an_unknown_outcome_is_found_out,
     a_person_at_a_terminal_is_asked,
+    json_escapes_control_and_bidi_characters_and_parses_to_the_same_text,
 );
+
+/// A terminal that shows the answer must not take a part of it for a command.
+async fn json_escapes_control_and_bidi_characters_and_parses_to_the_same_text(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, error) = ("order\u{202e}1\u{200b}", "no\u{9b}2J\u{85}such\u{2066}account\u{7f}");
+    park(&server, id, error).await;
+    for arguments in [
+        &["entries", "list", "--consumer", "c", "--json"][..],
+        &["--json", "entries", "get", "c", "tests", id],
+    ] {
+        let ran = ask(&server, arguments).await;
+        assert!(ran.out.chars().all(|one| one == '\n' || (' '..='~').contains(&one)), "{ran:?}");
+        let entry = ran.json().remove(0);
+        let entry = entry.get("entry").unwrap_or(&entry);
+        assert_eq!((&entry["key"]["id"], &entry["lastError"]), (&id.into(), &error.into()), "{ran:?}");
+    }
+    server.stop().await;
+}
 
 /// What is made later is listed later.
 async fn tick(server: &TestServer) {
