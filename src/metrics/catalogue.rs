@@ -168,7 +168,7 @@ pub(super) const CLOSED: Family = counter(
     "Connections that the server ended by itself. why: per_address, beyond connections_per_address_max; opening, no \
      whole handshake and preface within 5 s; idle, no call for connection_idle_max; age, open for connection_age_max; \
      stalled, bytes waited and the client took none of them for stall_max, or more than 16 of its streams made no progress within a \
-     minute.",
+     minute; observe, no whole request at observe_listen while all its places were taken.",
 );
 pub(super) const STREAMS_ENDED: Family = counter(
     "idempotency_ledger_streams_ended_total",
@@ -266,8 +266,8 @@ pub(super) const ENTRIES: Family = gauge(
     "idempotency_ledger_entries",
     &["consumer", "state"],
     "Entries by their state, as they were counted last; those in completed may be an estimate. Every server counts the \
-     first 10,000 consumers of the ledger: take the max over servers, not the sum. Shown are those with a \
-     policy of their own, and the first 200 of the others by name; the rest is other.",
+     first 10,000 consumers of the ledger: take the max over servers, not the sum. Shown are those that \
+     operators have named, by a policy or exactly in the file of rights, and the first 200 of the others by name; the rest is other.",
 );
 pub(super) const ENTRIES_OLDEST: Family = gauge(
     "idempotency_ledger_entries_oldest_seconds",

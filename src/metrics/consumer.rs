@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use prometheus::{Error, Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS};
-use super::room::{Needs, Room};
+use super::room::{Named, Needs, Room};
+use crate::misleading::visible;
 
 /// What those without a name of their own are called together: consumers, and event types of a consumer.
 pub(super) const OTHER: &str = "other";
@@ -56,8 +57,8 @@ pub(super) struct Families {
 /// See the module.
 pub(super) struct Consumer {
     name: Box<str>,
-    /// It has a policy of its own, and its name from that.
-    by_policy: AtomicBool,
+    /// An operator has made its name known.
+    by_operator: AtomicBool,
     settlements: Vec<Vec<IntCounter>>,
     held: Vec<Histogram>,
     attempts: Histogram,
@@ -112,6 +113,7 @@ impl Families {
     }
 
     fn event_type(&self, consumer: &str, event_type: &str) -> Result<Arc<EventType>, Error> {
+        let (consumer, event_type) = (&*visible(consumer), &*visible(event_type));
         let claim =
             |verdict: &&str| self.claims.get_metric_with_label_values(&[consumer, event_type, verdict]);
         let fail = |kind: &&str| self.failed.get_metric_with_label_values(&[consumer, event_type, kind]);
@@ -123,6 +125,7 @@ impl Families {
     }
 
     fn forget_event_type(&self, consumer: &str, event_type: &str) {
+        let (consumer, event_type) = (&*visible(consumer), &*visible(event_type));
         for verdict in VERDICTS {
             drop(self.claims.remove_label_values(&[consumer, event_type, verdict]));
         }
@@ -133,7 +136,10 @@ impl Families {
 }
 
 impl Consumer {
-    pub(super) fn new(families: &Families, name: &str, by_policy: bool) -> Result<Consumer, Error> {
+    pub(super) fn new(families: &Families, name: &str, named: Named) -> Result<Consumer, Error> {
+        let label = visible(name);
+        let own_name = name;
+        let name = &*label;
         let settle = |operation: &&str| {
             let count =
                 |outcome| families.settlements.get_metric_with_label_values(&[name, operation, outcome]);
@@ -142,15 +148,15 @@ impl Consumer {
         let replay = |verdict: &&str| families.replays.get_metric_with_label_values(&[name, REPLAY, verdict]);
         let held = |operation: &&str| families.held.get_metric_with_label_values(&[name, operation]);
         Ok(Consumer {
-            name: name.into(),
-            by_policy: AtomicBool::new(by_policy),
+            name: own_name.into(),
+            by_operator: AtomicBool::new(named == Named::ByOperator),
             settlements: OPERATIONS.iter().map(settle).collect::<Result<_, _>>()?,
             held: OPERATIONS.iter().take(ENDS).map(held).collect::<Result<_, _>>()?,
             attempts: families.attempts.get_metric_with_label_values(&[name])?,
             releases: families.releases.get_metric_with_label_values(&[name])?,
             reclaims: families.reclaims.get_metric_with_label_values(&[name])?,
             replays: REPLAY_VERDICTS.iter().map(replay).collect::<Result<_, _>>()?,
-            untold: families.event_type(name, "")?,
+            untold: families.event_type(own_name, "")?,
             event_types: RwLock::default(),
             seen: Seen::default(),
         })
@@ -166,7 +172,8 @@ impl Consumer {
 
     /// Takes its series away again; and says what they needed.
     pub(super) fn forget(&self, families: &Families) -> Needs {
-        let name = &*self.name;
+        let (own_name, label) = (&*self.name, visible(&self.name));
+        let name = &*label;
         for operation in OPERATIONS {
             for outcome in OUTCOMES {
                 drop(families.settlements.remove_label_values(&[name, operation, outcome]));
@@ -179,12 +186,12 @@ impl Consumer {
         for verdict in REPLAY_VERDICTS {
             drop(families.replays.remove_label_values(&[name, REPLAY, verdict]));
         }
-        families.forget_event_type(name, "");
-        let mut needs = Consumer::needs(name);
+        families.forget_event_type(own_name, "");
+        let mut needs = Consumer::needs(own_name);
         for event_type in self.event_types.write().unwrap_or_else(PoisonError::into_inner).keys() {
-            families.forget_event_type(name, event_type);
+            families.forget_event_type(own_name, event_type);
             if &**event_type != OTHER {
-                needs = needs.and(EventType::needs(name, event_type));
+                needs = needs.and(EventType::needs(own_name, event_type));
             }
         }
         needs
@@ -225,14 +232,14 @@ impl Consumer {
         if let Some(known) = self.of_event_type(event_type) {
             return known;
         }
-        let needs = EventType::needs(&self.name, event_type);
+        let (needs, named) = (EventType::needs(&self.name, event_type), self.named());
         let is_full = |known: &HashMap<Box<str>, Arc<EventType>>| {
             known.len() - usize::from(known.contains_key(OTHER)) >= EVENT_TYPES_MAX
         };
         // Where many event types have no name, each answer comes here: nobody else waits then.
         let other = {
             let known = self.event_types.read().unwrap_or_else(PoisonError::into_inner);
-            let full = is_full(&known) || !room.has(needs);
+            let full = is_full(&known) || !room.has(needs, named);
             known.get(OTHER).filter(|_| full).cloned()
         };
         if let Some(other) = other {
@@ -240,8 +247,8 @@ impl Consumer {
         }
         let mut known = self.event_types.write().unwrap_or_else(PoisonError::into_inner);
         let is_there = known.contains_key(event_type);
-        let named = is_there || event_type == OTHER || (!is_full(&known) && room.take(needs));
-        let name = if named { event_type } else { OTHER };
+        let is_named = is_there || event_type == OTHER || (!is_full(&known) && room.take(needs, named));
+        let name = if is_named { event_type } else { OTHER };
         if let Some(there) = known.get(name) {
             return Arc::clone(there);
         }
@@ -254,12 +261,12 @@ impl Consumer {
         }
     }
 
-    pub(super) fn has_policy(&self) -> bool {
-        self.by_policy.load(Ordering::Relaxed)
+    pub(super) fn named(&self) -> Named {
+        Named::by_operator(self.by_operator.load(Ordering::Relaxed))
     }
 
-    pub(super) fn set_policy(&self, has_policy: bool) {
-        self.by_policy.store(has_policy, Ordering::Relaxed);
+    pub(super) fn set_named(&self, named: Named) {
+        self.by_operator.store(named == Named::ByOperator, Ordering::Relaxed);
     }
 
     pub(super) fn see(&self, minute: u32) {

@@ -1,18 +1,20 @@
 //! What is counted by consumer. Names come from clients: so that nobody can fill the memory of this server, or of what
 //! scrapes it, only so many consumers have series of their own, and all others share one.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use prometheus::{Error, Registry};
 
+use super::answers::{outcome, place, replay_verdict, verdict};
 use super::consumer::{Consumer, EventType, Families, OTHER, OUTCOMES, REPLAY_VERDICTS, VERDICTS};
-use super::room::Room;
-use crate::domain::{Answer, Command, FailureKind, Key, Reason, Reply, Settle, Verdict};
+use super::room::{Named, Room};
+use crate::domain::{Answer, Command, Key, Reply, Settle, Verdict};
 
-/// So many consumers without a policy of their own have series of their own: the first ones that are answered, and not
-/// refused. Those with a policy are always named: where there is no room, one without a policy makes room for it.
+/// Maximum number of consumers with series of their own that only clients have named: the first ones that are answered, and
+/// not refused. Consumers that operators have named (by a policy, or exactly by the file of rights) have series as long as
+/// there is room: clients' names do not take its reserve, and make room where that is full, too.
 const NAMED_MAX: usize = 100;
 /// Whoever was not seen for so many minutes gives its place to others.
 const IDLE_MINUTES: u32 = 60;
@@ -28,6 +30,10 @@ const RENEW: usize = 3;
 pub(super) struct Consumers {
     families: Families,
     known: RwLock<Known>,
+    /// The consumers that the file of rights names exactly.
+    by_rights: RwLock<Arc<HashSet<Box<str>>>>,
+    /// Answers to consumers that operators have named and for which there was no room, since it was last logged.
+    left_out: AtomicU64,
     others: Arc<Consumer>,
     room: Room,
     /// How many minutes have passed in which somebody looked.
@@ -38,16 +44,16 @@ pub(super) struct Consumers {
 #[derive(Default)]
 struct Known {
     by_name: HashMap<Box<str>, Arc<Consumer>>,
-    without_policy: usize,
+    by_clients: usize,
 }
 
 impl Known {
-    fn has_room(&self, by_policy: bool) -> bool {
-        by_policy || self.without_policy < NAMED_MAX
+    fn has_room(&self, named: Named) -> bool {
+        named == Named::ByOperator || self.by_clients < NAMED_MAX
     }
 
     fn count(&mut self) {
-        self.without_policy = self.by_name.values().filter(|consumer| !consumer.has_policy()).count();
+        self.by_clients = self.by_name.values().filter(|one| one.named() == Named::ByClient).count();
     }
 }
 
@@ -117,10 +123,12 @@ pub(crate) struct Answered<'a> {
 impl Consumers {
     pub(super) fn new(registry: &Registry) -> Result<Consumers, Error> {
         let families = Families::new(registry)?;
-        let others = Arc::new(Consumer::new(&families, OTHER, false)?);
+        let others = Arc::new(Consumer::new(&families, OTHER, Named::ByOperator)?);
         Ok(Consumers {
             families,
             known: RwLock::default(),
+            by_rights: RwLock::default(),
+            left_out: AtomicU64::new(0),
             others,
             room: Room::default(),
             minute: AtomicU32::new(0),
@@ -130,6 +138,17 @@ impl Consumers {
     /// The room that all names of consumers share.
     pub(super) fn room(&self) -> &Room {
         &self.room
+    }
+
+    /// The consumers that the file of rights in force names exactly.
+    pub(super) fn named_by_rights(&self, consumers: HashSet<Box<str>>) {
+        *self.by_rights.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(consumers);
+    }
+
+    /// Whether operators or clients have named a consumer.
+    pub(super) fn named_by(&self, consumer: &str, has_policy: bool) -> Named {
+        let by_rights = || self.by_rights.read().unwrap_or_else(PoisonError::into_inner).contains(consumer);
+        Named::by_operator(has_policy || by_rights())
     }
 
     /// A command comes in, and whether it is to be counted.
@@ -171,23 +190,27 @@ impl Consumers {
         Who { key: key.clone(), event_type_name: event_type_name.into(), consumer, event_type, named }
     }
 
-    /// A consumer gets a name with its first answer that is no refusal, or with a policy of its own: what is refused
-    /// must not take the places.
+    /// A consumer gets series with its first answer that does not refuse it, and one that operators have named with any
+    /// answer: refused names must not take the places.
     pub(super) fn answered(&self, mut asked: Asked, answered: &Answered<'_>) {
         let answer = answered.answer;
         asked.answered = true;
         let Some(who) = &asked.who else { return };
-        if who.named || !(answer.is_ok() || (answered.has_policy)()) {
-            asked.told(&who.consumer, &who.event_type, answered);
-        } else {
-            let (consumer, event_type) = self.named(who, answered.has_policy);
+        if who.named {
+            return asked.told(&who.consumer, &who.event_type, answered);
+        }
+        let named = self.named_by(who.key.consumer(), (answered.has_policy)());
+        if answer.is_ok() || named == Named::ByOperator {
+            let (consumer, event_type) = self.named(who, named);
             asked.told(&consumer, &event_type, answered);
+        } else {
+            asked.told(&who.consumer, &who.event_type, answered);
         }
     }
 
     /// The series of a consumer and an event type, made where there is room.
-    fn named(&self, who: &Who, has_policy: &dyn Fn() -> bool) -> (Arc<Consumer>, Arc<EventType>) {
-        let consumer = self.consumer(who.key.consumer(), has_policy);
+    fn named(&self, who: &Who, named: Named) -> (Arc<Consumer>, Arc<EventType>) {
+        let consumer = self.consumer(who.key.consumer(), named);
         if Arc::ptr_eq(&consumer, &self.others) {
             let untold = consumer.untold();
             return (consumer, untold);
@@ -206,7 +229,7 @@ impl Consumers {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn consumer(&self, name: &str, has_policy: &dyn Fn() -> bool) -> Arc<Consumer> {
+    fn consumer(&self, name: &str, named: Named) -> Arc<Consumer> {
         // Whoever is called as the others are is one of them.
         if name == OTHER {
             return Arc::clone(&self.others);
@@ -214,56 +237,70 @@ impl Consumers {
         if let Some(consumer) = self.known().by_name.get(name) {
             return Arc::clone(consumer);
         }
-        let (by_policy, needs) = (has_policy(), Consumer::needs(name));
+        let needs = Consumer::needs(name);
         // Where many consumers have no name, each of their answers comes here: nobody else waits then.
-        let makes_room = |known: &Known| by_policy && known.without_policy > 0;
+        let makes_room = |known: &Known| named == Named::ByOperator && known.by_clients > 0;
         {
             let known = self.known();
-            if !known.has_room(by_policy) || !(self.room.has(needs) || makes_room(&known)) {
-                return Arc::clone(&self.others);
+            if !known.has_room(named) || !(self.room.has(needs, named) || makes_room(&known)) {
+                return self.other(named);
             }
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(consumer) = known.by_name.get(name) {
             return Arc::clone(consumer);
         }
-        while !self.room.has(needs) && makes_room(&known) {
+        while !self.room.has(needs, named) && makes_room(&known) {
             self.forget_one(&mut known);
         }
-        if !known.has_room(by_policy) || !self.room.take(needs) {
-            return Arc::clone(&self.others);
+        if !known.has_room(named) || !self.room.take(needs, named) {
+            return self.other(named);
         }
-        let Ok(made) = Consumer::new(&self.families, name, by_policy) else {
+        let Ok(made) = Consumer::new(&self.families, name, named) else {
             return Arc::clone(&self.others);
         };
         let made = Arc::new(made);
         made.see(self.minute.load(Ordering::Relaxed));
         known.by_name.insert(name.into(), Arc::clone(&made));
-        known.without_policy += usize::from(!by_policy);
+        known.by_clients += usize::from(named == Named::ByClient);
         made
     }
 
-    /// Takes the series of a consumer without a policy away: of the one that was seen least lately.
+    /// The consumers for which there is no room.
+    fn other(&self, named: Named) -> Arc<Consumer> {
+        if named == Named::ByOperator {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        Arc::clone(&self.others)
+    }
+
+    /// Takes the series of a consumer away that only clients have named: of the one that was seen least recently.
     fn forget_one(&self, known: &mut Known) {
-        let without = known.by_name.iter().filter(|(_, consumer)| !consumer.has_policy());
-        let oldest = without.min_by_key(|(_, consumer)| consumer.seen_in()).map(|(name, _)| name.clone());
+        let by_clients = known.by_name.iter().filter(|(_, one)| one.named() == Named::ByClient);
+        let oldest = by_clients.min_by_key(|(_, consumer)| consumer.seen_in()).map(|(name, _)| name.clone());
         if let Some(gone) = oldest.and_then(|name| known.by_name.remove(&name)) {
             self.room.give_back(gone.forget(&self.families));
         }
         known.count();
     }
 
-    /// Who has got a policy of its own by now, or has lost it.
+    /// Which consumers operators have named by now, and which not any more.
     pub(super) fn policies(&self, has_policy: &dyn Fn(&str) -> bool) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for (name, consumer) in &known.by_name {
-            consumer.set_policy(has_policy(name));
+            consumer.set_named(self.named_by(name, has_policy(name)));
         }
         known.count();
     }
 
-    /// A minute has passed: takes away what was not seen for long.
-    pub(super) fn minute_passed(&self) {
+    /// A minute has passed: takes away what was not seen for long. Returns how many answers since the call before went to
+    /// consumers that operators have named and for which there was no room.
+    pub(super) fn minute_passed(&self) -> u64 {
+        self.forget_idle();
+        self.left_out.swap(0, Ordering::Relaxed)
+    }
+
+    fn forget_idle(&self) {
         let minute = self.minute.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(since) = minute.checked_sub(IDLE_MINUTES) else { return };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -331,66 +368,5 @@ impl Drop for Asked {
         if let Some(who) = self.who.as_ref().filter(|_| !self.answered) {
             self.count(&who.consumer, &who.event_type, UNANSWERED.0, UNANSWERED.1);
         }
-    }
-}
-
-/// Its place in `KINDS`.
-fn place(kind: FailureKind) -> usize {
-    match kind {
-        FailureKind::Retryable => 0,
-        FailureKind::Terminal => 1,
-        FailureKind::Park => 2,
-    }
-}
-
-/// Its place in `VERDICTS`.
-fn verdict(answer: &Answer) -> usize {
-    match answer {
-        Ok(Reply::Verdict(verdict)) => match verdict {
-            Verdict::Acquired { .. } => 0,
-            Verdict::Completed { .. } => 1,
-            Verdict::InProgress { .. } => 2,
-            Verdict::Backoff { .. } => 3,
-            Verdict::Failed { .. } => 4,
-            Verdict::Parked { .. } => 5,
-            Verdict::FingerprintMismatch { .. } => 6,
-            Verdict::OutsideWindow { .. } => 7,
-            // Of live claims there is none.
-            Verdict::Suppressed { .. } => 8,
-        },
-        Err(rejection) if rejection.reason.is_failure() => 9,
-        Ok(
-            Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
-        )
-        | Err(_) => 8,
-    }
-}
-
-/// Its place in `REPLAY_VERDICTS`.
-fn replay_verdict(answer: &Answer) -> usize {
-    match answer {
-        Ok(Reply::Verdict(Verdict::Acquired { .. })) => 0,
-        Ok(Reply::Verdict(Verdict::Completed { .. })) => 1,
-        Ok(Reply::Verdict(Verdict::Suppressed { .. })) => 2,
-        Err(rejection) if rejection.reason.is_of_a_run() => 3,
-        Ok(_) | Err(_) => 4,
-    }
-}
-
-/// Its place in `OUTCOMES`.
-fn outcome(answer: &Answer) -> usize {
-    match answer {
-        Ok(
-            Reply::Completed { replayed: true, .. }
-            | Reply::Failed { replayed: true, .. }
-            | Reply::Released { replayed: true, .. },
-        ) => 1,
-        Ok(Reply::Completed { late: true, .. } | Reply::Renewed { revived: true, .. }) => 2,
-        Ok(
-            Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. } | Reply::Renewed { .. },
-        ) => 0,
-        Err(rejection) if rejection.reason == Reason::LeaseLost => 4,
-        Err(rejection) if rejection.reason.is_failure() => 5,
-        Ok(Reply::Verdict(_)) | Err(_) => 3,
     }
 }

@@ -11,7 +11,8 @@ use super::catalogue::{
     ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_COUNTING, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
 };
 use super::consumer::OTHER;
-use super::room::{Needs, Room};
+use super::room::{Named, Needs, Room};
+use crate::misleading::visible;
 
 pub(super) const STATES: [&str; 6] =
     ["received", "in_progress", "failed_retryable", "completed", "failed_terminal", "parked"];
@@ -48,7 +49,7 @@ pub(super) struct Entries {
     counted_at: IntGauge,
     counting: Histogram,
     /// Who has series, and whether by a policy of its own.
-    shown: Mutex<BTreeMap<String, bool>>,
+    shown: Mutex<BTreeMap<String, Named>>,
 }
 
 impl Entries {
@@ -70,38 +71,40 @@ impl Entries {
         counted: BTreeMap<String, Counted>,
         at: i64,
         room: &Room,
-        has_policy: &dyn Fn(&str) -> bool,
+        named_by: &dyn Fn(&str) -> Named,
     ) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever has got a policy, or has lost it, takes a place anew.
-        shown.retain(|name, by_policy| {
-            let stays = counted.contains_key(name) && has_policy(name) == *by_policy;
+        // A consumer that operators have named by now, or do not name any more, takes another place.
+        shown.retain(|name, named| {
+            let stays = counted.contains_key(name) && named_by(name) == *named;
             if !stays {
                 self.forget(name);
                 room.give_back(needs(name));
             }
             stays
         });
-        let mut without_policy = shown.values().filter(|by_policy| !**by_policy).count();
+        let mut by_clients = shown.values().filter(|named| **named == Named::ByClient).count();
         let mut others: Option<Counted> = None;
-        let (own, rest): (Vec<_>, Vec<_>) = counted.into_iter().partition(|(name, _)| has_policy(name));
-        let all = own.into_iter().map(|one| (one, true)).chain(rest.into_iter().map(|one| (one, false)));
-        for ((name, counted), by_policy) in all {
-            let has_place = by_policy || without_policy < NAMED_MAX;
+        let (own, rest): (Vec<_>, Vec<_>) =
+            counted.into_iter().partition(|(name, _)| named_by(name) == Named::ByOperator);
+        let own = own.into_iter().map(|one| (one, Named::ByOperator));
+        for ((name, counted), named) in own.chain(rest.into_iter().map(|one| (one, Named::ByClient))) {
+            let by_operator = named == Named::ByOperator;
+            let has_place = by_operator || by_clients < NAMED_MAX;
             let is_shown = shown.contains_key(&name);
-            while by_policy && !is_shown && !room.has(needs(&name)) {
-                // One without a policy makes room for it.
-                let Some(one) = shown.iter().find(|(_, by_policy)| !**by_policy) else { break };
+            while by_operator && !is_shown && !room.has(needs(&name), named) {
+                // One that only clients have named makes room for it.
+                let Some(one) = shown.iter().find(|(_, named)| **named == Named::ByClient) else { break };
                 let one = one.0.clone();
                 self.forget(&one);
                 shown.remove(&one);
                 room.give_back(needs(&one));
-                without_policy -= 1;
+                by_clients -= 1;
             }
-            if is_shown || (name != OTHER && has_place && room.take(needs(&name))) {
+            if is_shown || (name != OTHER && has_place && room.take(needs(&name), named)) {
                 self.set(&name, &counted);
-                without_policy += usize::from(!is_shown && !by_policy);
-                shown.insert(name, by_policy);
+                by_clients += usize::from(!is_shown && !by_operator);
+                shown.insert(name, named);
             } else {
                 others.get_or_insert_default().add(&counted);
             }
@@ -119,6 +122,7 @@ impl Entries {
     }
 
     fn set(&self, consumer: &str, counted: &Counted) {
+        let consumer = &*visible(consumer);
         let set = |gauges: &IntGaugeVec, labels: &[&str], value| {
             if let Ok(gauge) = gauges.get_metric_with_label_values(labels) {
                 gauge.set(value);
@@ -134,6 +138,7 @@ impl Entries {
     }
 
     fn forget(&self, consumer: &str) {
+        let consumer = &*visible(consumer);
         for state in STATES {
             drop(self.states.remove_label_values(&[consumer, state]));
         }
@@ -188,7 +193,7 @@ mod tests {
             (vec![], vec![]),
         ] {
             let counts = counts.into_iter().map(|(name, counted)| (name.to_owned(), counted)).collect();
-            entries.show(counts, 1, &room, &|_| false);
+            entries.show(counts, 1, &room, &|_| Named::ByClient);
             let expected: Vec<_> =
                 expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(shown(&registry), expected);
@@ -201,7 +206,7 @@ mod tests {
         let registry = Registry::new();
         let (entries, room) = (Entries::new(&registry).unwrap(), Room::default());
         let counts = (0..1_000).map(|number| (format!("c{number:04}"), counted(1, number))).collect();
-        entries.show(counts, 1, &room, &|name| name >= "c0900");
+        entries.show(counts, 1, &room, &|name| Named::by_operator(name >= "c0900"));
         let shown: BTreeMap<String, i64> = shown(&registry).into_iter().collect();
         assert_eq!(shown.len(), 2 * 301);
         for (name, value) in [

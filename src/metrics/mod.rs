@@ -4,6 +4,7 @@
 //! No key and no id is ever a label, and every label has a bounded number of values: what clients choose (the names of
 //! consumers and methods) is counted by name only while there is room.
 
+mod answers;
 mod calls;
 mod catalogue;
 mod consumer;
@@ -17,7 +18,7 @@ mod room;
 mod upkeep;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -121,7 +122,14 @@ impl Metrics {
         let mut last = self.inner.tidied.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(*last) >= MINUTE {
             *last = now;
-            self.inner.consumers.minute_passed();
+            let left_out = self.inner.consumers.minute_passed();
+            if left_out > 0 {
+                tracing::warn!(
+                    answers = left_out,
+                    "the metrics have no room for all consumers that have a policy or are named by the file of rights: \
+                     their answers are counted as other"
+                );
+            }
         }
     }
 
@@ -144,6 +152,11 @@ impl Metrics {
         if let Err(rejection) = answered.answer {
             self.refused(rejection);
         }
+    }
+
+    /// The file of rights in force names these consumers exactly: clients' names do not take their places.
+    pub(crate) fn named_by_rights(&self, consumers: HashSet<Box<str>>) {
+        self.inner.consumers.named_by_rights(consumers);
     }
 
     /// A claim or a settlement was refused.
@@ -199,7 +212,8 @@ impl Metrics {
         has_policy: &dyn Fn(&str) -> bool,
     ) {
         self.inner.consumers.policies(has_policy);
-        self.inner.entries.show(counted, at, self.inner.consumers.room(), has_policy);
+        let named_by = |name: &str| self.inner.consumers.named_by(name, has_policy(name));
+        self.inner.entries.show(counted, at, self.inner.consumers.room(), &named_by);
     }
 }
 

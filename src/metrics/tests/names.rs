@@ -70,6 +70,108 @@ fn a_consumer_with_a_policy_finds_room() {
     assert!(metrics.text().unwrap().len() < 2_000_000);
 }
 
+/// The consumers of one tenant, each with twenty event types: as many names as clients can have series for.
+fn flooded(metrics: &Metrics) {
+    for number in 0..10_000 {
+        let (consumer, event_type) = (format!("tenant-{:04}", number / 20), format!("t{}", number % 20));
+        counted(metrics, (&consumer, &event_type), &claim(), &Ok(backoff()), false);
+    }
+}
+
+#[test]
+fn consumers_and_event_types_of_operators_have_series_after_a_flood_of_names() {
+    for by_rights in [false, true] {
+        let metrics = metrics();
+        if by_rights {
+            metrics.named_by_rights(HashSet::from(["payments".into()]));
+        }
+        flooded(&metrics);
+        counted(&metrics, ("stranger", ""), &claim(), &Ok(backoff()), false);
+        for number in 0..20 {
+            let event_type = format!("e{number}");
+            counted(&metrics, ("payments", &event_type), &claim(), &Ok(backoff()), !by_rights);
+        }
+        let text = metrics.text().unwrap();
+        for (consumer, event_type, is) in [
+            ("stranger", "", None),
+            ("payments", "e0", Some("1")),
+            ("payments", "e19", Some("1")),
+            ("payments", "other", None),
+        ] {
+            assert_eq!(
+                value(&text, &backoffs(consumer, event_type)),
+                is,
+                "{by_rights} {consumer} {event_type}"
+            );
+        }
+        assert!(text.len() < 2_000_000, "{} bytes", text.len());
+    }
+}
+
+/// A consumer has its place before the file of rights names it, and keeps it from then on.
+#[test]
+fn a_consumer_that_rights_name_later_is_not_forgotten_for_others() {
+    let metrics = metrics();
+    counted(&metrics, ("payments", ""), &claim(), &Ok(backoff()), false);
+    metrics.named_by_rights(HashSet::from(["payments".into()]));
+    metrics.inner.consumers.policies(&|_| false);
+    flooded(&metrics);
+    for number in 0..100 {
+        counted(&metrics, (&format!("registered{number}"), ""), &claim(), &Ok(backoff()), true);
+    }
+    let text = metrics.text().unwrap();
+    assert_eq!(value(&text, &backoffs("payments", "")), Some("1"));
+    assert_eq!(value(&text, &backoffs("tenant-0000", "")), None, "made room");
+}
+
+#[test]
+fn answers_to_consumers_of_operators_without_room_are_reported_once() {
+    let metrics = metrics();
+    let name = |number: usize| format!("registered{number:04}{}", "x".repeat(100));
+    for number in 0..100 {
+        counted(&metrics, (&name(number), ""), &claim(), &Ok(backoff()), true);
+    }
+    let text = metrics.text().unwrap();
+    let left_out = (0..100).filter(|number| value(&text, &backoffs(&name(*number), "")).is_none()).count();
+    assert!(left_out > 0, "there was room for all");
+    let reported = [(); 2].map(|()| metrics.inner.consumers.minute_passed());
+    assert_eq!(reported, [left_out as u64, 0]);
+    // Clients' names without room are no news: their number has a bound by intent.
+    flooded(&metrics);
+    assert_eq!(metrics.inner.consumers.minute_passed(), 0);
+}
+
+/// Prometheus' text has no escape for these: they stand there as they can be read, and two names stay two.
+#[test]
+fn labels_show_control_and_bidi_characters_as_escapes() {
+    let metrics = metrics();
+    let names = ["a\u{9b}2J", "a\\u{9b}2J", "a\u{202e}b"];
+    for (number, name) in names.into_iter().enumerate() {
+        for _ in 0..=number {
+            counted(&metrics, (name, name), &claim(), &Ok(backoff()), false);
+        }
+    }
+    let all = names.into_iter().map(|name| (name.to_owned(), Counted::default())).collect();
+    metrics.entries_counted(all, 1, &|_| false);
+    let text = metrics.text().unwrap();
+    assert!(!text.contains(['\u{9b}', '\u{202e}']), "{text}");
+    // A backslash is two in the format itself.
+    for (label, is) in
+        [(r"a\\u{9b}2J", Some("1")), (r"a\\u{5c}u{9b}2J", Some("2")), (r"a\\u{202e}b", Some("3"))]
+    {
+        assert_eq!(value(&text, &backoffs(label, label)), is, "{label}");
+        let entries = format!("idempotency_ledger_entries{{consumer=\"{label}\",state=\"parked\"}}");
+        assert_eq!(value(&text, &entries), Some("0"), "{label}");
+    }
+    metrics.entries_counted(BTreeMap::new(), 2, &|_| false);
+    for _ in 0..70 {
+        metrics.inner.consumers.minute_passed();
+    }
+    let text = metrics.text().unwrap();
+    assert!(!text.contains("u{"), "all of them are forgotten: {text}");
+    assert!(metrics.inner.consumers.room().is_empty(), "and so is the room that they took");
+}
+
 #[test]
 fn event_types_take_a_bounded_number_of_series() {
     let metrics = metrics();
@@ -107,26 +209,33 @@ fn no_client_makes_the_text_longer_than_two_megabytes() {
 #[test]
 fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
     let metrics = metrics();
-    let hour = || (0..60).for_each(|_| metrics.inner.consumers.minute_passed());
+    let hour = || {
+        for _ in 0..60 {
+            metrics.inner.consumers.minute_passed();
+        }
+    };
     let fill = |from: usize| {
         (from..from + 100).for_each(|number| {
-            counted(&metrics, (&format!("c{number}"), "t"), &claim(), &Ok(backoff()), false);
+            // A tenth of them have an event type: those of all would fill what clients' names may take.
+            let event_type = if number % 10 == 0 { "t" } else { "" };
+            counted(&metrics, (&format!("c{number}"), event_type), &claim(), &Ok(backoff()), false);
         });
     };
     fill(0);
     hour();
-    counted(&metrics, ("c7", ""), &claim(), &Ok(backoff()), false);
+    counted(&metrics, ("c10", ""), &claim(), &Ok(backoff()), false);
     metrics.inner.consumers.minute_passed();
     fill(100);
     let text = metrics.text().unwrap();
     for (consumer, event_type, is) in [
         ("c0", "", None),
         ("c0", "t", None),
-        ("c7", "", Some("1")),
-        ("c7", "t", None),
+        ("c10", "", Some("1")),
+        ("c10", "t", None),
         ("c100", "t", Some("1")),
-        ("c198", "t", Some("1")),
-        ("c199", "t", None),
+        ("c190", "t", Some("1")),
+        ("c198", "", Some("1")),
+        ("c199", "", None),
         ("other", "", Some("1")),
     ] {
         assert_eq!(value(&text, &backoffs(consumer, event_type)), is, "{consumer} {event_type}");

@@ -143,6 +143,7 @@ impl Files {
         let mut token_ends = TokenEnds::default();
         self.show(metrics.credentials(), &guard.trust());
         token_ends.warn(self.tokens.as_ref().map(|kept| &*kept.value), true);
+        named(&metrics, &guard.trust());
         loop {
             // Early, where somebody asks for it.
             let fetched = tokio::select! {
@@ -182,6 +183,7 @@ impl Files {
             match self.trust() {
                 Ok(trust) if changed || fetched => {
                     ends(metrics.credentials(), &trust);
+                    named(&metrics, &trust);
                     guard.replace(trust);
                 }
                 Ok(_) => {}
@@ -189,6 +191,11 @@ impl Files {
             }
         }
     }
+}
+
+/// Has the metrics keep places for the consumers that the file of rights names.
+fn named(metrics: &Metrics, trust: &Trust) {
+    metrics.named_by_rights(trust.rights.named_consumers().map(Into::into).collect());
 }
 
 /// Shows when the server's own certificate ends, the lists of its clients, and the tokens of the file.

@@ -2,6 +2,7 @@
 //! refused, also on connections that are open.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -103,7 +104,10 @@ impl Mounted {
         fs::create_dir(&new).unwrap();
         for file in FILES {
             match changes.iter().find(|(name, _)| *name == file) {
-                Some((_, text)) => fs::write(new.join(file), text).unwrap(),
+                Some((_, text)) => {
+                    fs::write(new.join(file), text).unwrap();
+                    fs::set_permissions(new.join(file), fs::Permissions::from_mode(0o644)).unwrap();
+                }
                 None => drop(fs::copy(old.join(file), new.join(file)).unwrap()),
             }
         }

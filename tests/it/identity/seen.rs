@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::identity::NewToken;
+use idempotency_ledger::rpc::proto::BatchClaimRequest;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use rcgen::date_time_ymd;
 use tokio::time::sleep;
@@ -128,6 +129,46 @@ async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
         }
         assert!(Instant::now() < until, "{told:?}");
         sleep(Duration::from_millis(20)).await;
+    }
+    // At the start, and with each key that came into force.
+    let warned = format!(
+        "every user of this machine may read this private key: chmod 600 {}",
+        mounted.path("key.pem")
+    );
+    assert_eq!(mounted.log().matches(&warned).count(), 4, "{}", mounted.log());
+}
+
+/// One tenant has named all the consumers that clients can name in the metrics.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn consumers_that_rights_name_exactly_have_series_after_a_flood_of_names() {
+    let mut people = People::new(&[
+        ("tenant", &[("tenant-*", "claim")]),
+        ("shop", &[("payments", "claim"), ("orders-*", "claim")]),
+    ]);
+    let mut mounted = Mounted::start(&people).await;
+    let channel = way(&mounted.pki, mounted.port, None).connect().await.unwrap();
+    let mut client = LedgerServiceClient::new(channel);
+    let requests = (0..150).map(|number| claim(&format!("tenant-{number}"), "1")).collect();
+    let flood = BatchClaimRequest { requests };
+    client.batch_claim(by(people.token("tenant"), flood)).await.unwrap();
+    let observed = mounted.observed.clone();
+    let has = async |consumer: &str| {
+        let start = format!("idempotency_ledger_claims_total{{consumer=\"{consumer}\",");
+        series(&observed).await.iter().any(|(name, value)| name.starts_with(&start) && *value > 0.0)
+    };
+    for (consumer, named) in [("payments", true), ("orders-1", false), ("other", true)] {
+        if consumer != "other" {
+            client.claim(by(people.token("shop"), claim(consumer, "1"))).await.unwrap();
+        }
+        assert_eq!(has(consumer).await, named, "{consumer}");
+    }
+    // A line that names it comes into force.
+    people.rights_file = people.rights_file.replace("orders-*", "orders-1");
+    mounted.swap(&[("rights.toml", &people.rights_file)]);
+    let until = Instant::now() + WITHIN;
+    while !has("orders-1").await {
+        assert!(Instant::now() < until, "it has no series");
+        client.claim(by(people.token("shop"), claim("orders-1", "1"))).await.unwrap();
     }
 }
 

@@ -1,0 +1,64 @@
+//! Where each answer is counted: its place among the values of a label.
+
+use crate::domain::{Answer, FailureKind, Reason, Reply, Verdict};
+
+/// Its place in `KINDS`.
+pub(super) fn place(kind: FailureKind) -> usize {
+    match kind {
+        FailureKind::Retryable => 0,
+        FailureKind::Terminal => 1,
+        FailureKind::Park => 2,
+    }
+}
+
+/// Its place in `VERDICTS`.
+pub(super) fn verdict(answer: &Answer) -> usize {
+    match answer {
+        Ok(Reply::Verdict(verdict)) => match verdict {
+            Verdict::Acquired { .. } => 0,
+            Verdict::Completed { .. } => 1,
+            Verdict::InProgress { .. } => 2,
+            Verdict::Backoff { .. } => 3,
+            Verdict::Failed { .. } => 4,
+            Verdict::Parked { .. } => 5,
+            Verdict::FingerprintMismatch { .. } => 6,
+            Verdict::OutsideWindow { .. } => 7,
+            // Of live claims there is none.
+            Verdict::Suppressed { .. } => 8,
+        },
+        Err(rejection) if rejection.reason.is_failure() => 9,
+        Ok(
+            Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
+        )
+        | Err(_) => 8,
+    }
+}
+
+/// Its place in `REPLAY_VERDICTS`.
+pub(super) fn replay_verdict(answer: &Answer) -> usize {
+    match answer {
+        Ok(Reply::Verdict(Verdict::Acquired { .. })) => 0,
+        Ok(Reply::Verdict(Verdict::Completed { .. })) => 1,
+        Ok(Reply::Verdict(Verdict::Suppressed { .. })) => 2,
+        Err(rejection) if rejection.reason.is_of_a_run() => 3,
+        Ok(_) | Err(_) => 4,
+    }
+}
+
+/// Its place in `OUTCOMES`.
+pub(super) fn outcome(answer: &Answer) -> usize {
+    match answer {
+        Ok(
+            Reply::Completed { replayed: true, .. }
+            | Reply::Failed { replayed: true, .. }
+            | Reply::Released { replayed: true, .. },
+        ) => 1,
+        Ok(Reply::Completed { late: true, .. } | Reply::Renewed { revived: true, .. }) => 2,
+        Ok(
+            Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. } | Reply::Renewed { .. },
+        ) => 0,
+        Err(rejection) if rejection.reason == Reason::LeaseLost => 4,
+        Err(rejection) if rejection.reason.is_failure() => 5,
+        Ok(Reply::Verdict(_)) | Err(_) => 3,
+    }
+}
