@@ -36,6 +36,10 @@ def claims(consumer="c", **verdicts):
     return {of(CLAIMS, f'consumer="{consumer}",verdict="{verdict}"'): f"0+{count}x200" for verdict, count in verdicts.items()}
 
 
+def typed(event_type):
+    return {of(CLAIMS, f'consumer="c",event_type="{event_type}",verdict="acquired"'): GROWS}
+
+
 def replays(**verdicts):
     return {of(REPLAYS, f'consumer="c",replay="true",verdict="{verdict}"'): f"0+{count}x200" for verdict, count in verdicts.items()}
 
@@ -206,6 +210,9 @@ TABLE = [
     ("ConnectionsClosed", {"why": "stalled"}, closed("stalled", "0+6x200") | closed("stalled", "0+6x200", 'instance="b"'),
      closed("idle", GROWS) | closed("age", GROWS)),
     ("ConnectionsClosed", {"why": "opening"}, closed("opening", "0+12x200"), closed("opening", "0x160 1000x40")),
+    ("ConnectionsClosed", {"why": "observe"}, closed("observe", "0+12x200"), closed("observe", "0+9x200")),
+    ("CountedAsOther", {"consumer": "other"}, claims("other", acquired=1), claims("other", rejected=1, unanswered=1) | claims(acquired=9)),
+    ("CountedAsOther", {"consumer": "c"}, typed("other"), typed("payment")),
     ("SessionsMissing", {"instance": "a"}, gauge("store_sessions", 1) | gauge("store_sessions_wanted", 2),
      gauge("store_sessions", 2) | gauge("store_sessions_wanted", 2)),
     ("Memory", {"instance": "a"}, BUILD | {of("process_resident_memory_bytes", A): "2000000000x200"},
@@ -278,8 +285,11 @@ BREAKS = [
     ("ServerFull", "sum by (job, instance, resource)", "sum by (job, resource)"),
     ("StreamsEnded", "streams_ended_total[10m])) > 100", "streams_ended_total[10m])) > 1000"),
     ("StreamsEnded", "sum by (job, why) (increase(idempotency_ledger_streams", "max by (job, why) (increase(idempotency_ledger_streams"),
-    ("ConnectionsClosed", "per_address|opening|stalled", "per_address|opening|stalled|idle"),
+    ("ConnectionsClosed", "per_address|opening|stalled|observe", "per_address|opening|stalled|observe|idle"),
+    ("ConnectionsClosed", "|stalled|observe", "|stalled"),
     ("ConnectionsClosed", "closed_total{why=~", "closed_total{why!~"),
+    ("CountedAsOther", 'consumer="other",verdict!~', 'consumer="other",verdict=~'),
+    ("CountedAsOther", 'event_type="other"', 'event_type=~".+"'),
     ("SessionsMissing", "store_sessions < ", "store_sessions > "),
     ("Memory", " and on (job, instance) idempotency_ledger_build_info", ""),
 ]
