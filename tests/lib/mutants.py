@@ -59,6 +59,9 @@ DIRECT = "proof::direct"
 SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
 OBSERVE_PLACES = "src/server/observe/places.rs"
+ROOM = "src/metrics/room.rs"
+RIGHTS_LINT = "src/identity/lint.rs"
+LITE_CONNECT = "src/store/sqlite/connect.rs"
 GUARD_ONCE = "examples/guard/guard.py"
 GUARD_DATABASES = "examples/guard/databases.py"
 GUARD_INSERT = """\
@@ -470,7 +473,7 @@ MUTANTS = [
         ("src/rpc/edge/layer.rs", "    if let Some(rejection) = account::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
     ]),
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
-        ("src/server/descriptors.rs", "const KEPT: u64 = 64;", "const KEPT: u64 = 0;"),
+        ("src/server/descriptors.rs", "files.saturating_sub(KEPT + observed)", "files.saturating_sub((KEPT + observed) * 0)"),
     ]),
     Mutant("E16", "the last control character of ASCII passes", "limits::", [
         ("src/rpc/wire/fields.rs", "matches!(byte, b' '..=b'~')", "matches!(byte, b' '..=b'\\x7f')"),
@@ -1059,10 +1062,10 @@ MUTANTS = [
         ("src/server/observe/answer.rs", '"/readyz" if self.accepting.is() =>', '"/readyz" if self.accepting.is() || self.ledger.metrics().text().is_ok() =>'),
     ]),
     Mutant("M2", "a duplicate is counted as a grant", "observe::", [
-        ("src/metrics/consumers.rs", "Verdict::Completed { .. } => 1,", "Verdict::Completed { .. } => 0,"),
+        ("src/metrics/answers.rs", "Verdict::Completed { .. } => 1,", "Verdict::Completed { .. } => 0,"),
     ]),
     Mutant("M3", "every consumer gets series of its own, however many there are", "metrics", [
-        ("src/metrics/consumers.rs", "self.without_policy < NAMED_MAX", "self.without_policy < usize::MAX"),
+        ("src/metrics/consumers.rs", "self.by_clients < NAMED_MAX", "self.by_clients < usize::MAX"),
     ]),
     Mutant("M4", "a call whose client went away is not counted", "metrics", [
         ("src/metrics/calls.rs", "        self.count(CANCELED, self.took());\n", ""),
@@ -1090,7 +1093,7 @@ MUTANTS = [
         ("src/ledger/answer_log.rs", "consumers.len() < CONSUMERS_MAX {", "consumers.len() < usize::MAX {"),
     ]),
     Mutant("M12", "who is refused takes the names of others", "metrics", [
-        ("src/metrics/consumers.rs", "!(answer.is_ok() || (answered.has_policy)())", "!(answer.is_ok() || answer.is_err())"),
+        ("src/metrics/consumers.rs", "if answer.is_ok() || named == Named::ByOperator {", "if answer.is_ok() || answer.is_err() {"),
     ]),
     Mutant("M13", "alerts are not there before the first one", "metrics", [
         ("src/metrics/refusals.rs", "Reason::ALL.iter().map(of).collect()", "Reason::ALL.iter().take(1).map(of).collect()"),
@@ -1169,10 +1172,10 @@ MUTANTS = [
         ("src/metrics/work.rs", "sizes.observe(items(rows));", "sizes.observe(items(rows.min(1)));"),
     ]),
     Mutant("M38", "who has no policy keeps the place that one with a policy needs", "metrics", [
-        ("src/metrics/consumers.rs", "by_policy && known.without_policy > 0", "by_policy && known.without_policy > usize::MAX / 2"),
+        ("src/metrics/consumers.rs", "named == Named::ByOperator && known.by_clients > 0", "named == Named::ByOperator && known.by_clients > usize::MAX / 2"),
     ]),
     Mutant("M39", "entries are shown of the first consumers by name, whoever has a policy", "metrics", [
-        ("src/metrics/entries.rs", "let has_place = by_policy || without_policy < NAMED_MAX;", "let has_place = shown.len() < NAMED_MAX;"),
+        ("src/metrics/entries.rs", "let has_place = by_operator || by_clients < NAMED_MAX;", "let has_place = shown.len() < NAMED_MAX;"),
     ]),
     Mutant("M40", "the log tells the error texts of consumers, whoever asks", "observe::log", [
         ("src/server/config/checked.rs", "given.log_error_texts.as_ref(), false)", "given.log_error_texts.as_ref(), true)"),
@@ -1322,7 +1325,7 @@ MUTANTS = [
         ("src/identity/authority.rs", "now.as_secs().saturating_sub(LEEWAY)", "now.as_secs().saturating_sub(LEEWAY + 1)"),
     ]),
     Mutant("I22", "a name may turn its line around", "identity::jwt", [
-        ("src/identity/principal.rs", "one.is_control() || turns", "one.is_control() || (turns && one == '\\0')"),
+        ("src/misleading.rs", "one.is_control() || turns", "one.is_control() || (turns && one == '\\0')"),
     ]),
     Mutant("I23", "a list that is late is covered by another one", "identity::authority", [
         ("src/identity/authority.rs", "filter_map(certificate::list_ends_at).min()", "filter_map(certificate::list_ends_at).max()"),
@@ -1457,17 +1460,67 @@ MUTANTS = [
     Mutant("V7", "clients that reach servers themselves do not ask who drains", DIRECT, [
         (SERVICE_CONFIG, '"healthCheckConfig"', '"noHealthCheckConfig"'),
     ]),
-    Mutant("N1", "half requests at the plain HTTP port keep their places", "observe::flood", [
+    Mutant("N6", "half requests at the plain HTTP port keep their places", "observe::flood", [
         (OBSERVE_PLACES, "open.by_age.get_mut(&age)?.half.take());", "open.by_age.get_mut(&age)?.half.take_if(|_| false));"),
     ]),
-    Mutant("N2", "a request that has just arrived at the plain HTTP port is evicted", "server::observe", [
+    Mutant("N7", "a request that has just arrived at the plain HTTP port is evicted", "server::observe", [
         ("src/server/observe/head.rs", "let whole = read_arrived(stream, &mut bytes).is_ok() && is_whole", "let whole = is_whole"),
     ]),
-    Mutant("N3", "one address may hold all scrapes", "observe::flood", [
+    Mutant("N8", "one address may hold all scrapes", "observe::flood", [
         ("src/server/observe/answer.rs", "SCRAPES_OF_ADDRESS_MAX: usize = 8;", "SCRAPES_OF_ADDRESS_MAX: usize = SCRAPES_MAX;"),
     ]),
-    Mutant("N4", "an address with few half requests loses one, whatever others have", "server::observe", [
+    Mutant("N9", "an address with few half requests loses one, whatever others have", "server::observe", [
         (OBSERVE_PLACES, "halves.into_values().max()", "halves.into_values().min()"),
+    ]),
+    Mutant("N10", "clients' names take the whole room of metrics", "metrics", [
+        (ROOM, "Named::ByClient => RESERVE,", "Named::ByClient => Needs::default(),"),
+    ]),
+    Mutant("N11", "metrics do not know which consumers the file of rights names", "identity::seen", [
+        ("src/server/trust/mod.rs", "metrics.named_by_rights(trust.rights.named_consumers().map(Into::into).collect());",
+         "metrics.named_by_rights(trust.rights.named_consumers().take(0).map(Into::into).collect());"),
+    ]),
+    Mutant("N12", "rights of before are in force in metrics after a reload", "identity::seen", [
+        ("src/server/trust/mod.rs", "                    named(&metrics, &trust);\n", ""),
+    ]),
+    Mutant("N13", "nobody is told that the metrics leave out a consumer with a policy", "metrics", [
+        ("src/metrics/consumers.rs", "self.left_out.fetch_add(1, Ordering::Relaxed);", "self.left_out.fetch_add(0, Ordering::Relaxed);"),
+    ]),
+    Mutant("N14", "two names share a label, where one has the escape of the other", "misleading", [
+        ("src/misleading.rs", "if misleads(one) || name[at..].starts_with(ESCAPE) {", "if misleads(one) || name[at..].starts_with(name) {"),
+    ]),
+    Mutant("N15", "a label of metrics has control characters", "metrics", [
+        ("src/metrics/consumer.rs", "let (consumer, event_type) = (&*visible(consumer), &*visible(event_type));\n        let claim",
+         "let (consumer, event_type) = (&*visible(consumer), event_type);\n        let claim"),
+    ]),
+    Mutant("N16", "JSON is written with control characters of C1", "cli::entries", [
+        ("src/cli/screen.rs", "let line = if self.json {", "let line = if self.json && text.is_empty() {"),
+    ]),
+    Mutant("N17", "JSON has half an escape for a character beyond U+FFFF", "cli::json", [
+        ("src/cli/json.rs", "for unit in one.encode_utf16(&mut [0; 2]) {", "for unit in one.encode_utf16(&mut [0; 2]).iter().take(1) {"),
+    ]),
+    Mutant("N18", "`rights lint` takes a prefix within a word for the end of one", "identity::lint", [
+        (RIGHTS_LINT, "filter(|last| last.is_alphanumeric())", "filter(|last| last.is_uppercase())"),
+    ]),
+    Mutant("N19", "`rights lint` does not look at the prefixes of consumers", "identity::lint", [
+        (RIGHTS_LINT, "line.consumers.iter().for_each(", "line.consumers.iter().take(0).for_each("),
+    ]),
+    Mutant("N20", "`rights lint` says nothing of a line for everybody that only reads", "identity::lint", [
+        (RIGHTS_LINT, "    if principal.is_all() {\n", "    if principal.is_all() && line.may == [Right::Read] {\n        return;\n    }\n    if principal.is_all() {\n"),
+    ]),
+    Mutant("N21", "a TLS key that its group may read is not warned of", "server::trust", [
+        ("src/server/trust/modes.rs", "mode & OF_GROUP > 0 && owns", "mode & OF_GROUP > OF_GROUP && owns"),
+    ]),
+    Mutant("N22", "nobody is warned of a TLS key that others may read", "identity::seen", [
+        ("src/server/trust/tls.rs", "        warn_if_open(", "        let _ = |setting, path| warn_if_open(setting, path);\n        let _ = ("),
+    ]),
+    Mutant("N23", "the file of SQLite is created for everybody to read", "store::sqlite", [
+        (LITE_CONNECT, "if !path.exists() {", "if path.exists() {"),
+    ]),
+    Mutant("N24", "the lock file of SQLite is created for everybody to read", "store::sqlite", [
+        (LITE_CONNECT, "const MODE: u32 = 0o600;", "const MODE: u32 = 0o644;"),
+    ]),
+    Mutant("N25", "the folder of SQLite is created for everybody to read", "server::store", [
+        ("src/server/store.rs", ".mode(FOLDER_MODE)", ".mode(FOLDER_MODE | 0o055)"),
     ]),
     Mutant("D1", "an effect is committed before its guard row is inserted", GUARD, [
         (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "        database.commit()\n        database.begin()\n" + GUARD_INSERT),
