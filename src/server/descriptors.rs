@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is kept for the store, the logs and the listeners.
 const KEPT: u64 = 32;
-/// The plain HTTP port may use one of so many open files, within these bounds.
+/// Of this number of open files the plain HTTP port may use one, within these bounds.
 const OBSERVED_ONE_OF: u64 = 8;
 const OBSERVED_MIN: u64 = 32;
 const OBSERVED_MAX: u64 = 256;

@@ -1482,7 +1482,7 @@ MUTANTS = [
     Mutant("N12", "rights of before are in force in metrics after a reload", "identity::seen", [
         ("src/server/trust/mod.rs", "                    named(&metrics, &trust);\n", ""),
     ]),
-    Mutant("N13", "nobody is told that the metrics leave out a consumer with a policy", "metrics", [
+    Mutant("N13", "the log does not report a consumer with a policy for which metrics have no room", "metrics", [
         ("src/metrics/consumers.rs", "self.left_out.fetch_add(1, Ordering::Relaxed);", "self.left_out.fetch_add(0, Ordering::Relaxed);"),
     ]),
     Mutant("N14", "two names share a label, where one has the escape of the other", "misleading", [
@@ -1510,7 +1510,7 @@ MUTANTS = [
     Mutant("N21", "a TLS key that its group may read is not warned of", "server::trust", [
         ("src/server/trust/modes.rs", "mode & OF_GROUP > 0 && owns", "mode & OF_GROUP > OF_GROUP && owns"),
     ]),
-    Mutant("N22", "nobody is warned of a TLS key that others may read", "identity::seen", [
+    Mutant("N22", "the server does not warn of a TLS key that others may read", "identity::seen", [
         ("src/server/trust/tls.rs", "        warn_if_open(", "        let _ = |setting, path| warn_if_open(setting, path);\n        let _ = ("),
     ]),
     Mutant("N23", "the file of SQLite is created for everybody to read", "store::sqlite", [

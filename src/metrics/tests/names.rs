@@ -136,7 +136,7 @@ fn answers_to_consumers_of_operators_without_room_are_reported_once() {
     assert!(left_out > 0, "there was room for all");
     let reported = [(); 2].map(|()| metrics.inner.consumers.minute_passed());
     assert_eq!(reported, [left_out as u64, 0]);
-    // Clients' names without room are no news: their number has a bound by intent.
+    // Clients' names without room are not reported: their number is bounded on purpose.
     flooded(&metrics);
     assert_eq!(metrics.inner.consumers.minute_passed(), 0);
 }

@@ -64,7 +64,7 @@ enum Found {
 }
 
 impl Places {
-    /// At most so many.
+    /// At most `max` connections at a time.
     pub(super) fn new(max: usize) -> Places {
         Places(Arc::new(Shared { max, open: Mutex::default(), freed: Notify::new() }))
     }

@@ -16,7 +16,7 @@ struct Open {
     chmod: &'static str,
 }
 
-/// `None` if nobody else may read it. A server that does not own its file reads it by the file's group, as a pod reads a
+/// `None` if no other user may read it. A server that does not own its file reads it by the file's group, as a pod reads a
 /// mounted secret: then the group is not another one.
 fn open(mode: u32, owner: u32, server: u32) -> Option<Open> {
     let owns = owner == server;

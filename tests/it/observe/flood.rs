@@ -15,7 +15,7 @@ use crate::proof::run::Run;
 
 /// How many connections a flood has.
 const SMALL: u64 = 400;
-/// More are no other case: they are evicted one by one.
+/// More connections would only repeat the same case: they are evicted one by one.
 const LARGE: u64 = 2_000;
 const SOON: Duration = Duration::from_secs(1);
 /// How long probes go on after the last connection of a flood was opened.
