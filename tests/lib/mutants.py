@@ -1463,9 +1463,6 @@ MUTANTS = [
     Mutant("N6", "half requests at the plain HTTP port keep their places", "observe::flood", [
         (OBSERVE_PLACES, "open.by_age.get_mut(&age)?.half.take());", "open.by_age.get_mut(&age)?.half.take_if(|_| false));"),
     ]),
-    Mutant("N7", "a request that has just arrived at the plain HTTP port is evicted", "server::observe", [
-        ("src/server/observe/head.rs", "let whole = read_arrived(stream, &mut bytes).is_ok() && is_whole", "let whole = is_whole"),
-    ]),
     Mutant("N8", "one address may hold all scrapes", "observe::flood", [
         ("src/server/observe/answer.rs", "SCRAPES_OF_ADDRESS_MAX: usize = 8;", "SCRAPES_OF_ADDRESS_MAX: usize = SCRAPES_MAX;"),
     ]),
