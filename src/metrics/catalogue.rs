@@ -1,4 +1,6 @@
 //! Every metric, once: its name, its labels, and what it tells. `docs/metrics.md` is printed from here.
+//!
+//! Long because it is one table of all metrics.
 
 use super::family::{Family, Kind, counter, gauge};
 
