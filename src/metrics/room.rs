@@ -8,7 +8,7 @@ use crate::misleading::visible;
 const SERIES_MAX: usize = 17_000;
 /// As so many bytes of text at the most: with the others fewer than two megabytes.
 const BYTES_MAX: usize = 1_700_000;
-/// What is reserved for names of operators' making: clients' names do not take it.
+/// The part reserved for names that operators have made: clients' names do not take it.
 const RESERVE: Needs = Needs { series: 3_000, bytes: 300_000 };
 /// What a line has besides the names of clients, at the most.
 const LINE: usize = 110;

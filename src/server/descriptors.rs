@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is kept for the store, the logs and the listeners.
+/// The open files kept for the store, the logs and the listeners.
 const KEPT: u64 = 32;
 /// Of this number of open files the plain HTTP port may use one, within these bounds.
 const OBSERVED_ONE_OF: u64 = 8;

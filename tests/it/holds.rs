@@ -133,7 +133,7 @@ async fn hold_stops_new_grants_and_nothing_else(kind: Kind) {
     let redriven: Vec<i64> = redriven.map(|told| told.unwrap().redriven).collect().await;
     assert_eq!(redriven.last(), Some(&1));
 
-    // What is disabled stays so when the hold ends; what was held alone is granted.
+    // A disabled consumer stays disabled when the hold ends; a consumer that was only held is granted.
     let policy = proto::SetPolicyRequest {
         consumer: "team-a-own".into(),
         request_id: "disable".into(),

@@ -280,8 +280,8 @@ async fn a_repeat_changes_nothing(kind: Kind) {
         assert_eq!(fields(&refused), ["request_id"], "{other:?}");
     }
     // The version that was looked at belongs to the request.
-    let anew = redrive(&mut server, "1").await;
-    assert_eq!(fields(&server.admin.redrive_entry(anew).await.unwrap_err()), ["request_id"]);
+    let again = redrive(&mut server, "1").await;
+    assert_eq!(fields(&server.admin.redrive_entry(again).await.unwrap_err()), ["request_id"]);
     assert_eq!(audit(&mut server).await.len(), 1);
     server.stop().await;
 }

@@ -74,7 +74,7 @@ impl Pages {
     }
 
     /// Not keyed: replicas share no key, and a token is not a secret. A caller that makes one up reads no more than it
-    /// could by asking from the start, since rights are judged anew with each page. The sum catches what was cut, changed,
+    /// could by asking from the start, since rights are judged again with each page. The sum catches what was cut, changed,
     /// or given by another call; `read` must still refuse what the store cannot take.
     fn sum(&self, bytes: &[u8]) -> [u8; SUM_BYTES] {
         let digest = self.bound.clone().chain_update(bytes).finalize();

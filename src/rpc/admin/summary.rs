@@ -10,7 +10,7 @@ use crate::rpc::wire::words;
 const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;
 
-/// What is counted, one consumer or a page of them, and how to name the next page.
+/// The consumers that are counted, one or a page of them, and how to name the next page.
 pub(super) struct Query {
     pub(super) scope: CountScope,
     pages: Pages,

@@ -20,7 +20,7 @@ pub(crate) struct Answer {
     body: Body,
     /// `None` if the call was refused before it had an account: then the answer has no body.
     call: Option<Arc<CallAccount>>,
-    /// What is counted, and not handed on yet.
+    /// Bytes that are counted, and that HTTP/2 has not been given yet.
     rest: Bytes,
 }
 

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn each_kind_leaves_a_part_to_the_other() {
-        // What is taken one after the other, of 80: how many bytes, by a settlement or not, and whether there is room.
+        // Bytes that are taken one after the other, of 80: how many, by a settlement or not, and whether there is room.
         for (what, takes) in [
             ("others leave three eighths", &[(50, false, true), (1, false, false), (30, true, true)][..]),
             ("settlements leave an eighth", &[(70, true, true), (1, true, false), (10, false, true)]),

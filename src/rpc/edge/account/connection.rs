@@ -45,7 +45,7 @@ pub(super) struct Watched {
     /// How many bytes had moved when it last looked, and since which tick that is so.
     moved: AtomicU64,
     since: AtomicU32,
-    /// How many of its streams were ended for want of progress, since which tick.
+    /// How many of its streams were ended because they made no progress or held too much, and since which tick.
     pub(super) stalls: AtomicU32,
     pub(super) stalls_since: AtomicU32,
 }

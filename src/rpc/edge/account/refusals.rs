@@ -1,4 +1,4 @@
-//! What a caller is told of a limit.
+//! The errors of a call that is beyond a limit.
 
 use std::time::Duration;
 

@@ -271,7 +271,7 @@ fn a_socket_that_takes_nothing_closes_its_connection() {
     }
 }
 
-/// Too many answers: those of the owner with most are reset, whoever sent the last one.
+/// Too many answers: the streams of the owner with most are reset, even if another owner's answer was the last one.
 #[tokio::test]
 async fn the_heaviest_go_first() {
     let accounts = accounts(LIMITS);

@@ -144,7 +144,7 @@ async fn announced_bytes_take_no_room_from_others() {
     }
     let late = statuses.get("4").copied().unwrap_or_default();
     assert!(late > 0, "{statuses:?}");
-    // What is larger than health may have is refused by its length.
+    // A message that is larger than health may have is refused by its length.
     assert!(
         statuses.keys().all(|status| ["4", "8", "11", "3", "reset"].contains(&&**status)),
         "{statuses:?}"
@@ -245,7 +245,7 @@ async fn answers_to_a_principal_that_are_not_read_end() {
     beside.told(&run, &what, 100);
 }
 
-/// Somebody leaves answers unread, as much as a share allows: the large answers of another tenant are all read.
+/// One tenant leaves answers unread, as much as a share allows: the large answers of another tenant are all read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answers_of_others_are_read_while_one_leaves_its_own() {
     let settings = ["--server-bytes-max", "33554432"];

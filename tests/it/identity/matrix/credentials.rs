@@ -50,7 +50,7 @@ async fn server(people: &People, trust: Trust) -> (TestServer, Channel) {
     (server, channel)
 }
 
-/// What is wrong with the answers of one credential to a call for what is there, and for what is not.
+/// The faults of the answers that one credential gets, to a call for a key that exists and for one that does not.
 fn wrong(one: &Presented, method: &Method, answers: &[Answer; 2]) -> Option<String> {
     let named = format!("{} with {}", method.name, one.what);
     for answer in answers {
@@ -151,7 +151,7 @@ async fn without_a_source_of_identity_each_rpc_takes_any_credential() {
     server.stop().await;
 }
 
-/// What is not there is refused as what is: a stranger does not learn which methods the server has.
+/// A method that does not exist is refused like one that does: a stranger does not learn which methods the server has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_method_that_is_not_there_asks_for_a_credential_too() {
     let (people, keys) = (people(), Signer::new("k1"));
