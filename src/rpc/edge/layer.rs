@@ -130,7 +130,7 @@ where
         let path = request.uri().path();
         let mut counted = self.connected.begin(path);
         let ours = path.starts_with(OURS);
-        let is_stream = !ours || path.ends_with("/ImportEntries");
+        let is_stream = path.starts_with(REFLECTION) || path.ends_with("/ImportEntries");
         let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)

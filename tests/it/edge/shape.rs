@@ -68,6 +68,10 @@ async fn a_unary_call_with_two_messages_is_refused_and_carries_out_none() {
     ] {
         assert_eq!(answered(send.clone(), post(), body).await, expected);
     }
+    let mut health = post();
+    *health.uri_mut() = "http://x/grpc.health.v1.Health/Check".parse().unwrap();
+    let two = [[0; 5], [0; 5]].concat();
+    assert_eq!(answered(send.clone(), health, two).await[1], "3", "health has one message, too");
     for id in ["1", "2"] {
         let answer = server.client.claim(claim("c", id)).await.unwrap().into_inner();
         assert_eq!(acquired(&answer).attempt, 1, "neither was carried out: {id}");
