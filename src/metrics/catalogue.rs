@@ -176,7 +176,7 @@ pub(super) const STREAMS_ENDED: Family = counter(
     "idempotency_ledger_streams_ended_total",
     &["why"],
     "Calls that the server ended by itself. why: request_stalled, a message of the request did not arrive within stall_max and at \
-     16 KiB a second after that (the call is answered DEADLINE_EXCEEDED); answer_stalled, the answer was not read like that \
+     1 KiB a second after that (the call is answered DEADLINE_EXCEEDED); answer_stalled, the answer was not read like that \
      (the stream is reset, as for the next two); share, the answers that its principal or its connection had not read were more than \
      its share; full, all clients together held too much, and its principal most of it. The log names the principal.",
 );

@@ -359,9 +359,8 @@ MUTANTS = [
     Mutant("L12", "bytes of a principal's requests count for ever", "identity::limits", [
         ("src/rpc/edge/account/call.rs", "self.state.owner.requests.give_back(bytes, self.settles);", "self.state.owner.requests.give_back(bytes / 4, self.settles);"),
     ]),
-    Mutant("L13", "answers may be left unread without a bound", "edge::floods::bodies", [
-        ("src/rpc/edge/account/sweep.rs", "            call.reset();\n            self.metrics.ended(why);\n", "            self.metrics.ended(why);\n"),
-        ("src/rpc/edge/account/sweep.rs", "            call.reset();\n            self.metrics.ended(Ended::AnswerStalled);\n", "            self.metrics.ended(Ended::AnswerStalled);\n"),
+    Mutant("L13", "answers may be left unread without a bound", "edge::floods::held", [
+        ("src/rpc/edge/account/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if call.number == usize::MAX && !call.connection.is_proxy() {"),
     ]),
     Mutant("FL1", "announced bytes are taken before they arrive", "rpc::edge::account", [
         ("src/rpc/edge/account/request_body.rs", "        self.counts = self.left <= self.message_bytes_max;\n",
@@ -384,10 +383,8 @@ MUTANTS = [
          "now.wrapping_sub(self.moved.load(Relaxed)) > stall.saturating_add(earned / u32::MAX)"),
     ]),
     Mutant("FL6", "an answer counts only from 16 KiB on", "rpc::edge::account", [
-        ("src/rpc/edge/account/answer.rs", "            call.answers(rest.len());\n",
-         "            call.answers(if rest.len() < 16_384 { 0 } else { rest.len() });\n"),
-        ("src/rpc/edge/account/answer.rs", "        self.call.answered(self.data.len());\n",
-         "        self.call.answered(self.data.len().min(self.call.answer_bytes()));\n"),
+        ("src/rpc/edge/account/answer.rs", "            call.answers(rest.len());\n            *buffer = Some(Arc::new(Buffer { bytes: rest.len(),",
+         "            let counted = if rest.len() < 16_384 { 0 } else { rest.len() };\n            call.answers(counted);\n            *buffer = Some(Arc::new(Buffer { bytes: counted,"),
     ]),
     Mutant("FL7", "a large answer is handed over in one piece", "rpc::edge::account", [
         ("src/rpc/edge/account/answer.rs", "const PIECE_BYTES: usize = 16 * 1_024;",
@@ -405,9 +402,8 @@ MUTANTS = [
         ("src/rpc/edge/account/sweep.rs", "if connection.is_blocked(now, stall) {",
          "if connection.is_blocked(now, u32::MAX) {"),
     ]),
-    Mutant("FL11", "a connection with nothing to send is taken for a blocked one", "rpc::edge::account", [
-        ("src/rpc/edge/account/connection.rs", "if self.unsent.load(Relaxed) == 0 || watched.moved",
-         "if watched.moved"),
+    Mutant("FL11", "what a client sends counts as bytes that it takes", "rpc::edge::account", [
+        ("src/rpc/edge/account/connection.rs", "let (sent, watched) = (self.sent.load(Relaxed), &self.watched);", "let (sent, watched) = (self.moved.load(Relaxed), &self.watched);"),
     ]),
     Mutant("FL12", "a principal has no share", "rpc::edge::account", [
         ("src/rpc/edge/account/limits.rs", "Kind::Principal => self.share(self.server_bytes_max),",
@@ -421,9 +417,8 @@ MUTANTS = [
         ("src/rpc/edge/account/balance.rs", "if settles && !self.settling.take(bytes, part(max, true)) {",
          "if settles && !self.settling.take(bytes, max) {"),
     ]),
-    Mutant("FL15", "clients without a credential have no purse of their own", "rpc::edge::account", [
-        ("src/rpc/edge/account/call.rs", "if is_stranger && !server.strangers.take(bytes, limits.requests_of_strangers()) {",
-         "if is_stranger && !server.strangers.take(bytes, usize::MAX) {"),
+    Mutant("FL15", "calls without a credential have no purse of their own", "rpc::edge::account", [
+        ("src/rpc/edge/account/call.rs", "            let taken = server.strangers.take(bytes, max, self.settles);", "            let taken = server.strangers.take(bytes, usize::MAX / 8, self.settles);"),
     ]),
     Mutant("FL16", "the answers of the lightest owner go first", "rpc::edge::account", [
         ("src/rpc/edge/account/heaviest.rs", "        Reverse((of_owner[&call.owner],",
@@ -433,13 +428,24 @@ MUTANTS = [
         ("src/rpc/edge/account/heaviest.rs", "(if call.idle >= FRESH { call.bytes } else { 0 }, call.bytes)",
          "(call.bytes, call.bytes)"),
     ]),
-    Mutant("FL18", "a call is under way for its principal only until its answer is handed over", "rpc::edge::account", [
-        ("src/rpc/edge/account/answer.rs", "    call: Arc<CallAccount>,\n}\n\nimpl AsRef",
-         "    call: std::sync::Weak<CallAccount>,\n}\n\nimpl AsRef"),
-        ("src/rpc/edge/account/answer.rs", "Piece { data, call: Arc::clone(call) }",
-         "Piece { data, call: Arc::downgrade(call) }"),
-        ("src/rpc/edge/account/answer.rs", "        self.call.answered(self.data.len());\n",
-         "        if let Some(call) = self.call.upgrade() {\n            call.answered(self.data.len());\n        }\n"),
+    Mutant("FL18", "a buffer counts no more once its first piece is taken", "rpc::edge::account", [
+        ("src/rpc/edge/account/answer.rs", "        self.of.call.answer_moved(self.data.len());\n", "        self.of.call.answer_moved(self.data.len());\n        self.of.call.answered(self.data.len());\n"),
+        ("src/rpc/edge/account/answer.rs", "        self.call.answered(self.bytes);\n    }\n}\n\n/// A piece", "        self.call.answered(self.bytes % 2);\n    }\n}\n\n/// A piece"),
+    ]),
+    Mutant("FL25", "the last piece of an answer is kept for a client that does not take it", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if !call.connection.reset(call.number) && false {"),
+    ]),
+    Mutant("FL26", "a write that was taken is still called unsent", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "        shared.can_write()?;\n        shared.refused = 0;\n", "        shared.can_write()?;\n"),
+    ]),
+    Mutant("FL27", "the server's own time counts where bytes are there when it is over", "rpc::edge::account", [
+        ("src/rpc/edge/account/progress.rs", "        if !self.waits.swap(false, Relaxed) {\n            self.pause_ends(now);\n        }\n", "        self.waits.store(false, Relaxed);\n"),
+    ]),
+    Mutant("FL28", "settlements that have not arrived make room for claims", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "!call.state.settles && receiving.waits()", "receiving.waits()"),
+    ]),
+    Mutant("FL29", "watches of health may keep its checks out", "rpc::edge::account", [
+        ("src/rpc/edge/account/call.rs", "matches!(who, Who::Probe) || rpc", "rpc"),
     ]),
     Mutant("FL19", "claims of those who read their answers are refused for those who do not", "rpc::edge::account", [
         ("src/rpc/edge/account/call.rs", "all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))",

@@ -202,7 +202,7 @@ TABLE = [
     # A few at each of two servers.
     ("PrincipalLimited", {"limit": "calls"}, limited("calls", "0+4x200") | limited("calls", "0+4x200", 'instance="b"'),
      limited("calls", "0+2x200") | limited("calls", "0+2x200", 'instance="b"')),
-    ("ServerFull", {"instance": "a", "resource": "request_bytes"}, full("request_bytes", "0x190 1x10"), full("request_bytes", STANDS)),
+    ("ServerFull", {"instance": "a", "resource": "request_bytes"}, full("request_bytes", "0x194 1x6"), full("request_bytes", STANDS)),
     ("ServerFull", {"instance": "a", "resource": "answer_bytes"}, full("answer_bytes", "0+1x200"), full("answer_bytes", "0x100 5x100")),
     ("StreamsEnded", {"why": "answer_stalled"}, ended("answer_stalled", "0+6x200") | ended("answer_stalled", "0+6x200", 'instance="b"'),
      ended("answer_stalled", "0+9x200")),
@@ -281,7 +281,7 @@ BREAKS = [
     ("RevocationListOld", "- time() < 0", "- time() < 3600"),
     ("PrincipalLimited", "principal_refusals_total", "refusals_total"),
     ("PrincipalLimited", "sum by (job, limit) (rate(idempotency_ledger_principal", "max by (job, limit) (rate(idempotency_ledger_principal"),
-    ("ServerFull", "[5m])) > 0", "[5m])) > 9"),
+    ("ServerFull", "server_full_total[10m])) > 0", "server_full_total[10m])) > 9"),
     ("ServerFull", "sum by (job, instance, resource)", "sum by (job, resource)"),
     ("StreamsEnded", "streams_ended_total[10m])) > 100", "streams_ended_total[10m])) > 1000"),
     ("StreamsEnded", "sum by (job, why) (increase(idempotency_ledger_streams", "max by (job, why) (increase(idempotency_ledger_streams"),

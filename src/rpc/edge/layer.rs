@@ -17,7 +17,7 @@ use tower::Service;
 
 use super::account::{
     self, Answer, CallAccount, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES, Readable, RequestBody, Rest,
-    Who, Within, headers_too_large,
+    STREAM_BYTES, Who, Within, headers_too_large,
 };
 use super::auth::{Caller, Entrance};
 use crate::domain::{Reason, Rejection, TraceId, Violation};
@@ -91,15 +91,18 @@ impl<S> Edge<S> {
         }
         let path = request.uri().path();
         if path.starts_with(HEALTH) {
-            let call = CallAccount::admit(account, open, &Who::Stranger, None, header_bytes)?;
+            // A Watch goes on, and must not keep out the Checks of others.
+            let who = if path.ends_with("/Check") { Who::Probe } else { Who::Stranger };
+            let call = CallAccount::admit(account, open, &who, None, header_bytes)?;
             return Ok((call, None));
         }
         let rpc = path.rsplit('/').next().and_then(Rpc::of);
         let caller = Caller::of(&self.entrance, rpc, headers, served.span().clone())?;
+        let stream_bytes = if is_stream(path) { STREAM_BYTES } else { 0 };
         let (who, kept_bytes) = if path.starts_with(REFLECTION) {
-            (Who::asks_for_no_data(caller.identity()), header_bytes + REFLECTION_BYTES)
+            (Who::asks_for_no_data(caller.identity()), header_bytes + stream_bytes + REFLECTION_BYTES)
         } else {
-            (Who::Known(caller.identity()), header_bytes)
+            (Who::Known(caller.identity()), header_bytes + stream_bytes)
         };
         let call = CallAccount::admit(account, open, &who, rpc, kept_bytes)?;
         let trace_id = caller.trace_id;
@@ -130,7 +133,7 @@ where
         let path = request.uri().path();
         let mut counted = self.connected.begin(path);
         let ours = path.starts_with(OURS);
-        let is_stream = path.starts_with(REFLECTION) || path.ends_with("/ImportEntries");
+        let is_stream = is_stream(path);
         let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
@@ -155,7 +158,7 @@ where
         let request = request.map(body);
         let answer = account::within(Arc::clone(&call), self.inner.call(request));
         let answer = tokio::time::timeout(deadline, answer);
-        Either::Right(Answering { answer, ours, during, options, call, counted, served, trace_id })
+        Either::Right(Answering { answer, ours, is_stream, during, options, call, counted, served, trace_id })
     }
 }
 
@@ -178,6 +181,7 @@ pin_project! {
         #[pin]
         answer: Timeout<Within<F>>,
         ours: bool,
+        is_stream: bool,
         during: During,
         options: EdgeOptions,
         call: Arc<CallAccount>,
@@ -210,8 +214,17 @@ where
         this.counted.end(code, took);
         this.served.end(code);
         let call = Arc::clone(this.call);
+        // What became of it is in the answer, and in the queue's own account.
+        if !*this.is_stream {
+            call.end_message();
+        }
         Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))
     }
+}
+
+/// Whether the request of a call has many messages.
+fn is_stream(path: &str) -> bool {
+    path.starts_with(REFLECTION) || path.ends_with("/ImportEntries")
 }
 
 /// The headers of a call as HTTP/2 counts them.

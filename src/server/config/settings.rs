@@ -149,7 +149,7 @@ pub struct Settings {
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SERVER_BYTES_MAX", value_name = "N")]
     pub server_bytes_max: Option<Given<usize>>,
     /// How long a message of a request may take to arrive, or an answer may wait to be read, before the call is ended; what goes on
-    /// at 16 KiB a second or more has longer, 1s to 10m [default: 10s]
+    /// at 1 KiB a second or more has longer, 1s to 10m [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_STALL_MAX", value_name = "DURATION")]
     pub stall_max: Option<Given<DurationArg>>,
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]

@@ -21,6 +21,7 @@ fn rows() -> Vec<(&'static str, &'static str, u64)> {
     vec![
         ("the process: sessions, policies, metrics, log (37 to 45 MiB without calls)", "", 64),
         ("requests under way", "`server_bytes_max`", server),
+        ("calls of health, and reflection where it needs no credential", "`server_bytes_max`", server / 8),
         ("requests while they are decoded, one for each thread", "`batch_bytes_max`", 32),
         (
             "answers that are not read: half of the setting, and twice that until streams are reset",
@@ -29,7 +30,8 @@ fn rows() -> Vec<(&'static str, &'static str, u64)> {
         ),
         ("commands that wait or are at work", "`queue_bytes_max`", queue),
         (
-            "connections, 64 KiB each: TLS and HTTP/2 (42 KiB measured), and 16 KiB that the socket has not taken",
+            "connections, 64 KiB each: TLS and HTTP/2 (42 KiB measured), and 16 KiB that the socket has not taken; \
+             one that takes nothing has more for `stall_max`, up to 64 KiB of TLS and the heads of 256 answers",
             "`connections_max`",
             default("connections_max") * 64 / 1_024,
         ),

@@ -7,7 +7,7 @@ use super::read;
 /// What a comment behind a promise begins with.
 const PROVED: &str = "<!-- proved by:";
 /// The rows of docs/threats.md whose bound is not the ledger's own: what stands in the column begins so.
-const BOUNDED_BY_OTHERS: [&str; 3] = ["nothing", "the database's own rights", "it has no TLS"];
+const BOUNDED_BY_OTHERS: [&str; 2] = ["nothing", "the database's own rights"];
 /// The row that is bounded by the modes of files alone, which an administrator sets.
 const MODES_ALONE: &str = "modes of files";
 

@@ -38,7 +38,7 @@ use self::line::Line;
 pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
 use self::turns::BYTES_MOST;
-use super::account::{Answer, CallTasks, ConnectionAccount, STREAMS_MAX};
+use super::account::{Answer, CallTasks, ConnectionAccount, STREAM_WINDOW, STREAMS_MAX};
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
@@ -159,6 +159,7 @@ fn http2(tasks: CallTasks) -> http2::Builder<CallTasks> {
         // gRPC has no use for one.
         .auto_date_header(false)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(STREAM_WINDOW)
         .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
         .max_local_error_reset_streams(LOCAL_RESETS_MAX)

@@ -66,7 +66,7 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += sent;
-            self.account.moved(sent);
+            self.account.sent(sent);
         }
         self.sent = 0;
         self.waits.clear();
@@ -78,13 +78,19 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
 
     /// At the end of a turn nobody is told of an error: who writes next is, and the next turn is at once.
     fn end_of_turn(&mut self, context: &mut Context<'_>) {
-        if self.failed.is_none()
-            && let Poll::Ready(Err(error)) = self.poll_send(context)
-        {
+        if self.failed.is_some() {
+            return;
+        }
+        // TLS has a buffer of its own, which it has not sent either.
+        let (mut unsent, sent) = (self.refused, self.poll_send(context));
+        if sent.is_pending() {
+            unsent += (self.waits.len() - self.sent).max(1);
+        }
+        self.account.set_unsent(unsent);
+        if let Poll::Ready(Err(error)) = sent {
             self.failed = Some(error.kind());
             context.waker().wake_by_ref();
         }
-        self.account.set_unsent(self.waits.len() - self.sent + self.refused);
     }
 
     fn can_write(&self) -> io::Result<()> {
@@ -114,6 +120,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outbox<W> {
     ) -> Poll<io::Result<usize>> {
         let mut shared = self.shared();
         shared.can_write()?;
+        shared.refused = 0;
         let bytes: usize = from.iter().map(|part| part.len()).sum();
         if shared.waits.len() + bytes <= WAIT_MOST {
             for part in from {
@@ -126,7 +133,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outbox<W> {
         ready!(shared.poll_send(context))?;
         let sent = ready!(Pin::new(&mut shared.wire).poll_write_vectored(context, from))?;
         shared.refused = 0;
-        shared.account.moved(sent);
+        shared.account.sent(sent);
         Poll::Ready(Ok(sent))
     }
 
@@ -273,6 +280,29 @@ mod tests {
             let shared = outbox.shared();
             assert_eq!((shared.account.moved_bytes(), shared.waits.len()), (took as u64, 0));
             assert!(shared.waits.capacity() <= KEPT_MOST, "{parts:?}: an idle connection keeps little");
+        }
+    }
+
+    #[test]
+    fn what_the_wire_did_not_take_is_unsent_until_it_takes_it() {
+        let wrote = |takes: &[Option<usize>], turns: &[&[usize]]| {
+            let outbox = outbox(takes);
+            let mut unsent = Vec::new();
+            for parts in turns {
+                turn(&outbox, parts);
+                unsent.push(outbox.shared().account.unsent());
+            }
+            unsent
+        };
+        const ALL: usize = WAIT_MOST;
+        for (what, takes, turns, unsent) in [
+            ("all is sent", &[][..], &[&[9][..]][..], &[0][..]),
+            ("it waits", &[None, None], &[&[9], &[], &[]], &[9, 9, 0]),
+            // Too large to wait: the writer has it, and tries again.
+            ("the writer waits", &[None], &[&[ALL + 1], &[ALL + 1]], &[ALL + 1, 0]),
+            ("and again with less", &[None], &[&[ALL + 1], &[9]], &[ALL + 1, 0]),
+        ] {
+            assert_eq!(wrote(takes, turns), unsent, "{what}");
         }
     }
 

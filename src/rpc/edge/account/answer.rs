@@ -22,17 +22,19 @@ pub(crate) struct Answer {
     call: Option<Arc<CallAccount>>,
     /// Bytes that are counted, and that HTTP/2 has not been given yet.
     rest: Bytes,
+    /// The buffer of the rest; `None` if there is no rest.
+    buffer: Option<Arc<Buffer>>,
 }
 
 impl Answer {
     /// The answer of a call that has an account.
     pub(crate) fn of(body: Body, call: Arc<CallAccount>) -> Answer {
-        Answer { body, call: Some(call), rest: Bytes::new() }
+        Answer { body, call: Some(call), rest: Bytes::new(), buffer: None }
     }
 
     /// The answer of a call that was refused before it had an account.
     pub(crate) fn refused(body: Body) -> Answer {
-        Answer { body, call: None, rest: Bytes::new() }
+        Answer { body, call: None, rest: Bytes::new(), buffer: None }
     }
 }
 
@@ -44,7 +46,7 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let Answer { body, call, rest } = &mut *self;
+        let Answer { body, call, rest, buffer } = &mut *self;
         let Some(call) = call else { return Pin::new(body).poll_frame(context) };
         if rest.is_empty() {
             // HTTP/2 asks for the next frame before the client's window has room for it: what the client does not read is
@@ -58,10 +60,13 @@ impl http_body::Body for Answer {
                 Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
             }
             call.answers(rest.len());
+            *buffer = Some(Arc::new(Buffer { bytes: rest.len(), call: Arc::clone(call) }));
         }
         let data = rest.split_to(rest.len().min(PIECE_BYTES));
-        let piece = Piece { data, call: Arc::clone(call) };
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
+        let of = if rest.is_empty() { buffer.take() } else { buffer.clone() };
+        Poll::Ready(Some(Ok(Frame::data(
+            of.map_or(Bytes::new(), |of| Bytes::from_owner(Piece { data, of })),
+        ))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -73,18 +78,22 @@ impl http_body::Body for Answer {
     }
 }
 
-impl Drop for Answer {
+/// The bytes of an answer that were made at once. They are one piece of memory, which is free when all parts of it are.
+struct Buffer {
+    bytes: usize,
+    call: Arc<CallAccount>,
+}
+
+impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(call) = self.call.as_ref().filter(|_| !self.rest.is_empty()) {
-            call.answered(self.rest.len());
-        }
+        self.call.answered(self.bytes);
     }
 }
 
 /// A piece of an answer that is not sent yet.
 struct Piece {
     data: Bytes,
-    call: Arc<CallAccount>,
+    of: Arc<Buffer>,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -95,6 +104,6 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.call.answered(self.data.len());
+        self.of.call.answer_moved(self.data.len());
     }
 }

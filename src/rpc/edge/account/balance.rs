@@ -63,6 +63,14 @@ impl Requests {
         false
     }
 
+    /// How many bytes must come back so that each kind has at most these eighths of what it may have.
+    pub(super) fn excess(&self, max: usize, eighths: usize) -> usize {
+        let all = self.all.bytes();
+        let others = all.saturating_sub(self.settling.bytes());
+        let over = |bytes: usize, max: usize| bytes.saturating_sub(max / 8 * eighths);
+        over(all, max).max(over(others, part(max, false)))
+    }
+
     pub(super) fn give_back(&self, bytes: usize, settles: bool) {
         self.all.give_back(bytes);
         if settles {

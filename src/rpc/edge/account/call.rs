@@ -2,7 +2,7 @@
 //! byte.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::task::Context;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) enum Who<'a> {
     Known(&'a Arc<Identity>),
     /// A client without a credential, which needs none.
     Stranger,
+    /// The same, with a call that is over at once, and that others of the client must not keep out.
+    Probe,
 }
 
 impl Who<'_> {
@@ -62,12 +64,12 @@ impl CallAccount {
     ) -> Result<Arc<CallAccount>, Rejection> {
         let owner = match who {
             Who::Known(identity) => connection.owner(identity),
-            Who::Stranger => connection.stranger(),
+            Who::Stranger | Who::Probe => connection.stranger(),
         };
-        let settles = rpc.is_some_and(|rpc| rpc.needs == Right::Settle);
+        let settles = matches!(who, Who::Probe) || rpc.is_some_and(|rpc| rpc.needs == Right::Settle);
         let mut call = CallAccount {
             connection: Arc::clone(connection),
-            state: Arc::new(CallState::new(owner)),
+            state: Arc::new(CallState::new(owner, settles)),
             open,
             rpc: rpc.map_or("", |rpc| rpc.name),
             settles,
@@ -148,7 +150,7 @@ impl CallAccount {
         // A trusted proxy's connection carries the calls of many: each of these has its own share.
         let of_connection = if connection.is_proxy() { usize::MAX } else { limits.connection_bytes_max };
         if !connection.requests.take(bytes, of_connection) {
-            return Err(refusals::requests("this connection", "connection_bytes_max", of_connection));
+            return Err(refusals::connection(of_connection));
         }
         let taken = self.take_of_server(bytes).and_then(|()| {
             let max = limits.requests_of(self.state.owner.kind);
@@ -171,25 +173,24 @@ impl CallAccount {
     fn take_of_server(&self, bytes: usize) -> Result<(), Rejection> {
         let server = &*self.connection.server;
         let limits = &server.limits;
-        let is_stranger = self.state.owner.kind == Kind::Stranger;
-        if is_stranger && !server.strangers.take(bytes, limits.requests_of_strangers()) {
-            return Err(refusals::strangers(limits.requests_of_strangers()));
+        // In addition to what all others have: a server that is full of claims must tell its health.
+        if self.state.owner.kind == Kind::Stranger {
+            let max = limits.requests_of_strangers();
+            let taken = server.strangers.take(bytes, max, self.settles);
+            return if taken { Ok(()) } else { Err(refusals::strangers(max)) };
         }
         if server.requests.take(bytes, limits.server_bytes_max, self.settles) {
             return Ok(());
         }
-        if is_stranger {
-            server.strangers.give_back(bytes);
-        }
         server.requests_are_full();
-        Err(refusals::requests("this server", "server_bytes_max", limits.server_bytes_max))
+        Err(refusals::server(limits.server_bytes_max))
     }
 
     fn give_back_to_server(&self, bytes: usize) {
         let server = &*self.connection.server;
-        server.requests.give_back(bytes, self.settles);
-        if self.state.owner.kind == Kind::Stranger {
-            server.strangers.give_back(bytes);
+        match self.state.owner.kind {
+            Kind::Stranger => server.strangers.give_back(bytes, self.settles),
+            Kind::Principal | Kind::Anonymous => server.requests.give_back(bytes, self.settles),
         }
     }
 
@@ -214,8 +215,8 @@ impl CallAccount {
         }
     }
 
-    /// The call is done with its last message.
-    pub(super) fn end_message(&self) {
+    /// The call is done with the message that arrived last.
+    pub(crate) fn end_message(&self) {
         self.give_back(self.state.message.swap(0, Relaxed));
     }
 
@@ -235,17 +236,18 @@ impl CallAccount {
         match self.state.unfinished(context) {
             None => Ok(()),
             Some(Unfinished::Stalled) => Err(refusals::stalled(limits.stall_max)),
-            Some(Unfinished::Full) => {
-                Err(refusals::requests("this server", "server_bytes_max", limits.server_bytes_max))
-            }
+            Some(Unfinished::Reset) => Err(refusals::reset()),
+            Some(Unfinished::Full) => Err(refusals::server(limits.server_bytes_max)),
         }
     }
 
     /// Counts bytes of its answer, which are held until the client takes them.
     pub(super) fn answers(&self, bytes: usize) {
-        if self.state.answers.fetch_add(bytes, Relaxed) == 0 {
+        if self.state.answers.load(Relaxed) == 0 {
             self.state.sending.begin(self.now());
         }
+        // The sweep sees this beginning, or no answer.
+        self.state.answers.fetch_add(bytes, Release);
         let server = &self.connection.server;
         let limits = &server.limits;
         let over = [
@@ -260,10 +262,14 @@ impl CallAccount {
         }
     }
 
-    /// The client took bytes of its answer, or they were dropped.
+    /// The client took a part of its answer.
+    pub(super) fn answer_moved(&self, bytes: usize) {
+        self.state.sending.moved(bytes, self.now());
+    }
+
+    /// The client took the last of these bytes of its answer, or they were dropped.
     pub(super) fn answered(&self, bytes: usize) {
         self.state.answers.fetch_sub(bytes, Relaxed);
-        self.state.sending.moved(bytes, self.now());
         self.connection.answers.give_back(bytes);
         self.state.owner.answers.give_back(bytes);
         self.connection.server.answers.give_back(bytes);

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::balance::Balance;
 use super::open::Open;
 use super::owner::Owner;
+use super::progress::BYTES_A_TICK;
 use super::state::CallState;
 use super::{Accounts, Server};
 use crate::domain::Rejection;
@@ -25,8 +26,9 @@ pub(crate) struct ConnectionAccount {
     address: IpAddr,
     /// Whether it is that of a trusted proxy, whose calls are those of many principals.
     proxy: AtomicBool,
-    /// The bytes that went through the socket, both ways.
+    /// The bytes that went through the socket, both ways; and those that it has taken.
     moved: AtomicU64,
+    sent: AtomicU64,
     /// The bytes of the write buffer that the socket has not taken.
     unsent: AtomicUsize,
     /// Closes the connection.
@@ -42,8 +44,8 @@ pub(crate) struct ConnectionAccount {
 /// What the sweep remembers of a connection.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// How many bytes had moved when it last looked, and since which tick that is so.
-    moved: AtomicU64,
+    /// How many bytes the socket had taken when nothing waited for it, and when that was.
+    sent: AtomicU64,
     since: AtomicU32,
     /// How many of its streams were ended because they made no progress or held too much, and since which tick.
     pub(super) stalls: AtomicU32,
@@ -79,6 +81,7 @@ impl ConnectionAccount {
             address,
             proxy: AtomicBool::new(false),
             moved: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             unsent: AtomicUsize::new(0),
             cut,
             calls: Mutex::default(),
@@ -113,6 +116,12 @@ impl ConnectionAccount {
         self.moved.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// Counts bytes that the socket has taken.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+        self.moved(bytes);
+    }
+
     /// How many bytes went through the socket.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.moved.load(Relaxed)
@@ -121,6 +130,11 @@ impl ConnectionAccount {
     /// Says how many bytes of the write buffer the socket has not taken.
     pub(crate) fn set_unsent(&self, bytes: usize) {
         self.unsent.store(bytes, Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent.load(Relaxed)
     }
 
     /// Counts what was refused to a call of this connection.
@@ -182,15 +196,17 @@ impl ConnectionAccount {
         }
     }
 
-    /// Ends the task of a call: HTTP/2 resets its stream, and what was not sent of its answer is dropped.
-    pub(super) fn reset(&self, number: usize) {
-        let (call, task) = match self.calls().all.get(number) {
-            Some(entry) => (Arc::clone(&entry.call), entry.task.clone()),
-            None => return,
-        };
-        call.set_reset();
-        if let Some(task) = task {
-            task.abort();
+    /// Ends the task of a call: HTTP/2 resets its stream, and what was not sent of its answer is dropped. Returns `false` if the
+    /// task has ended: HTTP/2 has the last piece of the answer then, sends it once the client's window has room, and can
+    /// reset the stream no more.
+    pub(super) fn reset(&self, number: usize) -> bool {
+        let task = self.calls().all.get(number).and_then(|entry| entry.task.clone());
+        match task {
+            Some(task) if !task.is_finished() => {
+                task.abort();
+                true
+            }
+            Some(_) | None => false,
         }
     }
 
@@ -199,14 +215,22 @@ impl ConnectionAccount {
         self.calls().all.iter().map(|(number, entry)| (number, Arc::clone(&entry.call))).collect()
     }
 
-    /// Whether bytes wait in the write buffer, and the socket has taken none for more than `stall` ticks. For the sweep alone.
+    /// Whether bytes wait for the socket, which has taken too few for more than `stall` ticks: by the same rate as for each
+    /// call. For the sweep alone.
     pub(super) fn is_blocked(&self, now: u32, stall: u32) -> bool {
-        let (moved, watched) = (self.moved_bytes(), &self.watched);
-        if self.unsent.load(Relaxed) == 0 || watched.moved.swap(moved, Relaxed) != moved {
+        let (sent, watched) = (self.sent.load(Relaxed), &self.watched);
+        if self.unsent.load(Relaxed) == 0 {
+            watched.sent.store(sent, Relaxed);
             watched.since.store(now, Relaxed);
             return false;
         }
-        now.wrapping_sub(watched.since.load(Relaxed)) > stall
+        let bytes = sent.wrapping_sub(watched.sent.load(Relaxed));
+        let earned = u32::try_from(bytes / BYTES_A_TICK as u64).unwrap_or(u32::MAX);
+        now.wrapping_sub(watched.since.load(Relaxed)) > stall.saturating_add(earned)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.cut.is_cancelled()
     }
 }
 

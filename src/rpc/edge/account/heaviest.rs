@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// Bytes that moved within this time are not held against their owner while others have waited for longer: a large answer
 /// that its client takes at once is never the heaviest. In ticks, one second.
-const FRESH: u32 = 2;
+pub(super) const FRESH: u32 = 2;
 
 /// A call that may be ended, by what it holds.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,11 @@ pub struct PrincipalLimits {
 /// is under way. Measured on 20,000 open calls each: 3.1 KiB for health's Watch, 5.3 for a Claim over TLS whose body has not
 /// arrived.
 pub(super) const CALL_BYTES: usize = 5 * 1_024;
-/// What a stream of reflection takes in addition: its library makes up to four answers before the first one is read, each as
+/// How many bytes of a request HTTP/2 keeps for a call that does not read them yet.
+pub(crate) const STREAM_WINDOW: u32 = 128 * 1_024;
+/// What a call takes in addition whose request is a stream: HTTP/2 fills the window while the call is at work on a message.
+pub(crate) const STREAM_BYTES: usize = STREAM_WINDOW as usize;
+/// What a stream of reflection takes besides: its library makes up to four answers before the first one is read, each as
 /// large as a file of descriptors.
 pub(crate) const REFLECTION_BYTES: usize = 128 * 1_024;
 /// The headers of a call, as HTTP/2 counts them: names, values, and 32 bytes for each header.

@@ -2,13 +2,13 @@
 //! last byte of its answer: the bytes of its request, counted as they arrive, and those of its answer. Accounts are summed by
 //! connection, by principal, and for the whole server. Three rules bound them:
 //!
-//! 1. **Progress**: a message that does not arrive, or an answer that is not taken, within `stall_max` and at 16 KiB a second
+//! 1. **Progress**: a message that does not arrive, or an answer that is not taken, within `stall_max` and at 1 KiB a second
 //!    after that, ends: the request is refused, the stream is reset. A connection on which more than 16 streams end like
-//!    this within a minute is closed, and so is one whose socket takes nothing for `stall_max`. Only time in which the server
+//!    this, or by the second rule, within a minute is closed, and so is one whose socket takes no bytes like that. Only time in which the server
 //!    waits for the client counts.
-//! 2. **Shares**: a principal has a quarter of the server, an address without a credential a sixteenth, a connection
-//!    `connection_bytes_max`. Of the server and of each share, settlements have three eighths for themselves, and all other
-//!    calls an eighth.
+//! 2. **Shares**: a principal has a quarter of the server; clients without a credential have an eighth in addition, of which
+//!    an address has half. Of the server and of these shares settlements have three eighths for themselves, and all other calls
+//!    an eighth. A connection has `connection_bytes_max`.
 //! 3. **The heaviest first**: where all together hold too much, the calls of the owner who holds most end first.
 //!
 //! A request that finds no room is refused, and its bytes go back: it never waits. Without the account of answers 200
@@ -50,7 +50,9 @@ pub(crate) use self::call::{CallAccount, Who};
 pub(in crate::rpc) use self::codec::{Codec, Within, within};
 pub(crate) use self::connection::{ConnectionAccount, OpenCall};
 pub use self::limits::PrincipalLimits;
-pub(crate) use self::limits::{AccountLimits, CALL_OVERHEAD_MAX, HEADER_BYTES_MAX, REFLECTION_BYTES};
+pub(crate) use self::limits::{
+    AccountLimits, CALL_OVERHEAD_MAX, HEADER_BYTES_MAX, REFLECTION_BYTES, STREAM_BYTES, STREAM_WINDOW,
+};
 pub(crate) use self::open::{Open, STREAMS_MAX};
 pub(crate) use self::refusals::{headers as headers_too_large, refusal};
 pub(crate) use self::request_body::{Readable, RequestBody, Rest};
@@ -77,8 +79,8 @@ struct Server {
     owners: Owners,
     connections: Mutex<Slab<Weak<ConnectionAccount>>>,
     requests: Requests,
-    /// Of these, those of clients without a credential.
-    strangers: Balance,
+    /// Those of clients without a credential, which are not among them.
+    strangers: Requests,
     answers: Balance,
     /// How many sweeps there were on time.
     ticks: AtomicU32,
@@ -96,7 +98,7 @@ impl Accounts {
             owners: Owners::new(),
             connections: Mutex::default(),
             requests: Requests::default(),
-            strangers: Balance::default(),
+            strangers: Requests::default(),
             answers: Balance::default(),
             ticks: AtomicU32::new(0),
             answers_full: AtomicBool::new(false),
@@ -108,7 +110,7 @@ impl Accounts {
     /// Returns how many bytes of requests are held, whenever it is called.
     pub(crate) fn request_bytes(&self) -> impl Fn() -> usize + Send + Sync + 'static {
         let server = Arc::downgrade(&self.0);
-        move || server.upgrade().map_or(0, |server| server.requests.bytes())
+        move || server.upgrade().map_or(0, |server| server.requests.bytes() + server.strangers.bytes())
     }
 
     /// Returns how many bytes of answers are held, whenever it is called.

@@ -1,13 +1,15 @@
 //! How long bytes have waited for a client, in ticks of the sweep: a look at the clock for each piece would cost more.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::time::Duration;
 
 /// From one sweep to the next.
 pub(super) const TICK: Duration = Duration::from_millis(500);
-/// The lowest rate at which a message or an answer may go on once `stall_max` has passed, in bytes a tick: 16 KiB a second.
-/// Without it a client that moves one byte each `stall_max` would hold its largest message for months.
-const BYTES_A_TICK: usize = 8 * 1_024;
+/// The lowest rate at which a message or an answer may go on once `stall_max` has passed, in bytes a tick: 1 KiB a second.
+/// Without it a client that moves one byte each `stall_max` would hold its largest message for months. No higher: 256 calls
+/// of one connection share its link.
+pub(super) const BYTES_A_TICK: usize = 512;
 
 /// A time as a number of ticks, at least one.
 pub(super) fn ticks(time: Duration) -> u32 {
@@ -36,16 +38,31 @@ impl Progress {
 
     /// The server waits for the client from now on, if it does not wait already.
     pub(super) fn wait(&self, now: u32) {
-        if !self.waits.swap(true, Relaxed) {
-            let paused = now.wrapping_sub(self.moved.swap(now, Relaxed));
-            self.began.fetch_add(paused, Relaxed);
+        if !self.waits.load(Relaxed) {
+            self.pause_ends(now);
+            // The sweep sees the beginning that was moved on, or no wait.
+            self.waits.store(true, Release);
         }
     }
 
-    /// Bytes moved. Whether the server waits for more is for [`Progress::wait`] to say.
+    /// Bytes arrived, and the server does not wait for the client until [`Progress::wait`] says so.
+    pub(super) fn arrived(&self, bytes: usize, now: u32) {
+        if !self.waits.swap(false, Relaxed) {
+            self.pause_ends(now);
+        }
+        self.moved(bytes, now);
+    }
+
+    /// Bytes moved.
     pub(super) fn moved(&self, bytes: usize, now: u32) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.moved.store(now, Relaxed);
+    }
+
+    /// The time since the last byte was the server's own.
+    fn pause_ends(&self, now: u32) {
+        let paused = now.wrapping_sub(self.moved.swap(now, Relaxed));
+        self.began.fetch_add(paused, Relaxed);
     }
 
     /// The server does not wait for the client.
@@ -55,7 +72,7 @@ impl Progress {
 
     /// Whether the server waits for the client.
     pub(super) fn waits(&self) -> bool {
-        self.waits.load(Relaxed)
+        self.waits.load(Acquire)
     }
 
     /// How many ticks ago the last byte moved.
@@ -94,16 +111,19 @@ mod tests {
             ("the server is at work", &[(0, Waits), (1, Moves(9))], 1_000, false),
             ("the server's own time does not count", &[(0, Waits), (1, Moves(9)), (900, Waits)], 915, false),
             ("but the client's before it does", &[(0, Waits), (15, Moves(9)), (900, Waits)], 906, true),
+            (
+                "nor where bytes are there when it is over",
+                &[(1, Moves(9)), (900, Moves(9)), (900, Waits)],
+                915,
+                false,
+            ),
         ] {
             let progress = Progress::default();
             progress.begin(0);
             for (at, event) in events {
                 match event {
                     Waits => progress.wait(*at),
-                    Moves(bytes) => {
-                        progress.stop();
-                        progress.moved(*bytes, *at);
-                    }
+                    Moves(bytes) => progress.arrived(*bytes, *at),
                 }
             }
             assert_eq!(progress.waits() && progress.is_late(now, STALL), stalled, "{what}");

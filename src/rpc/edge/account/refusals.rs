@@ -9,13 +9,31 @@ use crate::domain::{Reason, Rejection, Violation};
 use crate::metrics::Limited;
 use crate::rpc::proto::{ERROR_DOMAIN, ErrorReason};
 
-pub(super) fn requests(whose: &str, setting: &str, max: usize) -> Rejection {
+fn requests(text: &str) -> Rejection {
     Rejection::new(
         Reason::Overloaded,
-        format!(
-            "the requests under way of {whose} would take more than {max} bytes ({setting}), of which three eighths of \
-             the server's are kept for settlements; nothing was changed: try again later, with fewer or smaller ones at once"
-        ),
+        format!("{text}; nothing was changed: try again later, with fewer or smaller ones at once"),
+    )
+}
+
+pub(super) fn connection(max: usize) -> Rejection {
+    requests(&format!(
+        "the requests under way of this connection would take more than {max} bytes (connection_bytes_max)"
+    ))
+}
+
+pub(super) fn server(max: usize) -> Rejection {
+    requests(&format!(
+        "the requests under way of this server would take more than {max} bytes (server_bytes_max), of which three eighths \
+         are kept for settlements and an eighth for all other calls"
+    ))
+}
+
+/// The stream of a call is reset, and a task of its own reads the request still.
+pub(super) fn reset() -> Rejection {
+    Rejection::new(
+        Reason::Cancelled,
+        "the stream was reset since its answers were not read; what was answered is done: go on from there",
     )
 }
 
@@ -43,7 +61,7 @@ pub(super) fn stalled(stall_max: Duration) -> Rejection {
     Rejection::new(
         Reason::DeadlineExceeded,
         format!(
-            "the request did not arrive in time: a message may take {} (stall_max), and longer only at 16 KiB a second or \
+            "the request did not arrive in time: a message may take {} (stall_max), and longer only at 1 KiB a second or \
              more; the identical request may be repeated",
             humantime::format_duration(stall_max)
         ),
@@ -102,6 +120,7 @@ pub(crate) fn refusal(status: &Status) -> Option<Rejection> {
         (ErrorReason::QuotaExceeded, Reason::QuotaExceeded),
         (ErrorReason::TooManyItems, Reason::TooManyItems),
         (ErrorReason::DeadlineExceeded, Reason::DeadlineExceeded),
+        (ErrorReason::Cancelled, Reason::Cancelled),
     ];
     let (_, reason) = own.into_iter().find(|(published, _)| *published == said)?;
     Some(Rejection::new(reason, status.message()))

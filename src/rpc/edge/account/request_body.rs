@@ -152,14 +152,14 @@ where
                 Err(rejection) => this.refused(&rejection),
             };
         };
-        this.call.state().receiving.stop();
+        let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        this.call.state().receiving.arrived(bytes, this.call.now());
         let frame = match frame {
             None => return Poll::Ready(None),
             Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
             Some(Ok(frame)) => frame,
         };
         if let Some(data) = frame.data_ref() {
-            this.call.state().receiving.moved(data.len(), this.call.now());
             if let Err(rejection) = this.framing.follow(data, &this.call) {
                 return this.refused(&rejection);
             }

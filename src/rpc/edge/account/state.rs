@@ -1,7 +1,8 @@
 //! What one call holds, and how its bytes move: what the sweep looks at.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
 use std::task::Context;
 
 use futures_util::task::AtomicWaker;
@@ -16,11 +17,14 @@ pub(super) enum Unfinished {
     Stalled = 1,
     /// All requests together have too many bytes, and those of its owner most of them.
     Full = 2,
+    /// Its stream was reset.
+    Reset = 3,
 }
 
 /// See the module.
 pub(super) struct CallState {
     pub(super) owner: Arc<Owner>,
+    pub(super) settles: bool,
     pub(super) requests: AtomicUsize,
     /// Of these, the bytes of the message that arrives, or arrived last.
     pub(super) message: AtomicUsize,
@@ -35,11 +39,22 @@ pub(super) struct CallState {
 }
 
 impl CallState {
-    pub(super) fn new(owner: Arc<Owner>) -> CallState {
+    pub(super) fn new(owner: Arc<Owner>, settles: bool) -> CallState {
         let (requests, message, answers) = Default::default();
         let (receiving, sending) = Default::default();
         let (unfinished, reader, was_reset) = Default::default();
-        CallState { owner, requests, message, answers, receiving, sending, unfinished, reader, was_reset }
+        CallState {
+            owner,
+            settles,
+            requests,
+            message,
+            answers,
+            receiving,
+            sending,
+            unfinished,
+            reader,
+            was_reset,
+        }
     }
 
     /// How many bytes of its request it holds, and what the server keeps for it besides.
@@ -49,7 +64,7 @@ impl CallState {
 
     /// How many bytes of its answer the client has not taken.
     pub(super) fn answer_bytes(&self) -> usize {
-        self.answers.load(Relaxed)
+        self.answers.load(Acquire)
     }
 
     /// Whether the server waits for bytes of its request, and has waited for too long.
@@ -72,7 +87,7 @@ impl CallState {
     /// Why its request must not be waited for; else `None`, and its reader is woken if that changes.
     pub(super) fn unfinished(&self, context: &Context<'_>) -> Option<Unfinished> {
         self.reader.register(context.waker());
-        [Unfinished::Stalled, Unfinished::Full]
+        [Unfinished::Stalled, Unfinished::Full, Unfinished::Reset]
             .into_iter()
             .find(|why| *why as u8 == self.unfinished.load(Relaxed))
     }

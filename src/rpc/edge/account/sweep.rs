@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Server;
 use super::connection::ConnectionAccount;
-use super::heaviest::{Held, heaviest};
+use super::heaviest::{FRESH, Held, heaviest};
 use super::progress::{TICK, ticks};
 use super::state::{CallState, Unfinished};
 use crate::metrics::{Closed, Ended, Full};
@@ -85,13 +85,28 @@ impl Server {
             self.metrics.ended(Ended::RequestStalled);
             warn_once_a_second!(principal, %address, "a request did not arrive in time: it was refused");
         } else if call.state.answer_is_stalled(now, stall) {
-            call.reset();
-            self.metrics.ended(Ended::AnswerStalled);
+            self.reset(call, Ended::AnswerStalled);
             warn_once_a_second!(principal, %address, "an answer was not read in time: its stream was reset");
         }
     }
 
+    /// Resets the stream of a call, and ends the task that reads its request, if it has one of its own.
+    fn reset(&self, call: &Swept, why: Ended) {
+        call.state.set_reset();
+        call.state.end_request(Unfinished::Reset);
+        self.metrics.ended(why);
+        if why != Ended::Full {
+            call.connection.watched.stalls.fetch_add(1, Relaxed);
+        }
+        if !call.connection.reset(call.number) && !call.connection.is_proxy() {
+            self.close(&call.connection, "the client does not take the last bytes of an answer");
+        }
+    }
+
     fn close(&self, connection: &ConnectionAccount, why: &str) {
+        if connection.is_closed() {
+            return;
+        }
         let address = connection.address();
         connection.close();
         self.metrics.closed(Closed::Stalled);
@@ -104,22 +119,23 @@ impl Server {
         let limits = &self.limits;
         let held: Vec<&Swept> =
             calls.iter().filter(|call| call.state.answer_bytes() > 0 && !call.state.was_reset()).collect();
-        let over = |sum: usize, max: usize| if sum > max { sum - max / 8 * LEFT_EIGHTHS } else { 0 };
+        // Of what can be reset: what was reset just now is on its way out.
+        let over = |calls: &[&Swept], max: usize| {
+            let sum: usize = calls.iter().map(|call| call.state.answer_bytes()).sum();
+            if sum > max { sum - max / 8 * LEFT_EIGHTHS } else { 0 }
+        };
         let mut ended = 0;
         for calls in by(&held, Swept::owner) {
-            let owner = &calls[0].state.owner;
-            let excess = over(owner.answers.bytes(), limits.answers_of(owner.kind));
+            let excess = over(&calls, limits.answers_of(calls[0].state.owner.kind));
             ended += self.reset_heaviest(&calls, excess, now, Ended::Share);
         }
         for calls in by(&held, Swept::place) {
-            let connection = &calls[0].connection;
-            if !connection.is_proxy() {
-                let excess = over(connection.answers.bytes(), limits.answers_of_connection());
+            if !calls[0].connection.is_proxy() {
+                let excess = over(&calls, limits.answers_of_connection());
                 ended += self.reset_heaviest(&calls, excess, now, Ended::Share);
             }
         }
-        let excess = over(self.answers.bytes(), limits.answers_max());
-        // What was reset just now is on its way out.
+        let excess = over(&held, limits.answers_max());
         if excess > 0 && ended == 0 {
             self.metrics.full(Full::AnswerBytes);
             self.reset_heaviest(&held, excess, now, Ended::Full);
@@ -131,8 +147,7 @@ impl Server {
         let places = heaviest(&calls.iter().map(held).collect::<Vec<_>>(), excess);
         for call in places.iter().map(|place| calls[*place]) {
             let (principal, address) = (call.principal(), call.connection.address());
-            call.reset();
-            self.metrics.ended(why);
+            self.reset(call, why);
             warn_once_a_second!(principal, %address, ?why, "too many bytes of answers were not read: a stream was reset");
         }
         places.len()
@@ -141,10 +156,15 @@ impl Server {
     /// Refuses requests that have not arrived, those of the heaviest owner first, where all together have too many bytes.
     fn too_many_requests(&self, calls: &[Swept], now: u32) {
         self.metrics.full(Full::RequestBytes);
-        let waiting: Vec<&Swept> = calls.iter().filter(|call| call.state.receiving.waits()).collect();
+        // Settlements are refused last, and a message that moves is on its way.
+        let may_go = |call: &&Swept| {
+            let receiving = &call.state.receiving;
+            !call.state.settles && receiving.waits() && receiving.idle(now) >= FRESH
+        };
+        let waiting: Vec<&Swept> = calls.iter().filter(may_go).collect();
+        let excess = self.requests.excess(self.limits.server_bytes_max, LEFT_EIGHTHS);
         let held = |call: &&Swept| call.held(call.state.request_bytes(), call.state.receiving.idle(now));
-        let places =
-            heaviest(&waiting.iter().map(held).collect::<Vec<_>>(), self.limits.server_bytes_max / 8);
+        let places = heaviest(&waiting.iter().map(held).collect::<Vec<_>>(), excess);
         for call in places.into_iter().map(|place| waiting[place]) {
             let (principal, address) = (call.principal(), call.connection.address());
             call.state.end_request(Unfinished::Full);
@@ -179,12 +199,6 @@ impl Swept {
     fn held(&self, bytes: usize, idle: u32) -> Held {
         Held { owner: self.owner(), connection: self.place(), bytes, idle }
     }
-
-    /// Resets its stream. A connection on which that goes on is closed.
-    fn reset(&self) {
-        self.connection.watched.stalls.fetch_add(1, Relaxed);
-        self.connection.reset(self.number);
-    }
 }
 
 /// Calls by what they have in common.
@@ -200,10 +214,11 @@ impl ConnectionAccount {
     /// Whether too many of its streams have made no progress within the last minute.
     fn had_too_many_stalls(&self, now: u32) -> bool {
         let watched = &self.watched;
+        let too_many = watched.stalls.load(Relaxed) > STALLS_MAX;
         if now.wrapping_sub(watched.stalls_since.load(Relaxed)) > STALLS_WITHIN {
             watched.stalls_since.store(now, Relaxed);
             watched.stalls.store(0, Relaxed);
         }
-        watched.stalls.load(Relaxed) > STALLS_MAX
+        too_many
     }
 }

@@ -30,11 +30,15 @@ impl Client {
         Client { connection: ConnectionAccount::new(accounts, address, closed.clone()), closed }
     }
 
-    /// A call; its principal is nobody's where it has no name.
+    /// A call. A principal without a name stands for a client without a credential; `?` for one that asks for health once.
     fn call(&self, principal: &str, rpc: &str) -> Result<Arc<CallAccount>, Rejection> {
         let open = OpenCall::begin(&self.connection);
         let identity = Arc::new(Identity { principal: principal.into(), grants: Grants::EVERYTHING });
-        let who = if principal.is_empty() { Who::Stranger } else { Who::Known(&identity) };
+        let who = match principal {
+            "" => Who::Stranger,
+            "?" => Who::Probe,
+            _ => Who::Known(&identity),
+        };
         CallAccount::admit(&self.connection, open, &who, Rpc::of(rpc), 0)
     }
 }
@@ -107,9 +111,9 @@ fn each_has_its_share_and_settlements_a_reserve() {
             &[
                 ("", "", MIB / 4 / 8 * 5, Overloaded),
                 ("", "", MIB / 4 / 8 * 5, Overloaded),
-                ("", "", MIB / 4 / 8 * 5, Overloaded),
-                ("", "", MIB / 2 - 3 * (MIB / 4 / 8 * 5), Overloaded),
-                ("a", "Claim", MIB / 8 * 5, QuotaExceeded),
+                ("", "", 0, Overloaded),
+                ("?", "", MIB / 2 / 8 * 3, Overloaded),
+                (ANONYMOUS, "Claim", MIB / 2 * 5, Overloaded),
             ],
         ),
     ];
@@ -178,11 +182,16 @@ fn an_answer_counts_until_its_client_has_taken_it() {
             assert!(piece.len() <= 16_384 && piece.iter().all(|byte| *byte == 7));
             let (length, part) = (piece.len(), piece.slice(..1));
             drop(piece);
-            assert_eq!(accounts.answer_bytes()(), left, "a part keeps its piece, of {bytes}");
-            drop(part);
             left -= length;
             pieces += 1;
-            assert_eq!(accounts.answer_bytes()(), left, "of {bytes}");
+            assert_eq!(accounts.answer_bytes()(), bytes, "a part keeps the whole");
+            drop(part);
+            let held = if left > 0 { bytes } else { 0 };
+            assert_eq!(
+                accounts.answer_bytes()(),
+                held,
+                "they are one piece of memory until the last is taken"
+            );
         }
         assert_eq!(pieces, bytes.div_ceil(16_384));
         let mut unfinished = self::answer(client.call("a", "Claim").expect("it passes"), bytes);
@@ -265,9 +274,33 @@ fn a_socket_that_takes_nothing_closes_its_connection() {
         client.connection.set_unsent(unsent);
         after(&accounts, stall());
         assert!(!client.closed.is_cancelled(), "in time");
-        client.connection.moved(usize::from(moves));
+        client.connection.moved(1_000_000);
+        client.connection.sent(if moves { 10_000 } else { 1 });
         after(&accounts, 1);
-        assert_eq!(client.closed.is_cancelled(), closed, "{unsent} {moves}");
+        assert_eq!(
+            client.closed.is_cancelled(),
+            closed,
+            "{unsent} {moves}: what it sends itself does not count"
+        );
+    }
+}
+
+/// HTTP/2 has the last piece, and the task of the call has ended: no stream can be reset.
+#[test]
+fn a_last_piece_that_is_not_taken_closes_its_connection() {
+    for proxy in [false, true] {
+        let accounts = accounts(LIMITS);
+        let client = Client::of(&accounts, 1);
+        client.connection.set_proxy(proxy);
+        let mut answer = answer(client.call("a", "Claim").expect("it passes"), 100);
+        let last = piece(&mut answer);
+        drop(answer);
+        after(&accounts, stall());
+        assert!(!client.closed.is_cancelled(), "in time");
+        after(&accounts, 1);
+        assert_eq!(client.closed.is_cancelled(), !proxy);
+        drop(last);
+        assert_eq!(accounts.answer_bytes()(), 0);
     }
 }
 
@@ -359,10 +392,14 @@ fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
         call.take_message(bytes).expect("it fits");
         call
     };
-    let heavy = waiting(ANONYMOUS, 2 * MIB);
+    let heavy = waiting(ANONYMOUS, 2 * MIB + 300_000);
     let light = waiting("b", 100_000);
+    let settles = client.call(ANONYMOUS, "Complete").expect("it passes");
+    settles.state().receiving.wait(settles.now());
+    settles.take_message(MIB).expect("it fits");
     let here = client.call("c", "Claim").expect("it passes");
     here.take_message(MIB / 8 * 5 - CALL_BYTES).expect_err("it does not fit any more");
     after(&accounts, 3);
     assert_eq!((goes_on(&heavy), goes_on(&light), goes_on(&here)), (Err(Reason::Overloaded), Ok(()), Ok(())));
+    assert_eq!(goes_on(&settles), Ok(()), "settlements are refused last");
 }
