@@ -1,4 +1,6 @@
 //! What clients may hold, and what ends, by the rules of the accounts. No clock: ticks are counted by hand.
+//!
+//! Long because each rule has its table.
 
 use std::task::{Context, Poll, Waker};
 
