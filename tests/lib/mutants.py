@@ -463,7 +463,7 @@ MUTANTS = [
     Mutant("FL23", "the second message of a unary call is thrown away", "edge::shape", [
         ("src/rpc/edge/account/request_body.rs", "} else if self.begun > 1 {", "} else if self.begun > u64::MAX - 1 {"),
     ]),
-    Mutant("FL24", "reflection takes the bytes of anonymous claims", "edge::floods::held", [
+    Mutant("FL24", "reflection takes the bytes of anonymous claims", "rpc::edge::account", [
         ("src/rpc/edge/account/call.rs", "if &*identity.principal == ANONYMOUS { Who::Stranger }", "if &*identity.principal == ANONYMOUS && false { Who::Stranger }"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [

@@ -137,6 +137,14 @@ fn each_has_its_share_and_settlements_a_reserve() {
 }
 
 #[test]
+fn reflection_is_charged_to_the_address_of_anonymous_callers() {
+    for (principal, is_stranger) in [(ANONYMOUS, true), ("token:a", false)] {
+        let identity = Arc::new(Identity { principal: principal.into(), grants: Grants::EVERYTHING });
+        assert_eq!(matches!(Who::asks_for_no_data(&identity), Who::Stranger), is_stranger, "{principal}");
+    }
+}
+
+#[test]
 fn calls_are_limited_until_the_last_byte_of_their_answers_is_taken() {
     let principals = PrincipalLimits { calls_max: 8, ..PrincipalLimits::default() };
     let accounts = accounts(AccountLimits { principals, ..LIMITS });
