@@ -402,14 +402,16 @@ fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
         call.take_message(bytes).expect("it fits");
         call
     };
-    let heavy = waiting(ANONYMOUS, 2 * MIB + 300_000);
-    let light = waiting("b", 100_000);
+    // The heaviest owner of all has a settlement alone.
     let settles = client.call(ANONYMOUS, "Complete").expect("it passes");
     settles.state().receiving.wait(settles.now());
-    settles.take_message(MIB).expect("it fits");
-    let here = client.call("c", "Claim").expect("it passes");
+    settles.take_message(MIB / 8 * 11).expect("it fits");
+    let claims = [("a", 600_000), ("b", 603_000), ("c", 601_000), ("d", 602_000)];
+    let claims = claims.map(|(principal, bytes)| waiting(principal, bytes));
+    let here = client.call("e", "Claim").expect("it passes");
     here.take_message(MIB / 8 * 5 - CALL_BYTES).expect_err("it does not fit any more");
     after(&accounts, 3);
-    assert_eq!((goes_on(&heavy), goes_on(&light), goes_on(&here)), (Err(Reason::Overloaded), Ok(()), Ok(())));
-    assert_eq!(goes_on(&settles), Ok(()), "settlements are refused last");
+    let gone = claims.each_ref().map(|call| goes_on(call));
+    assert_eq!(gone, [Ok(()), Err(Reason::Overloaded), Ok(()), Ok(())], "the heaviest claim makes room");
+    assert_eq!((goes_on(&settles), goes_on(&here)), (Ok(()), Ok(())), "settlements are refused last");
 }
