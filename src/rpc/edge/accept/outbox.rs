@@ -285,6 +285,7 @@ mod tests {
 
     #[test]
     fn what_the_wire_did_not_take_is_unsent_until_it_takes_it() {
+        const ALL: usize = WAIT_MOST;
         let wrote = |takes: &[Option<usize>], turns: &[&[usize]]| {
             let outbox = outbox(takes);
             let mut unsent = Vec::new();
@@ -294,7 +295,6 @@ mod tests {
             }
             unsent
         };
-        const ALL: usize = WAIT_MOST;
         for (what, takes, turns, unsent) in [
             ("all is sent", &[][..], &[&[9][..]][..], &[0][..]),
             ("it waits", &[None, None], &[&[9], &[], &[]], &[9, 9, 0]),

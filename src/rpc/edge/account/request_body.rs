@@ -159,10 +159,10 @@ where
             Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
             Some(Ok(frame)) => frame,
         };
-        if let Some(data) = frame.data_ref() {
-            if let Err(rejection) = this.framing.follow(data, &this.call) {
-                return this.refused(&rejection);
-            }
+        if let Some(data) = frame.data_ref()
+            && let Err(rejection) = this.framing.follow(data, &this.call)
+        {
+            return this.refused(&rejection);
         }
         Poll::Ready(Some(Ok(frame)))
     }
