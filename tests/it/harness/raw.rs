@@ -7,9 +7,9 @@ use tonic::{Request, Status};
 
 use super::server::TestServer;
 
-/// Sends bytes as they are.
+/// Messages as their bytes, sent as they are.
 #[derive(Clone, Copy, Default)]
-struct Raw;
+pub(crate) struct Raw;
 
 impl Codec for Raw {
     type Encode = Vec<u8>;

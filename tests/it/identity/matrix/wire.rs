@@ -2,52 +2,17 @@
 
 use std::time::Duration;
 
-use bytes::{Buf as _, BufMut as _};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Extensions, Request, Status};
 
 use super::rpcs::Method;
+use crate::harness::raw::Raw;
 
 /// No answer takes this long unless the server hangs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-
-/// Messages as their bytes.
-#[derive(Clone, Copy, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Raw;
-    type Decoder = Raw;
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-    fn decoder(&mut self) -> Raw {
-        Raw
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining()).to_vec()))
-    }
-}
 
 /// The headers of a call, in their order; a name may occur twice.
 pub(super) type Headers = Vec<(&'static str, Vec<u8>)>;
