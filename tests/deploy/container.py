@@ -86,12 +86,19 @@ def check(deploy, program):
 
 
 def bases(problems, deploy, program):
-    """The images of both stages: pinned by a tag, of one Debian, the first one with the Rust that Cargo.toml names."""
-    build, run = (stage[0][1].split()[0] for stage in stages(deploy))
+    """The images of both stages: pinned by tag and content, of one Debian, the first with the Rust that Cargo.toml names."""
+    build, run = (pinned(problems, stage[0][1].split()[0]) for stage in stages(deploy))
     found = re.fullmatch(r"docker\.io/library/rust:(\d+\.\d+)-(\w+)", build)
     debian = re.fullmatch(r"gcr\.io/distroless/cc-(debian\d+):nonroot", run)
     problems.expect(found and found[1] == program.rust, f"built on {build}, must have Rust {program.rust} (rust-version)")
     problems.expect(found and debian and RELEASES.get(found[2]) == debian[1], f"built on {build}, runs on {run}: not one Debian")
+
+
+def pinned(problems, image):
+    """The image's name and tag. The digest after them says what is run; the tag says to people what that is."""
+    name, _, digest = image.partition("@")
+    problems.expect(re.fullmatch(r"sha256:[0-9a-f]{64}", digest), f"{name} must be followed by the digest of its content, `@sha256:...`")
+    return name
 
 
 def context(deploy, program):
