@@ -33,7 +33,7 @@ on_all_stores!(
     policy_for_a_pattern_is_refused,
 );
 
-fn hold(prefix: &str) -> proto::HoldConsumersRequest {
+pub(super) fn hold(prefix: &str) -> proto::HoldConsumersRequest {
     proto::HoldConsumersRequest {
         prefix: prefix.into(),
         all: prefix.is_empty(),
@@ -42,7 +42,7 @@ fn hold(prefix: &str) -> proto::HoldConsumersRequest {
     }
 }
 
-fn resume(prefix: &str) -> proto::ResumeConsumersRequest {
+pub(super) fn resume(prefix: &str) -> proto::ResumeConsumersRequest {
     proto::ResumeConsumersRequest {
         prefix: prefix.into(),
         all: prefix.is_empty(),

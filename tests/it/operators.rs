@@ -4,6 +4,8 @@
 //! order.
 
 mod audit;
+mod desk;
+mod lock_order;
 
 use std::sync::Arc;
 

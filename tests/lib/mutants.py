@@ -1641,4 +1641,15 @@ MUTANTS = [
     Mutant("Y12", "a redrive keeps its place while it waits for its rate", "bulk::places", [
         ("src/ledger/operators/redrive.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
     ]),
+    Mutant("Y13", "a run is closed before the policy epoch is raised", "operators::lock_order", [
+        ("src/store/postgres/replays.rs", "        self.raise_policy_epoch().await?;\n        let close = self", "        let close = self"),
+        ("src/store/postgres/replays.rs", "        Ok(if closed { WriteResult::Done } else { WriteResult::Lost })", "        self.raise_policy_epoch().await?;\n        Ok(if closed { WriteResult::Done } else { WriteResult::Lost })"),
+    ]),
+    Mutant("Y14", "a hold is lifted before the policy epoch is raised", "operators::lock_order", [
+        ("src/store/postgres/holds.rs", "        self.raise_policy_epoch().await?;\n        let lift = self", "        let lift = self"),
+        ("src/store/postgres/holds.rs", "        Ok(if lifted { WriteResult::Done } else { WriteResult::Lost })", "        self.raise_policy_epoch().await?;\n        Ok(if lifted { WriteResult::Done } else { WriteResult::Lost })"),
+    ]),
+    Mutant("Y15", "all principals are one at the operators' desks", "operators::desk", [
+        ("src/ledger/operators/handle.rs", "principal: principal.into() }", "principal: principal[..0].into() }"),
+    ]),
 ]

@@ -30,10 +30,12 @@ use crate::ledger::runtime::spawn;
 use crate::ledger::upkeep::purge_report;
 use crate::store::{Purpose, Store};
 
-/// The operators' handle: cheap to clone.
+/// The operators' handle: cheap to clone. What is done by it is done for one principal, whose requests wait in its own
+/// queue.
 #[derive(Clone)]
 pub struct Operators {
     inner: Arc<Inner>,
+    principal: Arc<str>,
 }
 
 struct Inner {
@@ -68,7 +70,13 @@ impl Operators {
             draining: stop.child_token(),
             tasks: tasks.clone(),
         };
-        Operators { inner: Arc::new(inner) }
+        Operators { inner: Arc::new(inner), principal: "".into() }
+    }
+
+    /// The handle by which a principal's requests are carried out.
+    #[must_use]
+    pub fn acting_for(&self, principal: &str) -> Operators {
+        Operators { inner: Arc::clone(&self.inner), principal: principal.into() }
     }
 
     /// One entry.
@@ -76,7 +84,10 @@ impl Operators {
     /// # Errors
     /// `ENTRY_NOT_FOUND`, and those of the store.
     pub async fn get(&self, sought: Sought) -> Result<(Reading, Entry), Rejection> {
-        self.inner.reads.read(sought, |session, sought| Box::pin(read::get(session, sought))).await
+        self.inner
+            .reads
+            .read(&self.principal, sought, |session, sought| Box::pin(read::get(session, sought)))
+            .await
     }
 
     /// A page of entries.
@@ -85,10 +96,9 @@ impl Operators {
     /// Those of the store.
     pub async fn list(&self, listing: Listing, ages: Ages) -> Result<Page, Rejection> {
         let asked = (listing, ages);
-        let list = self
-            .inner
-            .reads
-            .read(asked, |session, (listing, ages)| Box::pin(read::list(session, listing, *ages)));
+        let list = self.inner.reads.read(&self.principal, asked, |session, (listing, ages)| {
+            Box::pin(read::list(session, listing, *ages))
+        });
         list.await
     }
 
@@ -98,10 +108,9 @@ impl Operators {
     /// Those of the store.
     pub async fn count(&self, whose: CountScope) -> Result<(Vec<String>, Summary), Rejection> {
         let asked = (Arc::clone(&self.inner.policies), whose);
-        let count = self
-            .inner
-            .reads
-            .read(asked, |session, (policies, whose)| Box::pin(read::count(session, policies, whose)));
+        let count = self.inner.reads.read(&self.principal, asked, |session, (policies, whose)| {
+            Box::pin(read::count(session, policies, whose))
+        });
         count.await
     }
 
@@ -116,9 +125,10 @@ impl Operators {
     /// # Errors
     /// Those of the store.
     pub async fn policies(&self) -> Result<Arc<Policies>, Rejection> {
-        let refresh = self.inner.reads.read(Arc::clone(&self.inner.policies), |session, policies| {
-            Box::pin(async move { Ok(Ok(policies.refresh(session).await?.policies())) })
-        });
+        let refresh =
+            self.inner.reads.read(&self.principal, Arc::clone(&self.inner.policies), |session, policies| {
+                Box::pin(async move { Ok(Ok(policies.refresh(session).await?.policies())) })
+            });
         refresh.await
     }
 
@@ -133,7 +143,7 @@ impl Operators {
         limit: usize,
     ) -> Result<Vec<PolicyVersion>, Rejection> {
         let asked = (consumer, before, limit);
-        let versions = self.inner.reads.read(asked, |session, (consumer, before, limit)| {
+        let versions = self.inner.reads.read(&self.principal, asked, |session, (consumer, before, limit)| {
             Box::pin(async move {
                 Ok(Ok(session.policy_book().policy_versions(consumer, *before, *limit).await?))
             })
@@ -146,7 +156,7 @@ impl Operators {
     /// # Errors
     /// Those of the store.
     pub async fn audit(&self, listing: AuditListing) -> Result<Vec<AuditEvent>, Rejection> {
-        let audit = self.inner.reads.read(listing, |session, listing| {
+        let audit = self.inner.reads.read(&self.principal, listing, |session, listing| {
             Box::pin(async move { Ok(Ok(session.operators().audit(listing).await?)) })
         });
         audit.await
@@ -158,7 +168,7 @@ impl Operators {
     /// Those of the store.
     pub async fn retention(&self, due_max: usize) -> Result<(Reading, PurgeStatus), Rejection> {
         let asked = (Arc::clone(&self.inner.policies), due_max);
-        let status = self.inner.reads.read(asked, |session, (policies, due_max)| {
+        let status = self.inner.reads.read(&self.principal, asked, |session, (policies, due_max)| {
             Box::pin(async move {
                 let left_alone = PurgeView::read(&policies.file, &mut *session).await?.left_alone();
                 Ok(Ok(session.operators().purge_status(&left_alone, *due_max).await?))
@@ -180,9 +190,10 @@ impl Operators {
     /// the store.
     pub async fn change(&self, order: ChangeRequest) -> Result<ChangeResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
-        let change = self.inner.changes.change(asked, |session, (policies, order), before| {
-            Box::pin(change::change(session, policies, order, before))
-        });
+        let change =
+            self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
+                Box::pin(change::change(session, policies, order, before))
+            });
         change.await
     }
 
@@ -192,9 +203,10 @@ impl Operators {
     /// Those of the store; single messages are refused in the answer.
     pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
-        let import = self.inner.changes.change(asked, |session, (policies, order, sent), _| {
-            Box::pin(import::carry_out(session, policies, order, sent))
-        });
+        let import =
+            self.inner.changes.change(&self.principal, asked, |session, (policies, order, sent), _| {
+                Box::pin(import::carry_out(session, policies, order, sent))
+            });
         import.await
     }
 
@@ -206,13 +218,12 @@ impl Operators {
         let reads = order.validate_only;
         let asked = (Arc::clone(&self.inner.policies), order);
         if reads {
-            let validate = self
-                .inner
-                .reads
-                .read(asked, |session, (policies, order)| Box::pin(set::set(session, policies, order)));
+            let validate = self.inner.reads.read(&self.principal, asked, |session, (policies, order)| {
+                Box::pin(set::set(session, policies, order))
+            });
             return validate.await;
         }
-        let set = self.inner.changes.change(asked, |session, (policies, order), before| {
+        let set = self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
             Box::pin(async move {
                 let set = set::set(session, policies, order).await?;
                 // What an earlier try of this very call has done is no repeat of a caller's.
@@ -231,14 +242,17 @@ impl Operators {
     /// `REPLAY_FORBIDDEN`, `REPLAY_RUN_UNKNOWN`, `REPLAY_RUN_CLOSED`, `STATE_NOT_ALLOWED`, and those of the store.
     pub async fn change_run(&self, order: RunOrder) -> Result<RunResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
-        let change = self.inner.changes.change(asked, |session, (policies, order), before| {
-            Box::pin(async move {
-                let done = replays::carry_out(session, policies, order).await?;
-                // What an earlier try of this very call has done is no repeat of a caller's.
-                Ok(done
-                    .map(|done| RunResult { replayed: done.replayed && before == Before::NotSent, ..done }))
-            })
-        });
+        let change =
+            self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
+                Box::pin(async move {
+                    let done = replays::carry_out(session, policies, order).await?;
+                    // What an earlier try of this very call has done is no repeat of a caller's.
+                    Ok(done.map(|done| RunResult {
+                        replayed: done.replayed && before == Before::NotSent,
+                        ..done
+                    }))
+                })
+            });
         change.await
     }
 
@@ -248,14 +262,17 @@ impl Operators {
     /// `STATE_NOT_ALLOWED`, a request id that was used for something else, and those of the store.
     pub async fn change_hold(&self, order: HoldOrder) -> Result<HoldResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
-        let change = self.inner.changes.change(asked, |session, (policies, order), before| {
-            Box::pin(async move {
-                let done = holds::carry_out(session, policies, order).await?;
-                // What an earlier try of this very call has done is not a repeat of a caller's.
-                Ok(done
-                    .map(|done| HoldResult { replayed: done.replayed && before == Before::NotSent, ..done }))
-            })
-        });
+        let change =
+            self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
+                Box::pin(async move {
+                    let done = holds::carry_out(session, policies, order).await?;
+                    // What an earlier try of this very call has done is not a repeat of a caller's.
+                    Ok(done.map(|done| HoldResult {
+                        replayed: done.replayed && before == Before::NotSent,
+                        ..done
+                    }))
+                })
+            });
         change.await
     }
 
@@ -265,10 +282,9 @@ impl Operators {
     /// Those of the store.
     pub async fn runs(&self, page: (String, String, usize)) -> Result<(Vec<ReplayRun>, Summary), Rejection> {
         let asked = (Arc::clone(&self.inner.policies), page);
-        let runs = self
-            .inner
-            .reads
-            .read(asked, |session, (policies, page)| Box::pin(replays::list(session, policies, page)));
+        let runs = self.inner.reads.read(&self.principal, asked, |session, (policies, page)| {
+            Box::pin(replays::list(session, policies, page))
+        });
         runs.await
     }
 
@@ -278,17 +294,18 @@ impl Operators {
     /// Those of [`crate::domain::raise_token_offset`], a request id that was used for something else, and those
     /// of the store.
     pub async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
-        let raise = self
-            .inner
-            .changes
-            .change(order, |session, order, before| Box::pin(token_offset::raise(session, order, before)));
+        let raise = self.inner.changes.change(&self.principal, order, |session, order, before| {
+            Box::pin(token_offset::raise(session, order, before))
+        });
         raise.await
     }
 
     /// Writes down that an operation on many entries begins, or finds that it has.
     pub(super) async fn begin(&self, begin: StartOperation) -> Result<Operation, Rejection> {
-        let begin =
-            self.inner.changes.change(begin, |session, begin, _| Box::pin(operation::begin(session, begin)));
+        let begin = self
+            .inner
+            .changes
+            .change(&self.principal, begin, |session, begin, _| Box::pin(operation::begin(session, begin)));
         begin.await
     }
 

@@ -13,7 +13,7 @@ mod token_offset;
 
 use tonic::{Request, Response, Status};
 
-use super::edge::auth;
+use super::edge::auth::{self, Caller};
 use super::proto::{self, admin_service_server::AdminService};
 use super::wire::entry;
 use super::wire::fields::{Fields, Limits};
@@ -41,7 +41,7 @@ impl AdminService for AdminRpc {
             // Whose entry a hash finds is not known before.
             Sought::Hash(_) => caller.allowed_everywhere()?,
         }
-        let (reading, entry) = self.operators.get(sought).await?;
+        let (reading, entry) = self.operators(caller).get(sought).await?;
         let consumer = entry.key.consumer().to_owned();
         Ok(Response::new(proto::GetEntryResponse {
             entry: Some(entry::entry(entry, &reading)),
@@ -54,8 +54,9 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListEntriesRequest>,
     ) -> Result<Response<proto::ListEntriesResponse>, Status> {
         let query = entries::Query::of(request.get_ref(), &self.limits)?;
-        auth::caller(request.extensions())?.allowed(query.consumer())?;
-        let page = query.run(&self.operators).await?;
+        let caller = auth::caller(request.extensions())?;
+        caller.allowed(query.consumer())?;
+        let page = query.run(&self.operators(caller)).await?;
         Ok(Response::new(page))
     }
 
@@ -69,7 +70,7 @@ impl AdminService for AdminRpc {
             CountScope::One(namespace) => caller.allowed(namespace.consumer())?,
             CountScope::ConsumerPage(..) => caller.allowed_everywhere()?,
         }
-        summary::summarize(&self.operators, query).await.map(Response::new).map_err(Status::from)
+        summary::summarize(&self.operators(caller), query).await.map(Response::new).map_err(Status::from)
     }
 
     type RedriveEntriesStream = bulk::Answers<proto::RedriveEntriesResponse>;
@@ -83,7 +84,7 @@ impl AdminService for AdminRpc {
         // Also of a dry run, which names entries of states that only a change would look for.
         caller.allowed(&order.filter.consumer)?;
         let (caller, consumer) = (caller.clone(), order.filter.consumer.clone());
-        let told = redrive_all(&self.operators, order).await?;
+        let told = redrive_all(&self.operators(&caller), order).await?;
         Ok(Response::new(bulk::told(told, caller, consumer)))
     }
 
@@ -97,7 +98,7 @@ impl AdminService for AdminRpc {
         caller.allowed_somewhere()?;
         let open = self.operators.open_operation(caller.principal(), false)?;
         let intake = bulk::Intake {
-            operators: self.operators.clone(),
+            operators: self.operators(&caller),
             limits: self.limits,
             caller,
             incoming: request.into_inner(),
@@ -110,8 +111,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::GetRetentionStatusRequest>,
     ) -> Result<Response<proto::GetRetentionStatusResponse>, Status> {
-        auth::caller(request.extensions())?.allowed_everywhere()?;
-        retention::status(&self.operators).await.map(Response::new).map_err(Status::from)
+        let caller = auth::caller(request.extensions())?;
+        caller.allowed_everywhere()?;
+        retention::status(&self.operators(caller)).await.map(Response::new).map_err(Status::from)
     }
 
     async fn raise_token_offset(
@@ -125,7 +127,7 @@ impl AdminService for AdminRpc {
         } else {
             caller.allowed_everywhere()?;
         }
-        let clock = self.operators.raise_token_offset(order).await?;
+        let clock = self.operators(caller).raise_token_offset(order).await?;
         Ok(Response::new(token_offset::response(clock)))
     }
 
@@ -136,7 +138,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?;
         let order = replays::create(request.get_ref(), caller.principal(), &self.limits)?;
         caller.allowed(order.run.consumer())?;
-        let (run, replayed) = replays::carried_out(self.operators.change_run(order).await?);
+        let (run, replayed) = replays::carried_out(self.operators(caller).change_run(order).await?);
         Ok(Response::new(proto::CreateReplayRunResponse { run, replayed }))
     }
 
@@ -147,7 +149,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?;
         let order = replays::close(request.get_ref(), caller.principal(), &self.limits)?;
         caller.allowed(order.run.consumer())?;
-        let (run, replayed) = replays::carried_out(self.operators.change_run(order).await?);
+        let (run, replayed) = replays::carried_out(self.operators(caller).change_run(order).await?);
         Ok(Response::new(proto::CloseReplayRunResponse { run, replayed }))
     }
 
@@ -156,8 +158,9 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListReplayRunsRequest>,
     ) -> Result<Response<proto::ListReplayRunsResponse>, Status> {
         let query = replays::query(request.get_ref(), &self.limits)?;
-        auth::caller(request.extensions())?.allowed(&query.consumer)?;
-        replays::list(&self.operators, query).await.map(Response::new).map_err(Status::from)
+        let caller = auth::caller(request.extensions())?;
+        caller.allowed(&query.consumer)?;
+        replays::list(&self.operators(caller), query).await.map(Response::new).map_err(Status::from)
     }
 
     async fn hold_consumers(
@@ -167,7 +170,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?;
         let order = holds::place(request.get_ref(), caller.principal(), &self.limits)?;
         holds::allowed(caller, &order.prefix)?;
-        let HoldResult { hold, replayed } = self.operators.change_hold(order).await?;
+        let HoldResult { hold, replayed } = self.operators(caller).change_hold(order).await?;
         Ok(Response::new(proto::HoldConsumersResponse { hold: hold.map(holds::message), replayed }))
     }
 
@@ -178,7 +181,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?;
         let order = holds::lift(request.get_ref(), caller.principal(), &self.limits)?;
         holds::allowed(caller, &order.prefix)?;
-        let HoldResult { replayed, .. } = self.operators.change_hold(order).await?;
+        let HoldResult { replayed, .. } = self.operators(caller).change_hold(order).await?;
         Ok(Response::new(proto::ResumeConsumersResponse { replayed }))
     }
 
@@ -187,8 +190,9 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListHoldsRequest>,
     ) -> Result<Response<proto::ListHoldsResponse>, Status> {
         let prefix = holds::listed(request.get_ref(), &self.limits)?;
-        holds::allowed(auth::caller(request.extensions())?, &prefix)?;
-        let policies = self.operators.policies().await?;
+        let caller = auth::caller(request.extensions())?;
+        holds::allowed(caller, &prefix)?;
+        let policies = self.operators(caller).policies().await?;
         let met = policies.holds().iter().filter(|hold| hold.meets(&prefix)).cloned();
         Ok(Response::new(proto::ListHoldsResponse { holds: met.map(holds::message).collect() }))
     }
@@ -245,8 +249,9 @@ impl AdminService for AdminRpc {
         let mut fields = Fields::new(&self.limits);
         fields.name("consumer", consumer, self.limits.consumer);
         fields.finish(|| ())?;
-        auth::caller(request.extensions())?.allowed(consumer)?;
-        let all = self.operators.policies().await?;
+        let caller = auth::caller(request.extensions())?;
+        caller.allowed(consumer)?;
+        let all = self.operators(caller).policies().await?;
         Ok(Response::new(proto::GetPolicyResponse { policy: Some(policies::shown(&all, consumer)) }))
     }
 
@@ -255,8 +260,9 @@ impl AdminService for AdminRpc {
         request: Request<proto::ListPoliciesRequest>,
     ) -> Result<Response<proto::ListPoliciesResponse>, Status> {
         let page = policies::page(request.get_ref(), &self.limits)?;
-        auth::caller(request.extensions())?.allowed_everywhere()?;
-        let all = self.operators.policies().await?;
+        let caller = auth::caller(request.extensions())?;
+        caller.allowed_everywhere()?;
+        let all = self.operators(caller).policies().await?;
         Ok(Response::new(page.listed(&all)))
     }
 
@@ -294,8 +300,10 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::ListPolicyVersionsResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let page = policies::versions(&request, &self.limits)?;
-        auth::caller(&extensions)?.allowed(&request.consumer)?;
-        let versions = self.operators.policy_versions(request.consumer, page.before, page.size).await?;
+        let caller = auth::caller(&extensions)?;
+        caller.allowed(&request.consumer)?;
+        let versions =
+            self.operators(caller).policy_versions(request.consumer, page.before, page.size).await?;
         Ok(Response::new(page.listed(versions)))
     }
 
@@ -315,25 +323,30 @@ impl AdminService for AdminRpc {
             Some(consumer) => caller.allowed(consumer)?,
             None => caller.allowed_everywhere()?,
         }
-        let events = self.operators.audit(query.listing.clone()).await;
+        let events = self.operators(caller).audit(query.listing.clone()).await;
         Ok(Response::new(query.page(events?)))
     }
 }
 
 impl AdminRpc {
+    /// The operators' handle for the requests of a caller.
+    fn operators(&self, caller: &Caller) -> Operators {
+        self.operators.acting_for(caller.principal())
+    }
+
     /// The policy after an order, and what became of the order.
     async fn put_in_force(
         &self,
         order: PolicyOrder,
     ) -> Result<(Option<proto::ConsumerPolicy>, PolicyResult), Status> {
         let consumer = order.consumer.clone();
-        let result = self.operators.set_policy(order).await?;
+        let result = self.operators.acting_for(&order.actor).set_policy(order).await?;
         Ok((Some(policies::shown(&result.policies, &consumer)), result))
     }
 
     /// The entry after an order, and whether the order had been carried out before.
     async fn carry_out(&self, order: ChangeRequest) -> Result<(Option<proto::Entry>, bool), Status> {
-        let carried = self.operators.change(order).await?;
+        let carried = self.operators.acting_for(&order.actor).change(order).await?;
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))
     }

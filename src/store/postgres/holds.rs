@@ -84,11 +84,10 @@ impl PgSession {
         if !self.add_event(event).await? {
             return Ok(WriteResult::Repeated);
         }
-        let lift = self.query(HOLD_LIFT).bind(prefix.to_owned());
-        if lift.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() == 0 {
-            return Ok(WriteResult::Lost);
-        }
+        // Before the row of the hold: `add_hold` locks them in this order, and both orders together deadlock.
         self.raise_policy_epoch().await?;
-        Ok(WriteResult::Done)
+        let lift = self.query(HOLD_LIFT).bind(prefix.to_owned());
+        let lifted = lift.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() > 0;
+        Ok(if lifted { WriteResult::Done } else { WriteResult::Lost })
     }
 }
