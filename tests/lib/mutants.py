@@ -1266,7 +1266,7 @@ MUTANTS = [
         ("src/server/otlp/mod.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
     ]),
     Mutant("I1", "an RPC asks for no right", "identity::rights", [
-        ("src/rpc/admin/mod.rs", "        auth::caller(request.extensions())?.allowed_everywhere()?;\n        retention::status", "        retention::status"),
+        ("src/rpc/admin/mod.rs", "        caller.allowed_everywhere()?;\n        retention::status", "        retention::status"),
     ]),
     Mutant("I2", "one who may read may change", "identity::rights", [
         ("src/identity/rpcs.rs", '("DeletePolicy", Right::Admin)', '("DeletePolicy", Right::Read)'),
@@ -1651,5 +1651,20 @@ MUTANTS = [
     ]),
     Mutant("Y15", "all principals are one at the operators' desks", "operators::desk", [
         ("src/ledger/operators/handle.rs", "principal: principal.into() }", "principal: principal[..0].into() }"),
+    ]),
+    Mutant("FL30", "bytes of streams that were reset count against those that go on", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "let sum: usize = calls.iter().map(|call| call.state.answer_bytes()).sum();", "let sum: usize = calls.first().map_or(0, |call| call.state.owner.answers.bytes());"),
+    ]),
+    Mutant("FL31", "refusals that sockets do not take have no bound", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "if self.refusals.bytes() <= max {", "if self.refusals.bytes() > 0 || max > 0 {"),
+    ]),
+    Mutant("FL32", "a connection that ends keeps its refusals in the sum", "rpc::edge::account", [
+        ("src/rpc/edge/account/connection.rs", "        self.refusals_sent(self.refusal_bytes());\n", ""),
+    ]),
+    Mutant("FL34", "a refusal counts as sent before HTTP/2 has written it", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "self.account.refusals_sent(refusals);", "self.account.refusals_sent(refusals.max(self.account.refusal_bytes()));"),
+    ]),
+    Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
     ]),
 ]

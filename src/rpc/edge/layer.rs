@@ -127,7 +127,9 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let open = OpenCall::begin(self.entrance.account());
         if !is_grpc(request.headers()) {
-            return Either::Left(refused(unsupported_media_type(), self.rest(request)));
+            let answer = unsupported_media_type();
+            self.entrance.account().refuses(header_bytes(answer.headers()));
+            return Either::Left(refused(answer, self.rest(request)));
         }
         let options = self.options;
         let path = request.uri().path();
@@ -151,6 +153,7 @@ where
                 let code = code(answer.headers());
                 counted.end(code, counted.took());
                 served.end(code);
+                self.entrance.account().refuses(header_bytes(answer.headers()));
                 return Either::Left(refused(answer, self.rest(request)));
             }
         };
@@ -214,6 +217,11 @@ where
         this.counted.end(code, took);
         this.served.end(code);
         let call = Arc::clone(this.call);
+        if let Ok(response) = &answer
+            && code != Code::Ok
+        {
+            call.refuses(header_bytes(response.headers()));
+        }
         // What became of it is in the answer, and in the queue's own account.
         if !*this.is_stream {
             call.end_message();
@@ -227,7 +235,7 @@ fn is_stream(path: &str) -> bool {
     path.starts_with(REFLECTION) || path.ends_with("/ImportEntries")
 }
 
-/// The headers of a call as HTTP/2 counts them.
+/// The headers of a call, or of its answer, as HTTP/2 counts them.
 fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD).sum()
 }

@@ -28,10 +28,11 @@ fn rows() -> Vec<(&'static str, &'static str, u64)> {
             "`server_bytes_max`",
             server,
         ),
+        ("headers of refusals that sockets have not taken", "`server_bytes_max`", server / 8),
         ("commands that wait or are at work", "`queue_bytes_max`", queue),
         (
             "connections, 64 KiB each: TLS and HTTP/2 (42 KiB measured), and 16 KiB that the socket has not taken; \
-             one that takes nothing has more for `stall_max`, up to 64 KiB of TLS and the heads of 256 answers",
+             one that takes nothing has up to 64 KiB of TLS more for `stall_max`",
             "`connections_max`",
             default("connections_max") * 64 / 1_024,
         ),

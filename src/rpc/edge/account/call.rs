@@ -262,6 +262,11 @@ impl CallAccount {
         }
     }
 
+    /// Counts the headers of an answer that is a refusal.
+    pub(crate) fn refuses(&self, bytes: usize) {
+        self.connection.refuses(bytes);
+    }
+
     /// The client took a part of its answer.
     pub(super) fn answer_moved(&self, bytes: usize) {
         self.state.sending.moved(bytes, self.now());

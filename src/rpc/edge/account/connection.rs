@@ -31,6 +31,8 @@ pub(crate) struct ConnectionAccount {
     sent: AtomicU64,
     /// The bytes of the write buffer that the socket has not taken.
     unsent: AtomicUsize,
+    /// The headers of refusals that HTTP/2 keeps for as long as the socket takes nothing: no window of the client bounds them.
+    refusals: Balance,
     /// Closes the connection.
     cut: CancellationToken,
     calls: Mutex<Calls>,
@@ -83,6 +85,7 @@ impl ConnectionAccount {
             moved: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             unsent: AtomicUsize::new(0),
+            refusals: Balance::default(),
             cut,
             calls: Mutex::default(),
             last: Mutex::default(),
@@ -135,6 +138,30 @@ impl ConnectionAccount {
     #[cfg(test)]
     pub(crate) fn unsent(&self) -> usize {
         self.unsent.load(Relaxed)
+    }
+
+    /// Counts the headers of a refusal, which are given to HTTP/2.
+    pub(crate) fn refuses(&self, bytes: usize) {
+        self.refusals.add(bytes);
+        if self.server.refusals.add(bytes) > self.server.limits.refusals_max() {
+            self.server.answers_are_too_many();
+        }
+    }
+
+    /// How many bytes of refusals HTTP/2 was given, and may keep.
+    pub(crate) fn refusal_bytes(&self) -> usize {
+        self.refusals.bytes()
+    }
+
+    /// The socket has taken this many bytes of refusals.
+    pub(crate) fn refusals_sent(&self, bytes: usize) {
+        self.refusals.give_back(bytes);
+        self.server.refusals.give_back(bytes);
+    }
+
+    /// For how many ticks bytes have waited for the socket. For the sweep alone.
+    pub(super) fn blocked_for(&self, now: u32) -> u32 {
+        if self.unsent.load(Relaxed) == 0 { 0 } else { now.wrapping_sub(self.watched.since.load(Relaxed)) }
     }
 
     /// Counts what was refused to a call of this connection.
@@ -236,6 +263,7 @@ impl ConnectionAccount {
 
 impl Drop for ConnectionAccount {
     fn drop(&mut self) {
+        self.refusals_sent(self.refusal_bytes());
         if let Some(number) = self.number.get() {
             self.server.connections().try_remove(*number);
         }

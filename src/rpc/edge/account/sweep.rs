@@ -69,6 +69,7 @@ impl Server {
             }
         }
         if self.answers_full.swap(false, Relaxed) {
+            self.too_many_refusals(now);
             self.too_many_answers(&calls, now);
         }
         if self.requests_full.swap(false, Relaxed) {
@@ -139,6 +140,34 @@ impl Server {
         if excess > 0 && ended == 0 {
             self.metrics.full(Full::AnswerBytes);
             self.reset_heaviest(&held, excess, now, Ended::Full);
+        }
+    }
+
+    /// Closes the connections whose sockets do not take refusals, the heaviest first, where all together have too many bytes.
+    fn too_many_refusals(&self, now: u32) {
+        let max = self.limits.refusals_max();
+        if self.refusals.bytes() <= max {
+            return;
+        }
+        let may_go = |connection: &Arc<ConnectionAccount>| {
+            connection.refusal_bytes() > 0 && !connection.is_closed() && !connection.is_proxy()
+        };
+        let waiting: Vec<_> = self.all_connections().into_iter().filter(may_go).collect();
+        let held = |(place, connection): (usize, &Arc<ConnectionAccount>)| Held {
+            owner: place,
+            connection: place,
+            bytes: connection.refusal_bytes(),
+            idle: connection.blocked_for(now),
+        };
+        let held: Vec<Held> = waiting.iter().enumerate().map(held).collect();
+        // Of connections that go on: those that were closed just now give theirs back when they end.
+        let sum: usize = held.iter().map(|one| one.bytes).sum();
+        if sum <= max {
+            return;
+        }
+        self.metrics.full(Full::AnswerBytes);
+        for place in heaviest(&held, sum - max / 8 * LEFT_EIGHTHS) {
+            self.close(&waiting[place], "the client does not take refusals, and holds most of them");
         }
     }
 
