@@ -17,7 +17,7 @@ macro_rules! migrations {
 }
 
 /// In the ledger's own schema: `public` belongs to everybody, or to nobody.
-const POSTGRES_TABLE: &str = "ledger.migrations";
+pub(super) const POSTGRES_TABLE: &str = "ledger.migrations";
 const SQLITE_TABLE: &str = "migrations";
 
 /// What a migration begins with that is one statement and no transaction, such as CREATE INDEX CONCURRENTLY.
@@ -31,13 +31,13 @@ pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
 /// Those of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
     let all = migrations!("sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds");
-    migrator(all, SQLITE_TABLE)
+    in_table(all, SQLITE_TABLE.into())
 });
 
 /// Migrations of Postgres, as they are written down in the ledger's schema.
 #[must_use]
 pub fn postgres(migrations: Vec<Migration>) -> Migrator {
-    migrator(migrations, POSTGRES_TABLE)
+    in_table(migrations, POSTGRES_TABLE.into())
 }
 
 /// A migration, from its text.
@@ -47,7 +47,8 @@ pub fn migration(version: i64, name: &'static str, text: &'static str) -> Migrat
     Migration::new(version, Cow::Borrowed(name), MigrationType::Simple, text.into_sql_str(), alone)
 }
 
-fn migrator(migrations: Vec<Migration>, table: &'static str) -> Migrator {
+/// Migrations that are written down in this table.
+pub(super) fn in_table(migrations: Vec<Migration>, table: String) -> Migrator {
     let mut all = Migrator::with_migrations(migrations);
     all.dangerous_set_table_name(table);
     // A store that is newer than this binary, and serves it, has nothing to be done.

@@ -47,7 +47,7 @@ pub use policies::{EffectiveRetention, PolicyBook};
 pub use postgres::migrate::Pace as MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;
 pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
-pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, UrlSource, WrongSource};
+pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, SchemaName, UrlSource, WrongSource};
 pub use replays::{REPLAY_LEVEL, ReplayBook};
 pub use schema::LEVEL;
 pub use sqlite::SqliteStore;

@@ -346,7 +346,7 @@ MUTANTS = [
     Mutant("L8", "items of a batch are not counted for their principal", "identity::limits", [
         ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item(),", "Some(call) if index > 9_999 => call.item(),"),
     ]),
-    Mutant("L9", "each connection of a principal has an account of its own", "identity::limits", [
+    Mutant("L9", "each connection of a principal has an account of its own", "rpc::edge::account", [
         ("src/rpc/edge/account/connection.rs", "self.server.owners.principal(&who.principal);", "self.server.owners.principal(&format!(\"{} {:p}\", who.principal, self));"),
     ]),
     Mutant("L10", "principals are remembered without a bound", "rpc::edge::account", [
@@ -764,7 +764,7 @@ MUTANTS = [
         ("src/store/postgres/migrate.rs", "bound(connection, pace.lock_wait, pace.statement).await?;", "bound(connection, pace.within, pace.within).await?;"),
     ]),
     Mutant("K4", "an index that was built by half is taken for a whole one", "schema::next", [
-        ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&name) {", "if name.is_empty() {"),
+        ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&index) {", "if name.is_empty() {"),
     ]),
     Mutant("K5", "the servers' role may change the audit", "schema::rights", [
         ("src/store/postgres/rights.rs", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs TO @role\"", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs, ledger.audit TO @role\""),
@@ -1663,6 +1663,15 @@ MUTANTS = [
     ]),
     Mutant("FL34", "a refusal counts as sent before HTTP/2 has written it", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "self.account.refusals_sent(refusals);", "self.account.refusals_sent(refusals.max(self.account.refusal_bytes()));"),
+    ]),
+    Mutant("K80", "a schema of another application is taken as an empty one", "schema::names", [
+        ("src/store/postgres/owner.rs", "(true, ..) if others.is_empty() => Whose::Empty,", "(true, ..) if others.len() < usize::MAX => Whose::Empty,"),
+    ]),
+    Mutant("K81", "migrations are made in the usual schema", "schema::names", [
+        ("src/store/postgres/migrate.rs", "let migrations = &name.migrations(migrations);", "let migrations = &SchemaName::default().migrations(migrations);"),
+    ]),
+    Mutant("K82", "what a string says of the schema is not rendered", "store::postgres::schema_name", [
+        ("src/store/postgres/schema_name.rs", "let is_quoted = before.ends_with('\\'') && behind.starts_with('\\'');", "let is_quoted = before.ends_with('\\'') && behind.is_empty();"),
     ]),
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),

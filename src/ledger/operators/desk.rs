@@ -22,7 +22,7 @@ use crate::store::{Purpose, Store};
 /// One job is carried out and one waits in the task's channel, so that the session is never idle between two jobs. The
 /// wait is bounded by the deadline of the call; the bound here is for a call that has none.
 const JOBS: Bounds =
-    Bounds { what: "requests of operators", places: 2, waiting: 64, wait: Duration::from_secs(60) };
+    Bounds { what: "requests of operators", places: 2, waiting: 64, wait: Duration::from_mins(1) };
 
 type Job = Box<dyn for<'d> FnOnce(&'d mut Tries) -> BoxFuture<'d, ()> + Send>;
 

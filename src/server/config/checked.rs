@@ -14,6 +14,7 @@ use super::settings::Settings;
 use crate::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
 use crate::rpc::{CALL_OVERHEAD_MAX, ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
+use crate::store::SchemaName;
 
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_051);
 
@@ -34,6 +35,8 @@ pub struct Config {
     pub observe_listen: ObserveListen,
     /// Where the ledger lives.
     pub database: Database,
+    /// Which schema of a Postgres database holds it.
+    pub schema: SchemaName,
     /// How many Postgres connections carry claims and settlements.
     pub sessions: usize,
     /// How long a session with Postgres lives; none: for ever.
@@ -77,6 +80,7 @@ pub(super) fn settings(
         identity: identity(given, issuers, &[Some(("listen", listen)), admin], checker),
         observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
         database: database(given, checker),
+        schema: checker.schema("schema", given.schema.as_ref()),
         sessions: checker.number("sessions", given.sessions.as_ref(), 3, 1..=32),
         max_connection_lifetime: checker.time_or_ever(
             "max_connection_lifetime",
@@ -99,6 +103,12 @@ pub(super) fn settings(
         policies,
     };
     batches_fit(&config, checker);
+    if matches!(config.database, Database::Sqlite { .. }) && config.schema != SchemaName::default() {
+        checker.wrong(
+            "schema",
+            "is a schema of a Postgres database, and database_url names a SQLite file: leave it out",
+        );
+    }
     config
 }
 

@@ -12,6 +12,7 @@ use super::given::Given;
 use super::observe_listen::ObserveListen;
 use super::problem::{Places, Problem};
 use crate::duration_arg::DurationArg;
+use crate::store::SchemaName;
 
 /// A setting as it would be in force.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,21 @@ impl Checker {
         };
         self.shown(name, value.to_string());
         value.0
+    }
+
+    /// The name of a schema.
+    pub(super) fn schema(&mut self, name: &str, given: Option<&Given<SchemaName>>) -> SchemaName {
+        let value = match given {
+            None => SchemaName::default(),
+            Some(Given::Value(value)) => value.clone(),
+            Some(Given::Unreadable(text)) => {
+                let problem = text.parse::<SchemaName>().err().unwrap_or_default();
+                self.wrong(name, &format!("`{text}`: {problem}"));
+                SchemaName::default()
+            }
+        };
+        self.shown(name, value.to_string());
+        value
     }
 
     pub(super) fn switch(&mut self, name: &str, given: Option<&Given<bool>>, default: bool) -> bool {

@@ -96,6 +96,7 @@ impl Config {
     pub fn postgres(&self, source: &PostgresSource) -> PostgresOptions {
         PostgresOptions {
             source: source.clone(),
+            schema: self.schema.clone(),
             sessions: self.sessions,
             lifetime: self.max_connection_lifetime,
             lock_wait: self.lock_wait,

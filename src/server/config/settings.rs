@@ -9,6 +9,7 @@ use super::file_path::FilePath;
 use super::given::Given;
 use super::observe_listen::ObserveListen;
 use crate::duration_arg::DurationArg;
+use crate::store::SchemaName;
 
 /// Every setting of a server that flags, the environment and the top level of the file share.
 #[derive(Clone, Debug, Default, Deserialize, clap::Args)]
@@ -79,6 +80,10 @@ pub struct Settings {
     /// [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_PASSWORD_FILE", value_name = "FILE")]
     pub database_password_file: Option<Given<FilePath>>,
+    /// Which schema of the Postgres database holds the ledger, for servers and `migrate`: up to 63 lower-case letters, digits
+    /// and `_`, the first not a digit [default: ledger]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_SCHEMA", value_name = "NAME")]
+    pub schema: Option<Given<SchemaName>>,
     /// How long a connection to Postgres is used, give or take a tenth, before it is replaced; 0s: for ever, 10s to 1d
     /// [default: 30m]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_MAX_CONNECTION_LIFETIME", value_name = "DURATION")]
@@ -229,7 +234,7 @@ impl Settings {
         let upper = self;
         first!(upper, lower; listen, admin_listen, reflection, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
             listen_tls_client_crl, tokens_file, rights_file, jwks_refresh, jwks_keep, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
-            database_password_file, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements, transaction_pooling,
+            database_password_file, schema, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements, transaction_pooling,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
             connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
             principal_calls_per_second, principal_bytes_max, connection_bytes_max,

@@ -61,7 +61,7 @@ pub(super) async fn carry_over(
         return Ok(false);
     }
     if !is("whole")? || !is("bookkeeping")? {
-        return Err(schema("the schema `ledger` is not one that this program made".into()));
+        return Err(schema("the schema `ledger` is not a ledger's; nothing was changed: give the ledger another schema (--schema NAME)".into()));
     }
     let mut transaction = connection.begin().await.map_err(of_sqlx)?;
     transaction.execute(sqlx::raw_sql(STAND_ASIDE)).await.map_err(of_sqlx)?;

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::backend::Backend;
 use super::errors::{of_connect, of_sqlx};
 use super::link::Link;
+use super::schema_name::SchemaName;
 use super::servers::Servers;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
@@ -31,12 +32,14 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How sessions work with the database.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct How {
     /// How long a statement for claims waits for a lock.
     pub(super) lock_wait: Duration,
     /// A pooler gives each transaction another connection.
     pub(super) pooled: bool,
+    /// Which schema holds the ledger.
+    pub(super) schema: SchemaName,
 }
 
 /// Who is at the other end of a connection.
@@ -59,7 +62,7 @@ async fn connect(options: &PgConnectOptions, within: Duration) -> Result<PgConne
 pub(super) async fn open(
     servers: &Servers,
     purpose: Purpose,
-    how: How,
+    how: &How,
     stays_with: Option<i64>,
 ) -> Result<(Link, Peer), StoreError> {
     let within = CONNECT_TIMEOUT / servers.count();
@@ -110,7 +113,7 @@ fn application_name(purpose: Purpose) -> &'static str {
 /// How long statements may run and wait for a lock. What the server ends was certainly not applied, so it
 /// must end a statement before the session that waits for it is given up. Behind a pooler a transaction waits no longer
 /// for its next statement than it would for the end of one: a server that stands still there holds its rows.
-fn bounds(purpose: Purpose, how: How) -> String {
+fn bounds(purpose: Purpose, how: &How) -> String {
     let (lock, statement) = match purpose {
         Purpose::Claims | Purpose::Heartbeat => (how.lock_wait, HOT_STATEMENT_TIMEOUT),
         Purpose::Purge | Purpose::OpenClaims | Purpose::Reads | Purpose::Changes => {
@@ -132,10 +135,10 @@ pub(super) async fn prove(connection: &mut Link) -> Result<(), StoreError> {
 }
 
 /// A connection with its settings.
-async fn linked(mut connection: PgConnection, purpose: Purpose, how: How) -> Result<Link, StoreError> {
+async fn linked(mut connection: PgConnection, purpose: Purpose, how: &How) -> Result<Link, StoreError> {
     let settings = format!("{}; {}", sql::SETTINGS, bounds(purpose, how));
     if how.pooled {
-        return Ok(Link::to_pooler(connection, &settings));
+        return Ok(Link::to_pooler(connection, how.schema.clone(), &settings));
     }
     let watched = sqlx::AssertSqlSafe(format!("{settings}; {}", sql::WATCHES));
     if let Err(error) = connection.execute(sqlx::raw_sql(watched)).await {
@@ -143,10 +146,10 @@ async fn linked(mut connection: PgConnection, purpose: Purpose, how: How) -> Res
         tracing::debug!(%error, "the server does not watch over this connection");
         connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(settings))).await.map_err(of_sqlx)?;
     }
-    Ok(Link::to_backend(connection))
+    Ok(Link::to_backend(connection, how.schema.clone()))
 }
 
-async fn check(connection: PgConnection, purpose: Purpose, how: How) -> Result<(Link, Peer), StoreError> {
+async fn check(connection: PgConnection, purpose: Purpose, how: &How) -> Result<(Link, Peer), StoreError> {
     // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
     // is worth it.
     let mut link = linked(connection, purpose, how).await?;
@@ -154,7 +157,8 @@ async fn check(connection: PgConnection, purpose: Purpose, how: How) -> Result<(
     link.keep("synchronous_commit", &durable(&row)?);
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
         return Err(schema(format!(
-            "the database has no ledger of this version yet: run `{} migrate`",
+            "the database has no ledger of this version yet in the schema `{}`: run `{} migrate`",
+            how.schema,
             program()
         )));
     }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, TryStreamExt as _};
 use sqlx::postgres::{PgConnection, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{AssertSqlSafe, Connection as _, Either, Execute, Executor, Postgres, Row as _, SqlStr};
+use sqlx::{
+    AssertSqlSafe, Connection as _, Either, Execute, Executor, Postgres, Row as _, SqlSafeStr as _, SqlStr,
+};
 
 use super::backend::{AtWork, Backend};
 use super::errors::{of_commit, of_sqlx};
+use super::schema_name::SchemaName;
 use super::statements as sql;
 use crate::store::{Fault, StoreError};
 
@@ -20,6 +23,7 @@ use crate::store::{Fault, StoreError};
 #[derive(Debug)]
 pub(super) struct Link {
     connection: PgConnection,
+    schema: SchemaName,
     pooled: Option<Pooled>,
     /// Statements are sent within a transaction, which whoever began it ends.
     within: bool,
@@ -37,16 +41,16 @@ struct Pooled {
 
 impl Link {
     /// To one backend, which has its settings.
-    pub(super) fn to_backend(connection: PgConnection) -> Link {
-        Link { connection, pooled: None, within: false, at_work: AtWork::default() }
+    pub(super) fn to_backend(connection: PgConnection, schema: SchemaName) -> Link {
+        Link { connection, schema, pooled: None, within: false, at_work: AtWork::default() }
     }
 
     /// To a pooler of transactions: each of them brings these settings, which are written as those of a session.
-    pub(super) fn to_pooler(connection: PgConnection, settings: &str) -> Link {
+    pub(super) fn to_pooler(connection: PgConnection, schema: SchemaName, settings: &str) -> Link {
         let settings = settings.replace("SET ", "SET LOCAL ");
         let begin = format!("BEGIN; {settings}; {}", sql::BEGUN).into();
         let pooled = Some(Pooled { begin, server_started: None });
-        Link { connection, pooled, within: false, at_work: AtWork::default() }
+        Link { connection, schema, pooled, within: false, at_work: AtWork::default() }
     }
 
     /// From now on each transaction brings this setting, too.
@@ -168,6 +172,10 @@ impl<'c> Executor<'c> for &'c mut Link {
         'c: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
+        let query = match self.schema.statement(query) {
+            Ok(query) => query,
+            Err(error) => return Box::pin(stream::once(async { Err(error) })),
+        };
         if !self.is_alone() {
             return self.connection.fetch_many(query);
         }
@@ -185,6 +193,10 @@ impl<'c> Executor<'c> for &'c mut Link {
         'c: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
+        let query = match self.schema.statement(query) {
+            Ok(query) => query,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
         if !self.is_alone() {
             return self.connection.fetch_optional(query);
         }
@@ -203,6 +215,7 @@ impl<'c> Executor<'c> for &'c mut Link {
     where
         'c: 'e,
     {
-        self.connection.prepare_with(sql, parameters)
+        let rendered = self.schema.render(sql.as_str()).into_owned();
+        self.connection.prepare_with(AssertSqlSafe(rendered).into_sql_str(), parameters)
     }
 }

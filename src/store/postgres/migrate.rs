@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
 use sqlx::postgres::PgConnection;
-use sqlx::{Executor as _, Row as _};
+use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tokio::time::{Instant, sleep};
 
 use super::before_baseline::carry_over;
 use super::connect::{schema, unavailable};
 use super::errors::of_sqlx;
+use super::owner::{Whose, whose};
+use super::schema_name::SchemaName;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::StoreError;
 
@@ -51,11 +53,6 @@ const UNLOCK: &str = "\
 -- ledger.migrate_unlock
 SELECT pg_advisory_unlock(1818584167, 1) AS mine";
 
-/// Asked for first: to create it where it is there needs a right that its owner may lack.
-const SCHEMA_THERE: &str = "\
--- ledger.schema_there
-SELECT to_regnamespace('ledger') IS NOT NULL AS there";
-
 /// What an index is left as that could not be built to its end.
 const HALF_BUILT: &str = "\
 -- ledger.half_built
@@ -66,14 +63,22 @@ WHERE c.relnamespace = 'ledger'::regnamespace AND NOT i.indisvalid";
 /// Brings the schema up to the last of these migrations; says how many were applied.
 pub(super) async fn migrate(
     connection: &mut PgConnection,
+    name: &SchemaName,
     migrations: &Migrator,
     pace: Pace,
 ) -> Result<usize, StoreError> {
+    let migrations = &name.migrations(migrations);
     alone(connection, pace).await?;
-    let carried_over = carry_over(connection, migrations).await?;
-    let there = sqlx::raw_sql(SCHEMA_THERE).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
-    if !there.try_get::<bool, _>("there").map_err(of_sqlx)? {
-        plain(connection, "CREATE SCHEMA ledger".into()).await?;
+    let mut carried_over = false;
+    match whose(connection, name).await? {
+        // To create it where it is there needs a right that its owner may lack.
+        Whose::Absent => plain(connection, name.render("CREATE SCHEMA ledger").into_owned()).await?,
+        Whose::Empty | Whose::Ledger => {}
+        Whose::Before if *name == SchemaName::default() => {
+            carried_over = carry_over(connection, migrations).await?;
+        }
+        Whose::Before => return Err(others(name, "meta")),
+        Whose::Other(objects) => return Err(others(name, &objects)),
     }
     let before = applied(connection, migrations).await?;
     // Where there is no ledger yet nobody is in the way, however slow the machine is.
@@ -81,7 +86,7 @@ pub(super) async fn migrate(
     let missing: Vec<&Migration> =
         migrations.iter().filter(|migration| !before.contains(&migration.version)).collect();
     for migration in &missing {
-        apply(connection, migrations, migration, pace).await?;
+        apply(connection, name, migrations, migration, pace).await?;
     }
     let unlocked = sqlx::raw_sql(UNLOCK).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
     if !unlocked.try_get::<bool, _>("mine").map_err(of_sqlx)? {
@@ -91,6 +96,14 @@ pub(super) async fn migrate(
         );
     }
     Ok(missing.len() + usize::from(carried_over))
+}
+
+/// The schema is not a ledger's.
+fn others(name: &SchemaName, objects: &str) -> StoreError {
+    schema(format!(
+        "the schema `{name}` is not a ledger's: it has {objects}; nothing was changed: give the ledger another schema, by the \
+         setting `schema` of each server and each `migrate` (--schema NAME)"
+    ))
 }
 
 /// Waits until no other `migrate` is at work.
@@ -124,6 +137,7 @@ async fn applied(connection: &mut PgConnection, migrations: &Migrator) -> Result
 /// One migration, however often it must make way.
 async fn apply(
     connection: &mut PgConnection,
+    name: &SchemaName,
     migrations: &Migrator,
     migration: &Migration,
     pace: Pace,
@@ -131,7 +145,7 @@ async fn apply(
     let give_up = Instant::now() + pace.within;
     loop {
         if migration.no_tx {
-            drop_half_built(connection, migration, pace).await?;
+            drop_half_built(connection, name, migration, pace).await?;
         } else {
             bound(connection, pace.lock_wait, pace.statement).await?;
         }
@@ -150,15 +164,17 @@ async fn apply(
 /// meanwhile: it waits for long. Where it failed before, a half of it is there, which serves nobody.
 async fn drop_half_built(
     connection: &mut PgConnection,
+    name: &SchemaName,
     migration: &Migration,
     pace: Pace,
 ) -> Result<(), StoreError> {
     bound(connection, pace.within, Duration::ZERO).await?;
-    let rows = sqlx::raw_sql(HALF_BUILT).fetch_all(&mut *connection).await.map_err(of_sqlx)?;
+    let half_built = AssertSqlSafe(name.render(HALF_BUILT).into_owned());
+    let rows = sqlx::raw_sql(half_built).fetch_all(&mut *connection).await.map_err(of_sqlx)?;
     for row in &rows {
-        let name: String = row.try_get("name").map_err(of_sqlx)?;
-        if migration.sql.as_str().contains(&name) {
-            plain(connection, format!("DROP INDEX CONCURRENTLY ledger.{name}")).await?;
+        let index: String = row.try_get("name").map_err(of_sqlx)?;
+        if migration.sql.as_str().contains(&index) {
+            plain(connection, format!("DROP INDEX CONCURRENTLY {name}.{index}")).await?;
         }
     }
     Ok(())
@@ -171,7 +187,7 @@ async fn bound(connection: &mut PgConnection, lock: Duration, statement: Duratio
 }
 
 async fn plain(connection: &mut PgConnection, statement: String) -> Result<(), StoreError> {
-    connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(statement))).await.map_err(of_sqlx)?;
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(statement))).await.map_err(of_sqlx)?;
     Ok(())
 }
 

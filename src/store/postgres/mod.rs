@@ -16,6 +16,7 @@ pub(super) mod migrate;
 mod names;
 mod opener;
 mod operators;
+mod owner;
 mod policies;
 mod purge;
 mod quiet;
@@ -23,6 +24,7 @@ mod renewed;
 mod replaced;
 mod replays;
 mod rights;
+mod schema_name;
 mod servers;
 mod session;
 mod source;
@@ -54,6 +56,7 @@ use renewed::Renewed;
 use servers::Servers;
 use session::PgSession;
 
+pub use schema_name::SchemaName;
 pub use source::{PostgresSource, UrlSource, WrongSource};
 
 /// How to reach Postgres.
@@ -61,6 +64,8 @@ pub use source::{PostgresSource, UrlSource, WrongSource};
 pub struct PostgresOptions {
     /// Where it is, and who connects.
     pub source: PostgresSource,
+    /// Which schema of the database holds the ledger.
+    pub schema: SchemaName,
     /// How many sessions the ledger works with.
     pub sessions: usize,
     /// How long a session lives, give or take a tenth, before it is replaced; none: for ever.
@@ -87,7 +92,11 @@ impl PostgresStore {
     /// What is wrong with the source, without a secret.
     pub fn new(options: &PostgresOptions) -> Result<PostgresStore, WrongSource> {
         let servers = Servers::read(&options.source)?;
-        let how = How { lock_wait: options.lock_wait, pooled: options.transaction_pooling };
+        let how = How {
+            lock_wait: options.lock_wait,
+            pooled: options.transaction_pooling,
+            schema: options.schema.clone(),
+        };
         // A name is known to one backend.
         let persistent = options.prepared_statements && !how.pooled;
         let opener = Opener::new(servers, options.sessions, how, persistent);
@@ -109,7 +118,7 @@ impl PostgresStore {
     /// What one of them failed of, or that the time was over.
     pub async fn migrate_by(&self, migrations: &Migrator, pace: Pace) -> Result<usize, StoreError> {
         let mut connection = connect::open_as_owner(self.opener.servers()).await?;
-        migrate::migrate(&mut connection, migrations, pace).await
+        migrate::migrate(&mut connection, self.opener.schema(), migrations, pace).await
     }
 }
 
@@ -153,7 +162,7 @@ impl Store for PostgresStore {
 
     async fn grant_to(&self, role: &str) -> Result<(), StoreError> {
         let mut connection = connect::open_as_owner(self.opener.servers()).await?;
-        rights::grant(&mut connection, role).await
+        rights::grant(&mut connection, self.opener.schema(), role).await
     }
 }
 
@@ -192,5 +201,5 @@ fn serves(row: &PgRow) -> Result<(), StoreError> {
 }
 
 fn no_meta() -> StoreError {
-    StoreError::NotApplied(Fault::Schema(format!("ledger.meta has no row: run `{} migrate`", program())))
+    StoreError::NotApplied(Fault::Schema(format!("the table `meta` has no row: run `{} migrate`", program())))
 }

@@ -11,6 +11,7 @@ use super::connect::{self, How};
 use super::left_behind::LeftBehind;
 use super::quiet::Quiet;
 use super::replaced::Replaced;
+use super::schema_name::SchemaName;
 use super::servers::Servers;
 use super::session::{Leaves, PgSession};
 use crate::store::dictionary::Dictionary;
@@ -53,6 +54,10 @@ impl Opener {
         &self.servers
     }
 
+    pub(super) fn schema(&self) -> &SchemaName {
+        &self.how.schema
+    }
+
     /// How many sessions carry claims.
     pub(super) fn sessions(&self) -> usize {
         self.sessions
@@ -81,7 +86,7 @@ impl Opener {
     ) -> Result<PgSession, StoreError> {
         let claims = purpose == Purpose::Claims;
         let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
-        let (connection, peer) = connect::open(&self.servers, purpose, self.how, stays_with).await?;
+        let (connection, peer) = connect::open(&self.servers, purpose, &self.how, stays_with).await?;
         let left_max = if claims { self.sessions } else { 1 };
         let connection = self.left_behind.admit(connection, purpose, left_max).await?;
         let mut session = PgSession {

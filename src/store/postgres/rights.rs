@@ -4,6 +4,7 @@ use sqlx::Executor as _;
 use sqlx::postgres::PgConnection;
 
 use super::errors::of_sqlx;
+use super::schema_name::SchemaName;
 use crate::store::StoreError;
 
 /// Takes away whatever was given before, and gives what is needed. `@role` stands for the role.
@@ -25,10 +26,14 @@ const GRANTS: &[&str] = &[
 ];
 
 /// Gives a role what a server needs, all of it or nothing. To be repeated after each migration.
-pub(super) async fn grant(connection: &mut PgConnection, role: &str) -> Result<(), StoreError> {
+pub(super) async fn grant(
+    connection: &mut PgConnection,
+    name: &SchemaName,
+    role: &str,
+) -> Result<(), StoreError> {
     let role = format!("\"{}\"", role.replace('"', "\"\""));
     let mut all = vec!["BEGIN".to_owned(), "SET LOCAL lock_timeout = '5s'".to_owned()];
-    all.extend(GRANTS.iter().map(|grant| grant.replace("@role", &role)));
+    all.extend(GRANTS.iter().map(|grant| name.render(grant).replace("@role", &role)));
     all.push("COMMIT".to_owned());
     connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(all.join(";\n")))).await.map_err(of_sqlx)?;
     Ok(())

@@ -226,6 +226,8 @@ async fn what_a_compressed_request_is_unpacked_counts() {
     let status =
         raw::send(&plain, "AdminService/ImportEntries", prost::Message::encode_to_vec(&import)).await;
     assert_eq!(refusal(&status.unwrap_err()).reason, "OVERLOADED");
+    let refused = server.metric("idempotency_ledger_refusals_total{reason=\"OVERLOADED\"}");
+    assert_eq!(refused, Some(2.0), "both are counted");
     server.stop().await;
 }
 

@@ -13,8 +13,8 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Listeners, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, Session,
-    SqliteStore, Store,
+    Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, SchemaName,
+    Session, SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
 use tokio::sync::oneshot;
@@ -80,6 +80,7 @@ pub(crate) fn pooled_store(url: &str) -> PostgresStore {
 fn options(source: PostgresSource) -> PostgresOptions {
     PostgresOptions {
         source,
+        schema: SchemaName::default(),
         sessions: coalescing("IDEMPOTENCY_LEDGER_SESSIONS", 3),
         lifetime: None,
         lock_wait: Duration::from_millis(250),

@@ -4,6 +4,7 @@ mod before;
 mod clock;
 mod level;
 pub(crate) mod load;
+mod names;
 mod next;
 mod rights;
 mod servers;
