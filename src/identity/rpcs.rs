@@ -48,7 +48,16 @@ const ROWS: &[(&str, Right)] = &[
     ("ResumeConsumers", Right::Admin),
 ];
 
+/// RPCs that only look where their request says `validate_only`, for which this right is enough.
+const LOOKS: [&str; 2] = ["SetPolicy", "RaiseTokenOffset"];
+
 impl Rpc {
+    /// The right that is enough where a request only looks. `None` if no request of this RPC only looks.
+    #[must_use]
+    pub fn looks(self) -> Option<Right> {
+        LOOKS.contains(&self.name).then_some(Right::Read)
+    }
+
     /// All of them.
     pub fn all() -> impl Iterator<Item = Rpc> {
         ROWS.iter().map(|&(name, needs)| Rpc { name, needs, streams: STREAMS.contains(&name) })

@@ -323,7 +323,7 @@ MUTANTS = [
         ("src/rpc/edge/account/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("L1", "an address may have one connection more than its number", "edge::life", [
-        ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max {", "if *count > self.max {"),
+        ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max.min(free) {", "if *count > self.max.min(free) {"),
     ]),
     Mutant("L2", "a connection that ends keeps the place of its address", "edge::life", [
         ("src/rpc/edge/accept/addresses.rs", "            *count -= 1;\n", "            *count -= 0;\n"),
@@ -442,7 +442,7 @@ MUTANTS = [
         ("src/rpc/edge/account/progress.rs", "        if !self.waits.swap(false, Relaxed) {\n            self.pause_ends(now);\n        }\n", "        self.waits.store(false, Relaxed);\n"),
     ]),
     Mutant("FL28", "settlements that have not arrived make room for claims", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "!call.state.settles && receiving.waits()", "receiving.waits()"),
+        ("src/rpc/edge/account/sweep.rs", "call.state.settles == settles && receiving.waits()", "receiving.waits()"),
     ]),
     Mutant("FL29", "watches of health may keep its checks out", "rpc::edge::account", [
         ("src/rpc/edge/account/call.rs", "matches!(who, Who::Probe) || rpc", "rpc"),
@@ -1656,13 +1656,13 @@ MUTANTS = [
         ("src/rpc/edge/account/sweep.rs", "let sum: usize = calls.iter().map(|call| call.state.answer_bytes()).sum();", "let sum: usize = calls.first().map_or(0, |call| call.state.owner.answers.bytes());"),
     ]),
     Mutant("FL31", "refusals that sockets do not take have no bound", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "if self.refusals.bytes() <= max {", "if self.refusals.bytes() > 0 || max > 0 {"),
+        ("src/rpc/edge/account/sweep.rs", "if self.headers.bytes() <= max {", "if self.headers.bytes() > 0 || max > 0 {"),
     ]),
     Mutant("FL32", "a connection that ends keeps its refusals in the sum", "rpc::edge::account", [
-        ("src/rpc/edge/account/connection.rs", "        self.refusals_sent(self.refusal_bytes());\n", ""),
+        ("src/rpc/edge/account/connection.rs", "        self.headers_sent(self.header_bytes());\n", ""),
     ]),
     Mutant("FL34", "a refusal counts as sent before HTTP/2 has written it", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "self.account.refusals_sent(refusals);", "self.account.refusals_sent(refusals.max(self.account.refusal_bytes()));"),
+        ("src/rpc/edge/accept/outbox.rs", "self.account.headers_sent(headers);", "self.account.headers_sent(headers.max(self.account.header_bytes()));"),
     ]),
     Mutant("K80", "a schema of another application is taken as an empty one", "schema::names", [
         ("src/store/postgres/owner.rs", "(true, ..) if others.is_empty() => Whose::Empty,", "(true, ..) if others.len() < usize::MAX => Whose::Empty,"),
@@ -1672,6 +1672,31 @@ MUTANTS = [
     ]),
     Mutant("K82", "what a string says of the schema is not rendered", "store::postgres::schema_name", [
         ("src/store/postgres/schema_name.rs", "let is_quoted = before.ends_with('\\'') && behind.starts_with('\\'');", "let is_quoted = before.ends_with('\\'') && behind.is_empty();"),
+    ]),
+    Mutant("FL35", "an owner may hold what others would need", "rpc::edge::account", [
+        ("src/rpc/edge/account/call.rs", "saturating_add(bytes) <= pool.free(max, self.settles) {", "saturating_add(bytes) <= pool.free(max, self.settles).max(usize::MAX) {"),
+    ]),
+    Mutant("FL36", "settlements that do not arrive keep their room", "rpc::edge::account", [
+        ("src/rpc/edge/account/sweep.rs", "if !self.make_room(calls, false, now) {", "if !self.make_room(calls, false, now) && calls.is_empty() {"),
+    ]),
+    Mutant("FL37", "requests of principals without a right are read", "identity::limits", [
+        ("src/rpc/edge/auth.rs", "self.has(Some(rpc.needs), Whose::Any)", "self.has(Some(rpc.needs), Whose::Any).or(Ok(()))"),
+    ]),
+    Mutant("FL38", "what a compressed import is unpacked counts nowhere", "edge::memory", [
+        ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(tell)))", "tokio::spawn(self.run(tell))"),
+        ("src/rpc/admin/bulk.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
+    ]),
+    Mutant("FL39", "trailers of errors are not counted", "rpc::edge::account", [
+        ("src/rpc/edge/account/answer.rs", "filter(|map| !is_ok(map))", "filter(|map| map.is_empty() && !is_ok(map))"),
+    ]),
+    Mutant("FL40", "one byte within a second keeps a request's room", "rpc::edge::account", [
+        ("src/rpc/edge/account/progress.rs", "const SIGN_BYTES: usize = 16 * 1_024;", "const SIGN_BYTES: usize = 1;"),
+    ]),
+    Mutant("FL41", "what the system took into its buffer earns time without a byte", "rpc::edge::account", [
+        ("src/rpc/edge/account/connection.rs", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > stall {", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > u32::MAX - stall {"),
+    ]),
+    Mutant("FL42", "some addresses take all places of scrapes", "rpc::edge::accept", [
+        ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max.min(free) {", "if *count >= self.max.min(free.saturating_mul(64)) {"),
     ]),
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),

@@ -154,7 +154,8 @@ impl Intake {
     /// does not wait for ever for a caller who reads no answers.
     pub(super) fn answers(self) -> Answers<proto::ImportEntriesResponse> {
         let (tell, told) = mpsc::channel(1);
-        let taking = tokio::spawn(self.run(tell));
+        let caller = self.caller.clone();
+        let taking = tokio::spawn(caller.counted(self.run(tell)));
         Box::pin(unfold((told, Some(taking)), |(mut told, taking)| async move {
             if let Some(response) = told.recv().await {
                 return Some((Ok(response), (told, taking)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Extensions, HeaderMap};
 use tokio_util::sync::CancellationToken;
 
-use super::account::{CallAccount, ConnectionAccount};
+use super::account::{CallAccount, ConnectionAccount, within};
 use crate::domain::{Reason, Rejection, Submission, TraceId};
 use crate::identity::{Door, Identity, Refused, Right, Rpc, Whose};
 use crate::once_a_second::warn_once_a_second;
@@ -94,6 +94,20 @@ impl Caller {
         }
     }
 
+    /// Work of the call in its own task: what it decodes counts as the call's.
+    pub(crate) fn counted<W>(&self, work: W) -> impl Future<Output = W::Output> + Send + 'static
+    where
+        W: Future<Output: Send> + Send + 'static,
+    {
+        let call = self.call.clone();
+        async move {
+            match call {
+                Some(call) => within(call, work).await,
+                None => work.await,
+            }
+        }
+    }
+
     /// Waits until the streams of the caller's connection must end.
     pub(crate) async fn leaving(&self) {
         match &self.shown {
@@ -121,6 +135,19 @@ impl Caller {
     /// The same, by this caller.
     pub(crate) fn submits(&self, submission: Submission) -> Submission {
         Submission { trace_id: self.trace_id, ..submission }
+    }
+
+    /// Whether the caller may call the RPC for at least one consumer: asked before a byte of the request is read. Principals
+    /// without a right would else hold room for requests that are all refused: four of them kept all settlements of others
+    /// out.
+    ///
+    /// # Errors
+    /// `CONSUMER_NOT_ALLOWED`.
+    pub(super) fn may_call(&self, rpc: Rpc) -> Result<(), Rejection> {
+        if rpc.looks().is_some_and(|right| self.identity.may(right, Whose::Any)) {
+            return Ok(());
+        }
+        self.has(Some(rpc.needs), Whose::Any)
     }
 
     /// Whether the caller may do for this consumer what the RPC does. Neither a policy nor the store is looked at before.

@@ -17,7 +17,7 @@ use tower::Service;
 
 use super::account::{
     self, Answer, CallAccount, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES, Readable, RequestBody, Rest,
-    STREAM_BYTES, Who, Within, headers_too_large,
+    STREAM_BYTES, Who, Within, header_bytes, headers_too_large, kept_bytes,
 };
 use super::auth::{Caller, Entrance};
 use crate::domain::{Reason, Rejection, TraceId, Violation};
@@ -31,8 +31,6 @@ use crate::traces::{Served, Traces};
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";
 
-/// What HTTP/2 adds to each header, by RFC 9113, where it defines `SETTINGS_MAX_HEADER_LIST_SIZE`.
-const HEADER_OVERHEAD: usize = 32;
 /// The paths of the ledger's own services.
 const OURS: &str = "/idempotency.ledger.v1.";
 /// The paths of the one service that needs no credential.
@@ -98,6 +96,9 @@ impl<S> Edge<S> {
         }
         let rpc = path.rsplit('/').next().and_then(Rpc::of);
         let caller = Caller::of(&self.entrance, rpc, headers, served.span().clone())?;
+        if let Some(rpc) = rpc {
+            caller.may_call(rpc)?;
+        }
         let stream_bytes = if is_stream(path) { STREAM_BYTES } else { 0 };
         let (who, kept_bytes) = if path.starts_with(REFLECTION) {
             (Who::asks_for_no_data(caller.identity()), header_bytes + stream_bytes + REFLECTION_BYTES)
@@ -128,7 +129,7 @@ where
         let open = OpenCall::begin(self.entrance.account());
         if !is_grpc(request.headers()) {
             let answer = unsupported_media_type();
-            self.entrance.account().refuses(header_bytes(answer.headers()));
+            self.entrance.account().sends_headers(kept_bytes(answer.headers()));
             return Either::Left(refused(answer, self.rest(request)));
         }
         let options = self.options;
@@ -153,7 +154,7 @@ where
                 let code = code(answer.headers());
                 counted.end(code, counted.took());
                 served.end(code);
-                self.entrance.account().refuses(header_bytes(answer.headers()));
+                self.entrance.account().sends_headers(kept_bytes(answer.headers()));
                 return Either::Left(refused(answer, self.rest(request)));
             }
         };
@@ -218,9 +219,9 @@ where
         this.served.end(code);
         let call = Arc::clone(this.call);
         if let Ok(response) = &answer
-            && code != Code::Ok
+            && (code != Code::Ok || *this.is_stream)
         {
-            call.refuses(header_bytes(response.headers()));
+            call.sends_headers(kept_bytes(response.headers()));
         }
         // What became of it is in the answer, and in the queue's own account.
         if !*this.is_stream {
@@ -233,11 +234,6 @@ where
 /// Whether the request of a call has many messages.
 fn is_stream(path: &str) -> bool {
     path.starts_with(REFLECTION) || path.ends_with("/ImportEntries")
-}
-
-/// The headers of a call, or of its answer, as HTTP/2 counts them.
-fn header_bytes(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD).sum()
 }
 
 /// The status of an answer by its head. A status that comes behind the body is not known yet: only a stream of the

@@ -17,7 +17,8 @@ use crate::ledger::Ledger;
 use crate::once_a_second::warn_once_a_second;
 use crate::rpc::{Addresses, FromAddress};
 
-/// Maximum number of scrapes under way: each may hold two megabytes of text.
+/// Maximum number of scrapes under way: each may hold two megabytes of text. At most half of the port's places, so that
+/// clients that do not read their answers keep no probe out.
 const SCRAPES_MAX: usize = 32;
 /// Maximum number of scrapes of one address, or of one /64 network of IPv6. Clients that do not read their answers hold
 /// no more of the others' places than these.
@@ -31,6 +32,7 @@ pub(super) struct Answers {
     ledger: Ledger,
     accepting: Accepting,
     scrapes: Arc<Semaphore>,
+    scrapes_max: usize,
     by_address: Addresses,
 }
 
@@ -40,9 +42,12 @@ pub(super) type Scrape = OnceLock<(FromAddress, OwnedSemaphorePermit)>;
 type Answer = Response<Full<Bytes>>;
 
 impl Answers {
-    pub(super) fn new(ledger: Ledger, accepting: Accepting) -> Answers {
-        let scrapes = Arc::new(Semaphore::new(SCRAPES_MAX));
-        Answers { ledger, accepting, scrapes, by_address: Addresses::new(SCRAPES_OF_ADDRESS_MAX) }
+    /// Of a port with this many places.
+    pub(super) fn new(ledger: Ledger, accepting: Accepting, places: usize) -> Answers {
+        let scrapes_max = SCRAPES_MAX.min(places / 2).max(1);
+        let scrapes = Arc::new(Semaphore::new(scrapes_max));
+        let by_address = Addresses::new(SCRAPES_OF_ADDRESS_MAX);
+        Answers { ledger, accepting, scrapes, scrapes_max, by_address }
     }
 
     /// Answers a request from an address. `scrape` keeps the place that a scrape has.
@@ -67,13 +72,15 @@ impl Answers {
     }
 
     async fn metrics(&self, address: IpAddr, scrape: &Scrape) -> Answer {
-        let of_address = self.by_address.connected(address);
+        // An address keeps no more places than it leaves, so that some addresses together never have all.
+        let of_address = self.by_address.connected_within(address, self.scrapes.available_permits());
         let place = of_address.zip(Arc::clone(&self.scrapes).try_acquire_owned().ok());
         let Some(place) = place else {
             warn_once_a_second!(%address, "too many scrapes of observe_listen are under way: one was refused");
             let why = format!(
-                "too many scrapes are under way: at most {SCRAPES_OF_ADDRESS_MAX} of one address, and \
-                 {SCRAPES_MAX} of all; scrape again later\n"
+                "too many scrapes are under way: at most {SCRAPES_OF_ADDRESS_MAX} of one address, and {} of all; scrape \
+                 again later\n",
+                self.scrapes_max
             );
             let refused = text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
             return with(refused, RETRY_AFTER, HeaderValue::from_static("1"));

@@ -71,7 +71,7 @@ pub(super) async fn serve(
     accepting: Accepting,
 ) {
     let places = Places::new(connections_max);
-    let answers = Answers::new(ledger.clone(), accepting);
+    let answers = Answers::new(ledger.clone(), accepting, connections_max);
     loop {
         let (stream, address) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),

@@ -28,7 +28,7 @@ fn rows() -> Vec<(&'static str, &'static str, u64)> {
             "`server_bytes_max`",
             server,
         ),
-        ("headers of refusals that sockets have not taken", "`server_bytes_max`", server / 8),
+        ("headers and trailers of errors that sockets have not taken", "`server_bytes_max`", server / 8),
         ("commands that wait or are at work", "`queue_bytes_max`", queue),
         (
             "connections, 64 KiB each: TLS and HTTP/2 (42 KiB measured), and 16 KiB that the socket has not taken; \

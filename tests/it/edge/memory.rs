@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use idempotency_ledger::rpc::proto;
+use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -220,6 +221,11 @@ async fn what_a_compressed_request_is_unpacked_counts() {
         |bytes: usize| proto::ClaimRequest { fingerprint: vec![0; bytes].into(), ..claim("c", "large") };
     assert_eq!(refusal(&client.claim(large(2 << 20)).await.unwrap_err()).reason, "OVERLOADED");
     assert_eq!(refusal(&client.claim(large(1 << 19)).await.unwrap_err()).reason, "INVALID_FIELD");
+    let import = proto::ImportEntriesRequest { operation_id: "o".repeat(2 << 20), ..Default::default() };
+    let mut admin =
+        AdminServiceClient::new(raw::channel(&server).await).send_compressed(CompressionEncoding::Gzip);
+    let mut answers = admin.import_entries(futures_util::stream::iter([import])).await.unwrap().into_inner();
+    assert_eq!(refusal(&answers.message().await.unwrap_err()).reason, "OVERLOADED", "its task counts, too");
     // An import is a stream that a task of its own reads.
     let plain = raw::channel(&server).await;
     let import = proto::ImportEntriesRequest { operation_id: "o".repeat(2 << 20), ..Default::default() };
@@ -227,7 +233,7 @@ async fn what_a_compressed_request_is_unpacked_counts() {
         raw::send(&plain, "AdminService/ImportEntries", prost::Message::encode_to_vec(&import)).await;
     assert_eq!(refusal(&status.unwrap_err()).reason, "OVERLOADED");
     let refused = server.metric("idempotency_ledger_refusals_total{reason=\"OVERLOADED\"}");
-    assert_eq!(refused, Some(2.0), "both are counted");
+    assert_eq!(refused, Some(3.0), "all are counted");
     server.stop().await;
 }
 

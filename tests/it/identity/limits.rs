@@ -13,6 +13,7 @@ use tonic_types::StatusExt as _;
 
 use super::{People, by, why};
 use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::raw;
 use crate::harness::server::{Kind, Setup, TestServer};
 
 fn people() -> People {
@@ -218,6 +219,37 @@ async fn limits_come_after_the_credential_and_before_all_else() {
     assert_eq!(why(server.client.claim(by("ilt_wrong", malformed())).await), "UNAUTHENTICATED");
     assert_eq!(why(server.client.claim(Request::new(malformed())).await), "UNAUTHENTICATED");
     assert_eq!(why(server.client.claim(by(one, malformed())).await), "QUOTA_EXCEEDED");
+    server.stop().await;
+}
+
+/// A principal without a right on any consumer is refused by the headers of its call: its bytes take no room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn principal_without_a_right_is_refused_before_its_request_is_read() {
+    let people = People::new(&[
+        ("nobody", &[("c", "read")][..]),
+        ("worker", &[("c", "claim"), ("c", "settle")]),
+        ("operator", &[("c", "admin")]),
+    ]);
+    let server = server(&people, PrincipalLimits::default()).await;
+    let plain = raw::channel(&server).await;
+    let unreadable = vec![0xff; 9];
+    for (who, method, reason) in [
+        ("nobody", "LedgerService/Claim", "CONSUMER_NOT_ALLOWED"),
+        ("nobody", "LedgerService/BatchSettle", "CONSUMER_NOT_ALLOWED"),
+        ("nobody", "AdminService/ImportEntries", "CONSUMER_NOT_ALLOWED"),
+        ("nobody", "AdminService/DeletePolicy", "CONSUMER_NOT_ALLOWED"),
+        // With `validate_only` these are for those who may read.
+        ("nobody", "AdminService/SetPolicy", "INVALID_FIELD"),
+        ("nobody", "AdminService/RaiseTokenOffset", "INVALID_FIELD"),
+        ("worker", "AdminService/RaiseTokenOffset", "CONSUMER_NOT_ALLOWED"),
+        ("worker", "LedgerService/Claim", "INVALID_FIELD"),
+        ("worker", "LedgerService/BatchSettle", "INVALID_FIELD"),
+        ("operator", "AdminService/DeletePolicy", "INVALID_FIELD"),
+    ] {
+        let request = by(people.token(who), unreadable.clone());
+        let answered = raw::answers(&plain, method, request).await;
+        assert_eq!(refusal(&answered.unwrap_err()).reason, reason, "{who} {method}");
+    }
     server.stop().await;
 }
 

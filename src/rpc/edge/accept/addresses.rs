@@ -19,12 +19,21 @@ impl Addresses {
         Addresses { max, open: Arc::default() }
     }
 
-    /// One more connection of an address; none: it has as many as it may have.
+    /// One more connection of an address. `None` if it has as many as it may have.
     pub(crate) fn connected(&self, address: IpAddr) -> Option<FromAddress> {
+        self.connected_within(address, usize::MAX)
+    }
+
+    /// The same, where this number of places is free for all: an address has no more than what is free after it.
+    pub(crate) fn connected_within(&self, address: IpAddr, free: usize) -> Option<FromAddress> {
         let whose = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(whose).or_default();
-        if *count >= self.max {
+        if *count >= self.max.min(free) {
+            // Only addresses that are connected are kept.
+            if *count == 0 {
+                open.remove(&whose);
+            }
             return None;
         }
         *count += 1;
@@ -68,6 +77,21 @@ mod tests {
         let again = connected("192.0.2.1");
         assert!(again.is_some() && connected("192.0.2.1").is_none());
         drop((second, again, other));
+        assert_eq!(addresses.open.lock().expect("no panic").len(), 0, "nothing is kept");
+    }
+
+    #[test]
+    fn an_address_leaves_as_many_places_as_it_has() {
+        let (addresses, mut held) = (Addresses::new(8), Vec::new());
+        let mut took = |last: u8, places: usize| {
+            let before = held.len();
+            while let Some(one) = addresses.connected_within([192, 0, 2, last].into(), places - held.len()) {
+                held.push(one);
+            }
+            held.len() - before
+        };
+        assert_eq!([1, 2, 3, 4, 5, 6].map(|last| took(last, 16)), [8, 4, 2, 1, 1, 0]);
+        drop(held);
         assert_eq!(addresses.open.lock().expect("no panic").len(), 0, "nothing is kept");
     }
 

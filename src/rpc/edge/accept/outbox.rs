@@ -76,9 +76,9 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
         Pin::new(&mut self.wire).poll_flush(context)
     }
 
-    /// An error at the end of a turn is reported to the next write, and the next turn comes immediately. `refusals`: how
-    /// many bytes of them HTTP/2 had been given when the turn began.
-    fn end_of_turn(&mut self, refusals: usize, context: &mut Context<'_>) {
+    /// An error at the end of a turn is reported to the next write, and the next turn comes immediately. `headers`:
+    /// how many bytes of them HTTP/2 had been given when the turn began.
+    fn end_of_turn(&mut self, headers: usize, context: &mut Context<'_>) {
         if self.failed.is_some() {
             return;
         }
@@ -89,7 +89,7 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
         }
         self.account.set_unsent(unsent);
         if unsent == 0 {
-            self.account.refusals_sent(refusals);
+            self.account.headers_sent(headers);
         }
         if let Poll::Ready(Err(error)) = sent {
             self.failed = Some(error.kind());
@@ -182,9 +182,9 @@ impl<C: Future, W: AsyncWrite + Unpin> Future for Sends<C, W> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
         let this = self.project();
-        let refusals = this.outbox.shared().account.refusal_bytes();
+        let headers = this.outbox.shared().account.header_bytes();
         let polled = this.connection.poll(context);
-        this.outbox.shared().end_of_turn(refusals, context);
+        this.outbox.shared().end_of_turn(headers, context);
         polled
     }
 }
@@ -312,23 +312,23 @@ mod tests {
     }
 
     #[test]
-    fn refusals_count_until_the_wire_has_taken_all() {
+    fn headers_count_until_the_wire_has_taken_all() {
         let outbox = outbox(&[None, None]);
         let account = Arc::clone(&outbox.shared().account);
-        account.refuses(70);
+        account.sends_headers(70);
         let mut left = Vec::new();
         for parts in [&[9][..], &[], &[]] {
             turn(&outbox, parts);
-            left.push(account.refusal_bytes());
+            left.push(account.header_bytes());
         }
         assert_eq!(left, [70, 70, 0]);
         let late = std::future::poll_fn(|_| {
-            account.refuses(5);
+            account.sends_headers(5);
             Poll::Ready(())
         });
         let sent =
             std::pin::pin!(Sends::new(late, outbox.clone())).poll(&mut Context::from_waker(Waker::noop()));
-        assert_eq!((sent, account.refusal_bytes()), (Poll::Ready(()), 5), "HTTP/2 has not written it yet");
+        assert_eq!((sent, account.header_bytes()), (Poll::Ready(()), 5), "HTTP/2 has not written it yet");
     }
 
     #[test]

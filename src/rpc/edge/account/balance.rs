@@ -43,6 +43,18 @@ impl Requests {
         self.all.bytes()
     }
 
+    /// How many bytes settlements, or all other calls, hold.
+    pub(super) fn held(&self, settles: bool) -> usize {
+        let settling = self.settling.bytes();
+        if settles { settling } else { self.all.bytes().saturating_sub(settling) }
+    }
+
+    /// How many more bytes settlements, or all other calls, may take.
+    pub(super) fn free(&self, max: usize, settles: bool) -> usize {
+        let of_kind = part(max, settles).saturating_sub(self.held(settles));
+        of_kind.min(max.saturating_sub(self.all.bytes()))
+    }
+
     /// Takes bytes if there is room; returns whether it did. Two calls that take at the same time may both find the last
     /// room of all but settlements; all together never have more than `max`.
     pub(super) fn take(&self, bytes: usize, max: usize, settles: bool) -> bool {
@@ -63,12 +75,11 @@ impl Requests {
         false
     }
 
-    /// How many bytes must come back so that each kind has at most these eighths of what it may have.
-    pub(super) fn excess(&self, max: usize, eighths: usize) -> usize {
-        let all = self.all.bytes();
-        let others = all.saturating_sub(self.settling.bytes());
+    /// How many bytes of settlements, or of all other calls, must come back so that this kind has at most these eighths of
+    /// what it may have, and all calls that of what all may have.
+    pub(super) fn excess(&self, max: usize, eighths: usize, settles: bool) -> usize {
         let over = |bytes: usize, max: usize| bytes.saturating_sub(max / 8 * eighths);
-        over(all, max).max(over(others, part(max, false)))
+        over(self.all.bytes(), max).max(over(self.held(settles), part(max, settles)))
     }
 
     pub(super) fn give_back(&self, bytes: usize, settles: bool) {

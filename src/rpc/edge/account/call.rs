@@ -152,7 +152,7 @@ impl CallAccount {
         if !connection.requests.take(bytes, of_connection) {
             return Err(refusals::connection(of_connection));
         }
-        let taken = self.take_of_server(bytes).and_then(|()| {
+        let taken = self.leaves_room(bytes).and_then(|()| self.take_of_server(bytes)).and_then(|()| {
             let max = limits.requests_of(self.state.owner.kind);
             if self.state.owner.requests.take(bytes, max, self.settles) {
                 return Ok(());
@@ -168,6 +168,27 @@ impl CallAccount {
             Err(_) => drop(connection.requests.give_back(bytes)),
         }
         taken
+    }
+
+    /// Dynamic thresholds (Choudhury and Hahne, 1998): an owner holds no more than what is free after it. One owner leaves
+    /// half of the server, four leave a fifth. With fixed shares alone four principals, or three addresses without a
+    /// credential, took all, and every call of others was refused.
+    fn leaves_room(&self, bytes: usize) -> Result<(), Rejection> {
+        let (owner, server) = (&*self.state.owner, &*self.connection.server);
+        let (pool, max) = match owner.kind {
+            // The one owner, where callers are not authenticated.
+            Kind::Anonymous => return Ok(()),
+            Kind::Principal => (&server.requests, server.limits.server_bytes_max),
+            Kind::Stranger => (&server.strangers, server.limits.requests_of_strangers()),
+        };
+        if owner.requests.held(self.settles).saturating_add(bytes) <= pool.free(max, self.settles) {
+            return Ok(());
+        }
+        // Less is free than even a small owner holds: those that have not arrived make room.
+        if owner.kind == Kind::Principal {
+            server.requests_are_full();
+        }
+        Err(refusals::others(&owner.name))
     }
 
     fn take_of_server(&self, bytes: usize) -> Result<(), Rejection> {
@@ -262,9 +283,9 @@ impl CallAccount {
         }
     }
 
-    /// Counts the headers of an answer that is a refusal.
-    pub(crate) fn refuses(&self, bytes: usize) {
-        self.connection.refuses(bytes);
+    /// Counts headers or trailers of an answer that is an error.
+    pub(crate) fn sends_headers(&self, bytes: usize) {
+        self.connection.sends_headers(bytes);
     }
 
     /// The client took a part of its answer.

@@ -37,9 +37,9 @@ const SHARES: usize = 4;
 /// The part of the server that all clients without a credential may hold together, and that of one address.
 const STRANGERS_PART: usize = 8;
 const STRANGER_PART: usize = 16;
-/// The part of the server that the headers of refusals may have. Without a bound, connections that read nothing held up to
+/// The part of the server that headers and trailers of errors may have. Without a bound, connections that read nothing held up to
 /// 6 KiB for each of 256 calls until `stall_max` was over.
-const REFUSALS_PART: usize = 8;
+const HEADERS_PART: usize = 8;
 /// How many times the bytes of its requests a connection's answers may have: an answer to a batch may have thirty times the
 /// bytes of its request.
 const CONNECTION_ANSWERS: usize = 4;
@@ -85,9 +85,9 @@ impl AccountLimits {
         (self.server_bytes_max / 2).max(2 * self.message_bytes_max)
     }
 
-    /// How many bytes the headers of refusals may have that sockets have not taken, on all connections.
-    pub(super) fn refusals_max(&self) -> usize {
-        self.server_bytes_max / REFUSALS_PART
+    /// How many bytes the headers and trailers of errors may have that sockets have not taken, on all connections.
+    pub(super) fn headers_max(&self) -> usize {
+        self.server_bytes_max / HEADERS_PART
     }
 
     /// How many bytes the answers of one owner may have.

@@ -7,11 +7,11 @@
 //!    this, or by the second rule, within a minute is closed, and so is one whose socket takes no bytes like that. Only time in which the server
 //!    waits for the client counts.
 //! 2. **Shares**: a principal has a quarter of the server; clients without a credential have an eighth in addition, of which
-//!    an address has half. Of the server and of these shares settlements have three eighths for themselves, and all other calls
+//!    an address has half; none of them holds more than what is free after it (dynamic thresholds). Of the server and of these shares settlements have three eighths for themselves, and all other calls
 //!    an eighth. A connection has `connection_bytes_max`.
-//! 3. **The heaviest first**: where all together hold too much, the calls of the owner who holds most end first. A refusal has
-//!    headers alone, which no window of the client bounds: where sockets take too few of them, connections are closed, the
-//!    one with most of them first.
+//! 3. **The heaviest first**: where all together hold too much, the calls of the owner who holds most end first. No window of
+//!    the client bounds the headers and trailers of errors: where sockets take too few of them, connections are closed, the one
+//!    with most of them first.
 //!
 //! A request that finds no room is refused, and its bytes go back: it never waits. Without the account of answers 200
 //! connections that asked for 16 KiB each and read nothing ended a process of 1 GiB within 46 s; without counting requests as
@@ -47,7 +47,7 @@ use self::balance::{Balance, Requests};
 use self::owner::Owners;
 use crate::metrics::Metrics;
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::{Answer, header_bytes, kept_bytes};
 pub(crate) use self::call::{CallAccount, Who};
 pub(in crate::rpc) use self::codec::{Codec, Within, within};
 pub(crate) use self::connection::{ConnectionAccount, OpenCall};
@@ -84,8 +84,8 @@ struct Server {
     /// Those of clients without a credential, which are not among them.
     strangers: Requests,
     answers: Balance,
-    /// The headers of refusals, on all connections.
-    refusals: Balance,
+    /// The headers and trailers of errors, on all connections.
+    headers: Balance,
     /// How many sweeps there were on time.
     ticks: AtomicU32,
     /// What the next sweep must look at, and that it must come now.
@@ -104,7 +104,7 @@ impl Accounts {
             requests: Requests::default(),
             strangers: Requests::default(),
             answers: Balance::default(),
-            refusals: Balance::default(),
+            headers: Balance::default(),
             ticks: AtomicU32::new(0),
             answers_full: AtomicBool::new(false),
             requests_full: AtomicBool::new(false),
@@ -118,10 +118,10 @@ impl Accounts {
         move || server.upgrade().map_or(0, |server| server.requests.bytes() + server.strangers.bytes())
     }
 
-    /// Returns how many bytes of answers are held, the headers of refusals included, whenever it is called.
+    /// Returns how many bytes of answers are held, headers and trailers of errors included, whenever it is called.
     pub(crate) fn answer_bytes(&self) -> impl Fn() -> usize + Send + Sync + 'static {
         let server = Arc::downgrade(&self.0);
-        move || server.upgrade().map_or(0, |server| server.answers.bytes() + server.refusals.bytes())
+        move || server.upgrade().map_or(0, |server| server.answers.bytes() + server.headers.bytes())
     }
 
     /// Enforces the rules until the accounts are gone.

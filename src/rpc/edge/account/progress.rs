@@ -11,6 +11,10 @@ pub(super) const TICK: Duration = Duration::from_millis(500);
 /// of one connection share its link.
 pub(super) const BYTES_A_TICK: usize = 512;
 
+/// Fewer bytes than these within a second are no sign that a client sends or reads what it holds: with one byte each 0.4 s
+/// four clients kept all of the server's room, and none of their calls had to go.
+const SIGN_BYTES: usize = 16 * 1_024;
+
 /// A time as a number of ticks, at least one.
 pub(super) fn ticks(time: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u32::MAX).max(1)
@@ -26,6 +30,9 @@ pub(super) struct Progress {
     /// The tick of the last byte.
     moved: AtomicU32,
     bytes: AtomicUsize,
+    /// How many bytes had moved, and at which tick, when [`SIGN_BYTES`] more of them were seen last.
+    seen: AtomicUsize,
+    seen_at: AtomicU32,
 }
 
 impl Progress {
@@ -34,6 +41,8 @@ impl Progress {
         self.began.store(now, Relaxed);
         self.moved.store(now, Relaxed);
         self.bytes.store(0, Relaxed);
+        self.seen.store(0, Relaxed);
+        self.seen_at.store(now, Relaxed);
     }
 
     /// The server waits for the client from now on, if it does not wait already.
@@ -75,9 +84,18 @@ impl Progress {
         self.waits.load(Acquire)
     }
 
-    /// How many ticks ago the last byte moved.
+    /// Looks how much has moved. For the sweep alone, at each tick.
+    pub(super) fn look(&self, now: u32) {
+        let bytes = self.bytes.load(Relaxed);
+        if bytes.wrapping_sub(self.seen.load(Relaxed)) >= SIGN_BYTES {
+            self.seen.store(bytes, Relaxed);
+            self.seen_at.store(now, Relaxed);
+        }
+    }
+
+    /// How many ticks ago enough bytes had moved, or the message began.
     pub(super) fn idle(&self, now: u32) -> u32 {
-        now.wrapping_sub(self.moved.load(Relaxed))
+        now.wrapping_sub(self.seen_at.load(Relaxed))
     }
 
     /// Whether the client is too slow: it has taken `stall` ticks more than the bytes that moved may take at the lowest rate.
@@ -131,12 +149,19 @@ mod tests {
     }
 
     #[test]
-    fn idle_counts_from_the_last_byte() {
+    fn idle_counts_from_the_last_bytes_that_are_a_sign() {
         let progress = Progress::default();
         progress.begin(3);
-        assert_eq!(progress.idle(9), 6);
-        progress.moved(1, 8);
-        assert_eq!(progress.idle(9), 1);
+        for (bytes, at, idle) in
+            [(0, 9, 6), (SIGN_BYTES - 1, 9, 6), (1, 9, 0), (1, 12, 3), (SIGN_BYTES, 13, 0)]
+        {
+            progress.moved(bytes, at);
+            progress.look(at);
+            assert_eq!(progress.idle(at), idle, "{bytes} bytes at tick {at}");
+        }
+        progress.begin(20);
+        progress.look(22);
+        assert_eq!(progress.idle(22), 2);
     }
 
     #[test]

@@ -29,6 +29,13 @@ pub(super) fn server(max: usize) -> Rejection {
     ))
 }
 
+/// Its owner holds as much as is left for all others.
+pub(super) fn others(owner: &str) -> Rejection {
+    requests(&format!(
+        "the requests under way of {owner} would leave less room (server_bytes_max) for others than they take"
+    ))
+}
+
 /// The stream of a call is reset, and a task of its own reads the request still.
 pub(super) fn reset() -> Rejection {
     Rejection::new(

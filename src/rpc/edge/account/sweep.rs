@@ -64,12 +64,14 @@ impl Server {
             }
             for (number, state) in connection.all_calls() {
                 let call = Swept { connection: Arc::clone(&connection), number, state };
+                call.state.receiving.look(now);
+                call.state.sending.look(now);
                 self.end_if_stalled(&call, now, stall);
                 calls.push(call);
             }
         }
         if self.answers_full.swap(false, Relaxed) {
-            self.too_many_refusals(now);
+            self.too_many_headers(now);
             self.too_many_answers(&calls, now);
         }
         if self.requests_full.swap(false, Relaxed) {
@@ -143,20 +145,21 @@ impl Server {
         }
     }
 
-    /// Closes the connections whose sockets do not take refusals, the heaviest first, where all together have too many bytes.
-    fn too_many_refusals(&self, now: u32) {
-        let max = self.limits.refusals_max();
-        if self.refusals.bytes() <= max {
+    /// Closes the connections whose sockets do not take the headers and trailers of errors, the heaviest first, where all
+    /// together have too many bytes.
+    fn too_many_headers(&self, now: u32) {
+        let max = self.limits.headers_max();
+        if self.headers.bytes() <= max {
             return;
         }
         let may_go = |connection: &Arc<ConnectionAccount>| {
-            connection.refusal_bytes() > 0 && !connection.is_closed() && !connection.is_proxy()
+            connection.header_bytes() > 0 && !connection.is_closed() && !connection.is_proxy()
         };
         let waiting: Vec<_> = self.all_connections().into_iter().filter(may_go).collect();
         let held = |(place, connection): (usize, &Arc<ConnectionAccount>)| Held {
             owner: place,
             connection: place,
-            bytes: connection.refusal_bytes(),
+            bytes: connection.header_bytes(),
             idle: connection.blocked_for(now),
         };
         let held: Vec<Held> = waiting.iter().enumerate().map(held).collect();
@@ -167,7 +170,7 @@ impl Server {
         }
         self.metrics.full(Full::AnswerBytes);
         for place in heaviest(&held, sum - max / 8 * LEFT_EIGHTHS) {
-            self.close(&waiting[place], "the client does not take refusals, and holds most of them");
+            self.close(&waiting[place], "the client does not take errors, and holds most of them");
         }
     }
 
@@ -185,21 +188,30 @@ impl Server {
     /// Refuses requests that have not arrived, those of the heaviest owner first, where all together have too many bytes.
     fn too_many_requests(&self, calls: &[Swept], now: u32) {
         self.metrics.full(Full::RequestBytes);
-        // Settlements are refused last, and a message that moves is on its way.
+        // Settlements are refused last, and those of the heaviest owner first.
+        if !self.make_room(calls, false, now) {
+            self.make_room(calls, true, now);
+        }
+    }
+
+    /// Returns whether there was a call to refuse.
+    fn make_room(&self, calls: &[Swept], settles: bool, now: u32) -> bool {
+        // A message that moves is on its way.
         let may_go = |call: &&Swept| {
             let receiving = &call.state.receiving;
-            !call.state.settles && receiving.waits() && receiving.idle(now) >= FRESH
+            call.state.settles == settles && receiving.waits() && receiving.idle(now) >= FRESH
         };
         let waiting: Vec<&Swept> = calls.iter().filter(may_go).collect();
-        let excess = self.requests.excess(self.limits.server_bytes_max, LEFT_EIGHTHS);
+        let excess = self.requests.excess(self.limits.server_bytes_max, LEFT_EIGHTHS, settles);
         let held = |call: &&Swept| call.held(call.state.request_bytes(), call.state.receiving.idle(now));
         let places = heaviest(&waiting.iter().map(held).collect::<Vec<_>>(), excess);
-        for call in places.into_iter().map(|place| waiting[place]) {
+        for call in places.iter().map(|place| waiting[*place]) {
             let (principal, address) = (call.principal(), call.connection.address());
             call.state.end_request(Unfinished::Full);
             self.metrics.ended(Ended::Full);
             warn_once_a_second!(principal, %address, "the requests under way have too many bytes: one was refused");
         }
+        !places.is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What clients may hold, and what ends, by the rules of the accounts. No clock: ticks are counted by hand.
 
 mod answers;
-mod refusals;
+mod headers;
 
 use std::task::{Context, Poll, Waker};
 
@@ -79,16 +79,16 @@ fn each_has_its_share_and_settlements_a_reserve() {
             ],
         ),
         (
-            "all claims leave the server's reserve",
+            "each leaves as much as it holds, and claims the server's reserve",
             0,
             &[
                 ("a", "Claim", MIB / 8 * 5, QuotaExceeded),
                 ("b", "BatchClaim", MIB / 8 * 5, QuotaExceeded),
-                ("c", "Claim", MIB / 8 * 5, QuotaExceeded),
-                ("d", "Claim", MIB / 8 * 5, Overloaded),
-                ("e", "Claim", 0, Overloaded),
-                ("e", "BatchSettle", MIB / 8 * 7, QuotaExceeded),
-                ("f", "Complete", MIB / 8 * 5, Overloaded),
+                ("c", "Claim", MIB / 8 * 5, Overloaded),
+                ("d", "Claim", MIB / 16 * 5, Overloaded),
+                ("e", "Claim", MIB / 32 * 5, Overloaded),
+                ("e", "BatchSettle", MIB / 64 * 53, Overloaded),
+                ("f", "Complete", MIB / 128 * 53, Overloaded),
             ],
         ),
         (
@@ -112,10 +112,10 @@ fn each_has_its_share_and_settlements_a_reserve() {
             "without a credential",
             0,
             &[
-                ("", "", MIB / 4 / 8 * 5, Overloaded),
-                ("", "", MIB / 4 / 8 * 5, Overloaded),
-                ("", "", 0, Overloaded),
-                ("?", "", MIB / 2 / 8 * 3, Overloaded),
+                ("", "", MIB / 32 * 5, Overloaded),
+                ("", "", MIB / 64 * 5, Overloaded),
+                ("", "", MIB / 128 * 5, Overloaded),
+                ("?", "", MIB / 256 * 29, Overloaded),
                 (ANONYMOUS, "Claim", MIB / 2 * 5, Overloaded),
             ],
         ),
@@ -214,6 +214,10 @@ fn a_socket_that_takes_nothing_closes_its_connection() {
             closed,
             "{unsent} {moves}: what it sends itself does not count"
         );
+        // What its system took before earns no time in which it takes nothing.
+        after(&accounts, stall());
+        after(&accounts, 1);
+        assert_eq!(client.closed.is_cancelled(), unsent > 0, "{unsent} {moves}");
     }
 }
 
@@ -229,7 +233,7 @@ fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
         call.take_message(bytes).expect("it fits");
         call
     };
-    // The heaviest owner of all has a settlement alone.
+    // The heaviest owner of all has a settlement alone, which goes only where no claim can.
     let settles = client.call(ANONYMOUS, "Complete").expect("it passes");
     settles.state().receiving.wait(settles.now());
     settles.take_message(MIB / 8 * 11).expect("it fits");
@@ -241,6 +245,25 @@ fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
     let gone = claims.each_ref().map(|call| goes_on(call));
     assert_eq!(gone, [Ok(()), Err(Reason::Overloaded), Ok(()), Ok(())], "the heaviest claim makes room");
     assert_eq!((goes_on(&settles), goes_on(&here)), (Ok(()), Ok(())), "settlements are refused last");
+}
+
+/// Settlements that do not arrive make room for those of others, where they have all that settlements may have.
+#[test]
+fn settlements_that_have_not_arrived_make_room_for_settlements() {
+    let accounts = accounts(AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS });
+    let client = Client::of(&accounts, 1);
+    let waiting = [(MIB / 8 * 20, 1), (MIB / 8 * 7, 2)].map(|(bytes, number)| {
+        let call = client.call(ANONYMOUS, "BatchSettle").expect("it passes");
+        call.state().receiving.begin(call.now());
+        call.state().receiving.wait(call.now());
+        call.take_message(bytes).unwrap_or_else(|_| unreachable!("{number} fits"));
+        call
+    });
+    let arrived = client.call("b", "Complete").expect("it passes");
+    arrived.take_message(MIB / 8).expect_err("settlements have all that they may have");
+    after(&accounts, 3);
+    assert_eq!(waiting.each_ref().map(|call| goes_on(call)), [Err(Reason::Overloaded), Ok(())]);
+    assert_eq!(goes_on(&arrived), Ok(()));
 }
 
 fn answer(call: Arc<CallAccount>, bytes: usize) -> Answer {

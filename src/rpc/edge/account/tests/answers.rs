@@ -163,6 +163,23 @@ fn claims_wait_while_all_answers_are_too_many_and_settlements_do_not() {
     }
 }
 
+#[tokio::test]
+async fn trailers_of_an_error_count_until_the_socket_takes_them() {
+    for (status, counts) in [(tonic::Status::internal("x".repeat(100)), true), (tonic::Status::ok(""), false)]
+    {
+        let accounts = accounts(LIMITS);
+        let client = Client::of(&accounts, 1);
+        let mut trailers = http::HeaderMap::new();
+        status.add_header(&mut trailers).expect("headers");
+        let body = Whole::new(Bytes::from_static(b"part")).with_trailers(async { Some(Ok(trailers)) });
+        let body = tonic::body::Body::new(body.map_err(|never| match never {}));
+        let mut answer = Answer::of(body, client.call("a", "ImportEntries").expect("it passes"));
+        while answer.frame().await.is_some() {}
+        assert_eq!(client.connection.header_bytes() > 300, counts, "{status:?}");
+        assert_eq!(accounts.answer_bytes()(), client.connection.header_bytes());
+    }
+}
+
 /// What was reset just now is on its way out: it is not held against the streams that go on.
 #[test]
 fn bytes_of_reset_streams_end_no_other_stream() {

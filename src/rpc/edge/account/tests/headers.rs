@@ -1,16 +1,16 @@
-//! Refusals that sockets do not take.
+//! Headers and trailers of errors that sockets do not take.
 
 use super::*;
 
 const KIB: usize = 1_024;
 
-/// A connection: how many KiB of refusals it was given, whether its socket takes nothing, whether it is a trusted proxy's,
+/// A connection: how many KiB of headers it was given, whether its socket takes nothing, whether it is a trusted proxy's,
 /// and whether it is closed.
 type Row = (usize, bool, bool, bool);
 
 /// All together may have 512 KiB; what is closed leaves 448.
 #[test]
-fn connections_with_most_refusals_are_closed_first() {
+fn connections_with_most_headers_are_closed_first() {
     let tables: [(&str, &[Row]); 5] = [
         ("within the bound", &[(300, true, false, false), (212, true, false, false)]),
         ("the heaviest", &[(200, true, false, false), (313, true, false, true)]),
@@ -28,7 +28,7 @@ fn connections_with_most_refusals_are_closed_first() {
         for (client, (kib, blocked, proxy, _)) in clients.iter().zip(rows) {
             client.connection.set_proxy(*proxy);
             client.connection.set_unsent(usize::from(*blocked));
-            client.connection.refuses(kib * KIB);
+            client.connection.sends_headers(kib * KIB);
         }
         after(&accounts, 3);
         let closed = |clients: &[Client]| -> Vec<bool> {
@@ -41,6 +41,6 @@ fn connections_with_most_refusals_are_closed_first() {
         after(&accounts, 3);
         assert_eq!(closed(&clients), wanted, "{what}, a sweep later");
         drop(clients);
-        assert_eq!(accounts.0.refusals.bytes(), 0, "{what}");
+        assert_eq!(accounts.0.headers.bytes(), 0, "{what}");
     }
 }
