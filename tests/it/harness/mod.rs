@@ -1,6 +1,7 @@
 //! What the suites stand on: a real Postgres, servers with a clock that tests can set, clients.
 
 mod behind;
+pub(crate) mod cutter;
 pub(crate) mod details;
 pub(crate) mod disk;
 pub(crate) mod dynamic;
