@@ -3,6 +3,7 @@
 
 mod early;
 mod log;
+mod outputs;
 mod settings;
 mod start;
 mod supervisor;

@@ -19,6 +19,7 @@ pub(crate) enum Lost {
 #[derive(Clone)]
 pub(crate) struct Cutter {
     pub(crate) address: SocketAddr,
+    sent: Arc<AtomicU64>,
     cut: Arc<AtomicBool>,
 }
 
@@ -26,8 +27,9 @@ impl Cutter {
     /// `number`: from one on.
     pub(crate) async fn before(target: SocketAddr, number: u64, lost: Lost) -> Cutter {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let cutter = Cutter { address: listener.local_addr().unwrap(), cut: Arc::default() };
-        let (sent, cut) = (Arc::new(AtomicU64::new(0)), Arc::clone(&cutter.cut));
+        let address = listener.local_addr().unwrap();
+        let cutter = Cutter { address, sent: Arc::default(), cut: Arc::default() };
+        let (sent, cut) = (Arc::clone(&cutter.sent), Arc::clone(&cutter.cut));
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let (sent, cut) = (Arc::clone(&sent), Arc::clone(&cut));
@@ -35,6 +37,11 @@ impl Cutter {
             }
         });
         cutter
+    }
+
+    /// The number of packets that clients have sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
     }
 
     /// Whether the packet was reached.

@@ -5,21 +5,22 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{BINARY, Server, sqlite};
 use crate::harness::details::{acquired, claim, key};
-use crate::harness::postgres::free_port;
+use crate::harness::postgres::{self as pg, free_port};
 use crate::harness::signals::signal;
 
 /// What a pipe holds by default.
-const PIPE_BYTES: usize = 65_536;
+pub(super) const PIPE_BYTES: usize = 65_536;
 /// Longer than any call takes on a busy machine, and shorter than its deadline.
 const CALL_MAX: Duration = Duration::from_secs(10);
 /// The drain is 0s; the rest is for the log and for what blocks a thread.
-const END_MAX: Duration = Duration::from_secs(8);
+pub(super) const END_MAX: Duration = Duration::from_secs(8);
 
 /// A pipe that is full, so that the next byte waits for its reader.
 fn full_pipe() -> (PipeReader, Stdio) {
@@ -149,7 +150,7 @@ async fn a_refused_start_ends_though_its_log_stalls() {
     }
 }
 
-/// Lines of commands and of Postgres are a few a second, however many of them fail.
+/// Lines of commands are a few a second, however many of them fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_batches_of_alerts_write_few_lines() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,4 +182,28 @@ async fn two_batches_of_alerts_write_few_lines() {
     let errors = text.lines().filter(|line| line.contains("\"ERROR\"")).count();
     assert!(errors > 0, "{text}");
     assert!(errors < 40, "{errors} lines for 2,000 commands");
+}
+
+/// An extension or a trigger of somebody else's may send a notice for each row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_of_postgres_for_each_row_writes_few_lines() {
+    let database = pg::database().await;
+    let mut connection = pg::shared().connect(&database).await;
+    let trigger = "CREATE FUNCTION public.notices() RETURNS trigger LANGUAGE plpgsql AS \
+                   $$ BEGIN RAISE WARNING 'a row of somebody'; RETURN NEW; END $$; \
+                   CREATE TRIGGER notices BEFORE INSERT ON ledger.entries FOR EACH ROW EXECUTE FUNCTION public.notices()";
+    connection.execute(sqlx::raw_sql(trigger)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let file = std::fs::File::create(&path).unwrap();
+    let url = pg::shared().url(&database);
+    let mut server =
+        Server::with(Command::new(BINARY), &url, &["--observe-listen", "off"], Stdio::from(file)).await;
+    let requests = (0..1_000).map(|number| claim("notices", &number.to_string())).collect();
+    server.client().await.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
+    signal("TERM", &[server.child.id()]);
+    assert_eq!(ends(&mut server.child, END_MAX).await.code(), Some(0));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let notices = text.lines().filter(|line| line.contains("a row of somebody")).count();
+    assert!((1..40).contains(&notices), "{notices} lines for 1,000 rows: {text}");
 }

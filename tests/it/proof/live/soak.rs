@@ -1,5 +1,6 @@
 //! All harms at once, for a long time: servers killed, restarted and stopped; Postgres crashing, stopped, its
-//! backends ended; connections cut and gone silent; rows and `ledger.meta` held by somebody else. Operators
+//! backends ended; connections cut and gone silent; rows and `ledger.meta` held by somebody else; logs that are not read.
+//! Operators
 //! and policies are at work beside the consumers.
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use sqlx::Executor as _;
 use super::proxy::Faults;
 use super::replicas::Replica;
 use super::world::LEASE;
+use crate::harness::log_reader::LogReader;
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::signals::signal;
@@ -42,13 +44,17 @@ pub(crate) async fn mix(run: &mut Run, random: &mut Random, soak: Soak<'_>) -> S
     let (spared, others) = replicas.split_first_mut().unwrap();
     let pids = || spared.pid();
     let (mut one, mut two) = (Random::new(random.next()), Random::new(random.next()));
-    let (servers, store, memory) = tokio::join!(
+    let logs: Vec<LogReader> =
+        others.iter().chain([&*spared]).filter_map(|replica| replica.log_reader.clone()).collect();
+    let mut three = Random::new(random.next());
+    let (servers, store, logs, memory) = tokio::join!(
         harm_servers(until, &mut one, pids(), others),
         harm_store(until, &mut two, cluster, &switches, &faults),
+        harm_logs(until, &mut three, &logs),
         watch_memory(run, until, pids()),
     );
     let counted: Vec<String> =
-        servers.iter().chain(&store).map(|(what, times)| format!("{times} {what}")).collect();
+        servers.iter().chain(&store).chain(&logs).map(|(what, times)| format!("{times} {what}")).collect();
     format!("{} s of {}; {memory}", run.size, counted.join(", "))
 }
 
@@ -147,6 +153,20 @@ async fn harm_store(
             }
         };
         *counts.entry(what).or_default() += 1;
+    }
+    counts
+}
+
+/// The reader of a log stalls for a while, whatever else happens to its server meanwhile.
+async fn harm_logs(until: Instant, random: &mut Random, logs: &[LogReader]) -> Counts {
+    let mut counts = Counts::new();
+    while Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(200 + random.below(2_000))).await;
+        let reader = &logs[random.below(logs.len() as u64) as usize];
+        reader.stall(true);
+        tokio::time::sleep(Duration::from_millis(1_000 + random.below(9_000))).await;
+        reader.stall(false);
+        *counts.entry("times a log not read").or_default() += 1;
     }
     counts
 }
