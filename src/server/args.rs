@@ -21,7 +21,7 @@ use super::{memory, migrate, serve};
 const WRONGLY_CALLED: u8 = 2;
 /// A server that a signal ends before it served has done all that it was asked to do.
 const ENDED_BEFORE: u8 = 0;
-/// A `migrate` that a signal ends has not.
+/// A `migrate` or a check that a signal ends has not.
 const UNDONE: u8 = 1;
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// In the place of an address, for what does not listen.
@@ -84,10 +84,11 @@ impl ServerCommand {
         match self {
             ServerCommand::Serve { config, check_config } => {
                 let log = config.log.clone();
-                let signals = match Signals::received(Box::new(|name| {
+                let code = if check_config { UNDONE } else { ENDED_BEFORE };
+                let signals = match Signals::received(Box::new(move |name| {
                     tracing::info!("{name}: the server ends before it served");
                     telemetry::end();
-                    ENDED_BEFORE
+                    code
                 })) {
                     Ok(signals) => signals,
                     Err(problem) => return ended(&log, Err(problem.into())),
@@ -111,7 +112,7 @@ impl ServerCommand {
                 let reporting = log.clone();
                 let received = Signals::received(Box::new(move |name| {
                     reporting.report(&format!(
-                        "{name}: ended before all migrations were applied; those that were stay applied: run it again"
+                        "{name}: ended before `migrate` was done; what was applied stays applied: run it again"
                     ));
                     telemetry::end();
                     UNDONE

@@ -13,7 +13,7 @@ use crate::proof::run::Run;
 
 /// The reader of standard error stalls: no call is lost, and none waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_nobody_reads_stalls_nobody() {
+async fn an_unread_log_delays_no_call() {
     let _alone = if alone() { Some(ALONE.lock().await) } else { None };
     let run = Run::new("availability-log", 3);
     let folder = tempfile::tempdir().unwrap();
@@ -35,10 +35,10 @@ async fn a_log_that_nobody_reads_stalls_nobody() {
     load.end().await;
     assert!(refused.is_empty(), "{refused:?}");
     assert!(dropped > 0.0, "the reader stalled, and the queue had room for all: {harmed} pairs");
-    assert!(gap < Duration::from_secs(1), "nobody was answered for {gap:?}");
+    assert!(gap < Duration::from_secs(1), "no call was answered for {gap:?}");
     let share = harmed * 100 / calm.max(1);
     assert!(share >= bar(80), "{share} % of the calm rate: {harmed} pairs after {calm}");
     run.summary(format!(
-        "a log that nobody reads: 0 calls lost, {share} % of {calm} calm pairs, {dropped} lines dropped"
+        "an unread log: 0 calls lost, {share} % of {calm} calm pairs, {dropped} lines dropped"
     ));
 }

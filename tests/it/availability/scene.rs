@@ -97,7 +97,7 @@ pub(super) fn alone() -> bool {
     std::env::var_os("LEDGER_PROOF_SIZE").is_some()
 }
 
-/// Of a rate, in hundredths: what is asked alone, and what beside other tests.
+/// Of a rate, in hundredths: the bar of a suite that runs alone, halved next to other tests.
 pub(super) fn bar(alone: u64) -> u64 {
     if self::alone() { alone } else { alone / 2 }
 }

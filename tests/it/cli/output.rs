@@ -22,7 +22,7 @@ fn run(arguments: &[&str], outputs: &str) -> (i32, String) {
 }
 
 #[test]
-fn outputs_that_nobody_reads_leave_the_exit_code_as_it_is() {
+fn unread_outputs_leave_the_exit_code_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let rights = folder.path().join("rights.toml").display().to_string();
     let text = "[[rights]]\nprincipal = 'token:*'\nconsumers = ['c']\nmay = ['claim', 'settle']\n";

@@ -9,6 +9,7 @@ use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tonic_health::pb::health_check_response::ServingStatus;
 
 use super::{BINARY, Server, sqlite};
 use crate::harness::details::{acquired, claim, key};
@@ -17,6 +18,8 @@ use crate::harness::signals::signal;
 
 /// What a pipe holds by default.
 pub(super) const PIPE_BYTES: usize = 65_536;
+/// How long a server may take to serve on a busy machine.
+const SERVES_WITHIN: Duration = Duration::from_secs(30);
 /// Longer than any call takes on a busy machine, and shorter than its deadline.
 const CALL_MAX: Duration = Duration::from_secs(10);
 /// The drain is 0s; the rest is for the log and for what blocks a thread.
@@ -71,7 +74,8 @@ async fn stalled(format: &str, url: &str) {
     let (reader, log) = full_pipe();
     let observed = format!("127.0.0.1:{}", free_port());
     let settings = ["--log-format", format, "--log", "trace", "--observe-listen", &observed];
-    let mut server = Server::with(Command::new(BINARY), url, &settings, log).await;
+    let serves = Server::with(Command::new(BINARY), url, &settings, log);
+    let mut server = timeout(SERVES_WITHIN, serves).await.expect("it does not wait for its log");
     let client = server.client().await;
     let mut claims = Vec::new();
     for consumer in 0..8 {
@@ -128,13 +132,14 @@ async fn a_server_starts_and_ends_though_both_its_outputs_stall() {
     command.args(["--drain-wait", "0s", "--observe-listen", "off"]);
     let child = command.stdout(out).stderr(log).spawn().unwrap();
     let mut server = Server { child, address };
-    server.becomes(tonic_health::pb::health_check_response::ServingStatus::Serving).await;
+    let serves = server.becomes(ServingStatus::Serving);
+    timeout(SERVES_WITHIN, serves).await.expect("it does not wait for its outputs");
     signal("TERM", &[server.child.id()]);
     assert_eq!(ends(&mut server.child, END_MAX).await.code(), Some(0));
     drop((reader, other));
 }
 
-/// What is wrong is reported to nobody, and the exit code is that of the fault.
+/// The report of the fault is lost, and the exit code is that of the fault.
 #[tokio::test]
 async fn a_refused_start_ends_though_its_log_stalls() {
     for (arguments, code) in [
@@ -184,13 +189,13 @@ async fn two_batches_of_alerts_write_few_lines() {
     assert!(errors < 40, "{errors} lines for 2,000 commands");
 }
 
-/// An extension or a trigger of somebody else's may send a notice for each row.
+/// An extension, or a trigger of another application, may send a notice for each row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notice_of_postgres_for_each_row_writes_few_lines() {
     let database = pg::database().await;
     let mut connection = pg::shared().connect(&database).await;
     let trigger = "CREATE FUNCTION public.notices() RETURNS trigger LANGUAGE plpgsql AS \
-                   $$ BEGIN RAISE WARNING 'a row of somebody'; RETURN NEW; END $$; \
+                   $$ BEGIN RAISE WARNING 'a row of another application'; RETURN NEW; END $$; \
                    CREATE TRIGGER notices BEFORE INSERT ON ledger.entries FOR EACH ROW EXECUTE FUNCTION public.notices()";
     connection.execute(sqlx::raw_sql(trigger)).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -204,6 +209,6 @@ async fn a_notice_of_postgres_for_each_row_writes_few_lines() {
     signal("TERM", &[server.child.id()]);
     assert_eq!(ends(&mut server.child, END_MAX).await.code(), Some(0));
     let text = std::fs::read_to_string(&path).unwrap();
-    let notices = text.lines().filter(|line| line.contains("a row of somebody")).count();
+    let notices = text.lines().filter(|line| line.contains("a row of another application")).count();
     assert!((1..40).contains(&notices), "{notices} lines for 1,000 rows: {text}");
 }
