@@ -12,6 +12,10 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
+/// A file has reached the limit of file sizes (`ulimit -f`, `LimitFSIZE=`): by default a log that is too large would end the
+/// process. Without that the write fails, as on a full disk.
+const TOO_LARGE: rustix::process::Signal = rustix::process::Signal::XFSZ;
+
 /// What ends the process before the server has taken over: it exits with this code, having done so.
 pub(super) type End = Box<dyn FnOnce(&'static str) -> u8 + Send>;
 
@@ -36,11 +40,13 @@ impl Signals {
         let receive = move || {
             let received = async {
                 let mut both = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+                let mut too_large = listen(SignalKind::from_raw(TOO_LARGE.as_raw()))?;
                 drop(ready.send(Ok(())));
                 loop {
                     let name = tokio::select! {
                         _ = both.0.recv() => "SIGTERM",
                         _ = both.1.recv() => "SIGINT",
+                        _ = too_large.recv() => continue,
                     };
                     if let Some(end) = taken(&early) {
                         std::process::exit(end(name).into());

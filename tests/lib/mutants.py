@@ -401,6 +401,9 @@ MUTANTS = [
     Mutant("KL13", "lines that a full disk did not take are not counted", "process::outputs", [
         ("src/server/log_queue.rs", "state.dropped += rest.split_inclusive", "state.dropped += 0 * rest.split_inclusive"),
     ]),
+    Mutant("KL14", "a file that reaches the limit of file sizes ends the server", "process::outputs", [
+        ("src/server/signals.rs", "SignalKind::from_raw(TOO_LARGE.as_raw())", "SignalKind::user_defined1()"),
+    ]),
     Mutant("FL1", "announced bytes are taken before they arrive", "rpc::edge::account", [
         ("src/rpc/edge/account/request_body.rs", "        self.counts = self.left <= self.message_bytes_max;\n",
          "        self.counts = false;\n        if self.left <= self.message_bytes_max {\n            call.take_message(self.left)?;\n        }\n"),

@@ -4,13 +4,15 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use idempotency_ledger::rpc::proto::claim_response::Verdict;
+use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use super::log::{END_MAX, PIPE_BYTES, ends};
 use super::{BINARY, Server, sqlite};
-use crate::harness::details::{acquired, claim};
+use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::disk::SmallDisk;
-use crate::harness::postgres::free_port;
+use crate::harness::postgres::{self as pg, free_port};
 use crate::harness::signals::signal;
 
 /// Sets its standard output and error to be non-blocking, as event loops do with theirs, and starts the program: the mode is
@@ -89,5 +91,59 @@ async fn a_log_on_a_full_disk_reports_what_it_lacks_once_there_is_room() {
             break;
         }
         assert!(Instant::now() < until, "no report: {text}");
+    }
+}
+
+/// By default a file that would exceed the limit of file sizes ends the process that writes it: here the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_beyond_the_limit_of_file_sizes_ends_no_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut command = Command::new("sh");
+    // 16 KiB: blocks are 512 or 1,024 bytes, as the shell has it.
+    let line = format!("ulimit -f 16; exec \"$@\" 2>'{}'", log.display());
+    command.args(["-c", &line, "sh", BINARY]);
+    let database = pg::database().await;
+    let settings = ["--log", "debug", "--observe-listen", "off"];
+    let server = Server::with(command, &pg::shared().url(&database), &settings, Stdio::null()).await;
+    let mut client = server.client().await;
+    let until = Instant::now() + Duration::from_secs(20);
+    for number in 0.. {
+        acquired(client.claim(claim("large", &number.to_string())).await.unwrap().get_ref());
+        if std::fs::metadata(&log).unwrap().len() >= 8_192 && number > 200 {
+            break;
+        }
+        assert!(Instant::now() < until, "the log has not reached its limit");
+    }
+}
+
+/// The same of the store's own file: claims are refused clearly, and what was acknowledged is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_beyond_the_limit_of_file_sizes_is_a_clear_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    drop(Server::start(&url).await);
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 400; exec \"$@\"", "bash", BINARY]);
+    let server = Server::with(command, &url, &["--observe-listen", "off"], Stdio::null()).await;
+    let mut client = server.client().await;
+    let mut acknowledged = Vec::new();
+    let refused = loop {
+        let id = format!("{}-{}", acknowledged.len(), "x".repeat(400));
+        match client.claim(claim("large", &id)).await {
+            Ok(_) => acknowledged.push(id),
+            Err(status) => break refusal(&status),
+        }
+        assert!(acknowledged.len() < 20_000, "the file has no limit");
+    };
+    // SQLite does not say whether such a write was its last one.
+    let reasons = ["STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"];
+    assert!(refused.code == Code::Unavailable && reasons.contains(&&*refused.reason), "{refused:?}");
+    drop(server);
+    let server = Server::start(&url).await;
+    let mut client = server.client().await;
+    for id in acknowledged {
+        let answer = client.claim(claim("large", &id)).await.unwrap().into_inner();
+        assert!(matches!(answer.verdict, Some(Verdict::InProgress(_))), "{id} is lost: {answer:?}");
     }
 }
