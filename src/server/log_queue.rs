@@ -6,6 +6,7 @@
 //! same stalled pipe; its bound is a number of lines of any length; and it drops what is left of a line where a write is
 //! refused for a moment, as by a pipe that another process has set to be non-blocking.
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::mem::take;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,6 +26,11 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// The queue before standard error.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
+
+thread_local! {
+    /// Whether this is the thread that writes: its report has room beyond the bound.
+    static WRITES: Cell<bool> = const { Cell::new(false) };
+}
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
@@ -69,7 +75,7 @@ impl LogQueue {
     /// Adds a line, or drops it.
     pub(super) fn push(&self, line: &[u8]) {
         let mut state = self.state();
-        if state.lines.len() + state.writing + line.len() > BYTES_MAX {
+        if state.lines.len() + state.writing + line.len() > BYTES_MAX && !WRITES.get() {
             state.dropped += 1;
             return;
         }
@@ -94,11 +100,15 @@ impl LogQueue {
     }
 
     fn write_all_to(&self, mut out: impl Write) {
-        let (mut flows, mut arrived, mut reported_at) = (true, 0, None::<Instant>);
+        WRITES.set(true);
+        let (mut flows, mut arrived, mut reported_at, mut torn) = (true, 0, None::<Instant>, false);
         loop {
             let lines = self.taken(flows);
+            // What comes after half a line begins a line.
+            torn = torn && write_all(&mut out, &mut &b"\n"[..]).is_err();
             let mut rest = &*lines;
             flows = write_all(&mut out, &mut rest).is_ok();
+            torn |= is_torn(&lines, rest);
             let mut state = self.state();
             state.writing = 0;
             if flows {
@@ -141,6 +151,12 @@ impl LogQueue {
         state.writing = lines.len();
         lines
     }
+}
+
+/// Whether the end of what was written is half a line.
+fn is_torn(lines: &[u8], rest: &[u8]) -> bool {
+    let written = lines.strip_suffix(rest).unwrap_or_default();
+    written.last().is_some_and(|byte| *byte != b'\n')
 }
 
 /// Waits, for a bounded time, until standard error has what was logged.
@@ -239,5 +255,36 @@ mod tests {
             queue.wait_until_written(Duration::from_mins(1));
         }
         assert_eq!(queue.dropped(), 100);
+    }
+
+    #[test]
+    fn a_line_after_half_a_line_begins_a_line() {
+        struct Full(SyncSender<Vec<u8>>, usize);
+        impl Write for Full {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let room = self.1.min(bytes.len());
+                self.1 = if room == 0 { usize::MAX } else { self.1 - room };
+                if room == 0 {
+                    return Err(ErrorKind::StorageFull.into());
+                }
+                self.0
+                    .send(bytes.get(..room).unwrap_or_default().to_vec())
+                    .map_err(|_| ErrorKind::BrokenPipe)?;
+                Ok(room)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (pieces, read) = sync_channel(8);
+        let queue = LogQueue::before(Full(pieces, 6));
+        for line in [&b"one\ntwo\n"[..], b"three\n"] {
+            queue.push(line);
+            queue.wait_until_written(Duration::from_mins(1));
+        }
+        let written: Vec<u8> = read.try_iter().flatten().collect();
+        assert_eq!(String::from_utf8_lossy(&written), "one\ntw\nthree\n");
+        assert_eq!(queue.dropped(), 1);
     }
 }

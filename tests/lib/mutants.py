@@ -363,7 +363,7 @@ MUTANTS = [
         ("src/rpc/edge/account/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if call.number == usize::MAX && !call.connection.is_proxy() {"),
     ]),
     Mutant("KL1", "the queue of the log has no bound", "server::log_queue", [
-        ("src/server/log_queue.rs", "line.len() > BYTES_MAX {", "line.len() > usize::MAX {"),
+        ("src/server/log_queue.rs", "line.len() > BYTES_MAX && ", "line.len() > usize::MAX && "),
     ]),
     Mutant("KL2", "the thread that logs waits for the reader of the log", "process::log", [
         ("src/server/telemetry.rs", "with_writer(LogQueue::of_stderr())", "with_writer(std::io::stderr)"),
