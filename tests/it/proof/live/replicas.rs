@@ -88,7 +88,7 @@ impl Replica {
 
     /// All that it has logged.
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap()
+        crate::harness::log_file::settled(&self.folder.join("log"))
     }
 
     /// The sum of all series of a metric whose labels say this; zero where there are none.
