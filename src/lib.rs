@@ -41,6 +41,7 @@ pub mod ledger;
 pub mod metrics;
 mod misleading;
 mod once_a_second;
+mod patient_write;
 pub mod policy_args;
 mod program;
 mod random;

@@ -1,6 +1,7 @@
 //! Lines of the log that a failing store would make for each batch or attempt: one a second of each kind, with
 //! the number of those that were held back since the one before.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,21 @@ impl OnceASecond {
     }
 }
 
+/// Several kinds of line, each with a name of a fixed set.
+pub(crate) struct EachOnceASecond(Mutex<Option<HashMap<&'static str, Lines>>>);
+
+impl EachOnceASecond {
+    pub(crate) const fn new() -> EachOnceASecond {
+        EachOnceASecond(Mutex::new(None))
+    }
+
+    /// As [`Lines::turn`], of this kind.
+    pub(crate) fn turn(&self, kind: &'static str, now: Instant) -> Option<HeldBack> {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.get_or_insert_default().entry(kind).or_default().turn(now, true)
+    }
+}
+
 /// How many lines of a kind were held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeldBack(u64);
@@ -56,17 +72,29 @@ impl HeldBack {
     }
 }
 
-/// Warns, at most once a second from each place of the code where it stands; takes what `tracing::warn!` takes.
-macro_rules! warn_once_a_second {
-    ($($line:tt)+) => {{
+/// Logs at most once a second from each place of the code where it stands; takes what `tracing::warn!` takes.
+macro_rules! once_a_second {
+    ($level:ident, $($line:tt)+) => {{
         static KIND: $crate::once_a_second::OnceASecond =
             $crate::once_a_second::OnceASecond::new();
         if let Some(held_back) = KIND.turn(std::time::Instant::now()) {
-            tracing::warn!(held_back = held_back.logged(), $($line)+);
+            tracing::$level!(held_back = held_back.logged(), $($line)+);
         }
     }};
 }
+pub(crate) use once_a_second;
+
+/// Warns at most once a second.
+macro_rules! warn_once_a_second {
+    ($($line:tt)+) => { $crate::once_a_second::once_a_second!(warn, $($line)+) };
+}
 pub(crate) use warn_once_a_second;
+
+/// Logs an error at most once a second.
+macro_rules! error_once_a_second {
+    ($($line:tt)+) => { $crate::once_a_second::once_a_second!(error, $($line)+) };
+}
+pub(crate) use error_once_a_second;
 
 #[cfg(test)]
 mod tests {

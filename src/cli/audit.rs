@@ -56,7 +56,8 @@ impl Command {
         };
         request.consumer = consumer;
         request.page_size = PAGE;
-        let (screen, limit) = (client.screen, if list.limit == 0 { usize::MAX } else { list.limit });
+        let (screen, limit) =
+            (client.screen.listing(), if list.limit == 0 { usize::MAX } else { list.limit });
         let (mut printed, mut more) = (0_usize, true);
         while more && printed < limit {
             let page = admin.list_audit_events(client.request(request.clone())).await;

@@ -1,6 +1,7 @@
 //! The operators' command line: a client of `AdminService` like any other. It knows the wire and nothing of
 //! the server's inside.
 
+mod aside;
 mod audit;
 mod bench;
 mod client;
@@ -160,7 +161,7 @@ impl Command {
 
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
 pub async fn run(command: Command, root: clap::Command) -> Exit {
-    carry_out(command, root).await.unwrap_or_else(Problem::print)
+    screen::ended(carry_out(command, root).await.unwrap_or_else(Problem::print))
 }
 
 async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Problem> {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use super::aside::aside;
 use super::text::clean;
 use crate::rpc::proto::{self, ErrorReason};
 
@@ -95,10 +96,10 @@ impl Problem {
     /// Prints it, and gives the exit code.
     pub(super) fn print(self) -> Exit {
         if !self.text.is_empty() {
-            eprintln!("error: {}", self.text);
+            aside(&format!("error: {}", self.text));
         }
         if let Some(next) = self.next {
-            eprintln!("  next: {next}");
+            aside(&format!("  next: {next}"));
         }
         self.exit
     }

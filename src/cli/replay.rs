@@ -163,7 +163,7 @@ impl List {
         let mut admin = client.connect().await?;
         let mut request =
             proto::ListReplayRunsRequest { consumer: self.consumer, page_size: PAGE, ..Default::default() };
-        let screen = client.screen;
+        let screen = client.screen.listing();
         let mut table = Table::new(&["RUN", "MODE", "STATE", "CREATED", "ENDS", "ENTRIES", "REASON"]);
         let mut printed = 0;
         loop {

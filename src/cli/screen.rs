@@ -1,13 +1,19 @@
 //! Standard output and error: colours and width of a terminal, and nothing of both elsewhere.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _};
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use console::{Style, Term};
 use prost::Message;
 
+use super::aside::aside;
 use super::json;
-use super::problem::Problem;
+use super::problem::{Exit, Problem};
+use crate::patient_write::write_all;
+
+/// Why standard output was refused first.
+static REFUSED: OnceLock<io::Error> = OnceLock::new();
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -39,6 +45,14 @@ pub(super) struct Screen {
     colors: bool,
     terminal: bool,
     tables: Tables,
+    unread: Unread,
+}
+
+/// What a standard output that is closed or full does to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    GoesOn,
+    Ends,
 }
 
 /// How wide tables are on a terminal.
@@ -59,12 +73,18 @@ impl Screen {
             Color::Never => false,
         };
         let tables = if wide { Tables::Wide } else { Tables::Fitted };
-        Screen { json, colors, terminal, tables }
+        Screen { json, colors, terminal, tables, unread: Unread::GoesOn }
     }
 
     /// Without colours, for machines.
     pub(super) fn plain() -> Screen {
-        Screen { json: false, colors: false, terminal: false, tables: Tables::Wide }
+        Screen { json: false, colors: false, terminal: false, tables: Tables::Wide, unread: Unread::GoesOn }
+    }
+
+    /// Of a command that only lists, page after page: a standard output that is closed or full ends it. Every other one
+    /// goes on to its end, and exits as if its answer had been read.
+    pub(super) fn listing(self) -> Screen {
+        Screen { unread: Unread::Ends, ..self }
     }
 
     /// Machines read it: JSON.
@@ -106,11 +126,16 @@ impl Screen {
     }
 
     /// A part of the answer as it is.
-    #[allow(clippy::unused_self, reason = "one way to speak")]
     pub(super) fn bytes(self, bytes: &[u8]) -> Result<(), Problem> {
-        let mut out = io::stdout().lock();
-        out.write_all(bytes)?;
-        Ok(out.flush()?)
+        if REFUSED.get().is_none()
+            && let Err(error) = write_all(&mut io::stdout().lock(), &mut &*bytes)
+        {
+            drop(REFUSED.set(error));
+        }
+        match REFUSED.get() {
+            Some(_) if self.unread == Unread::Ends => Err(Problem::new(Exit::Done, "")),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// A message as canonical proto3 JSON, in one line.
@@ -128,6 +153,17 @@ impl Screen {
     /// What is said beside the answer, in any case.
     #[allow(clippy::unused_self, reason = "one way to speak")]
     pub(super) fn aside(self, text: &str) {
-        let _written = writeln!(io::stderr().lock(), "{text}");
+        aside(text);
     }
+}
+
+/// How a command ends whose answer was refused by standard output. One that was closed has a reader that has seen enough;
+/// one that is full makes a failure of what was done otherwise, since its answer is lost.
+pub(super) fn ended(exit: Exit) -> Exit {
+    let Some(error) = REFUSED.get().filter(|error| error.kind() != ErrorKind::BrokenPipe) else {
+        return exit;
+    };
+    let done = if exit == Exit::Done { "; the command was carried out, and its answer is lost" } else { "" };
+    aside(&format!("error: standard output: {error}{done}"));
+    if exit == Exit::Done { Exit::Failed } else { exit }
 }

@@ -309,6 +309,12 @@ pub(super) const ANSWER_BYTES: Family = gauge(
     &[],
     "Bytes of answers that clients have not read; half of server_bytes_max is their bound.",
 );
+pub(super) const LOG_DROPPED: Family = counter(
+    "idempotency_ledger_log_lines_dropped_total",
+    &[],
+    "Lines of the log that were dropped since standard error did not take them as fast as the server logs (nothing reads \
+     it, or its disk is full): no call waits for a log.",
+);
 pub(super) const BUILD: Family =
     gauge("idempotency_ledger_build_info", &["version"], "Always 1: which version runs.");
 
@@ -377,6 +383,7 @@ pub(super) const ALL: &[Family] = &[
     TOKEN_ENDS,
     FILES_FAILING,
     FILES_READ_AGAIN,
+    LOG_DROPPED,
     BUILD,
     PROCESS[0],
     PROCESS[1],

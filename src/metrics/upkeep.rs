@@ -6,8 +6,9 @@ use std::time::Duration;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
-    ANSWER_BYTES, CLOCK_BEHIND, HOLDS, LEFT_BEHIND, LOSSES, OPENED, POLICIES_AGE, POLICIES_UNREADABLE,
-    PURGE_FAILURES, PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS, SESSIONS_WANTED,
+    ANSWER_BYTES, CLOCK_BEHIND, HOLDS, LEFT_BEHIND, LOG_DROPPED, LOSSES, OPENED, POLICIES_AGE,
+    POLICIES_UNREADABLE, PURGE_FAILURES, PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS,
+    SESSIONS_WANTED,
 };
 
 /// See the module.
@@ -27,8 +28,11 @@ pub(crate) struct Upkeep {
     clock_behind: IntGauge,
     request_bytes: IntGauge,
     answer_bytes: IntGauge,
+    log_dropped: IntCounter,
     /// Returns how many bytes requests and answers hold.
     held_now: OnceLock<(Bytes, Bytes)>,
+    /// Returns how many lines the log has dropped.
+    log_dropped_now: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
 }
 
 /// Returns a number of bytes, whenever it is called.
@@ -70,7 +74,9 @@ impl Upkeep {
             clock_behind: CLOCK_BEHIND.gauge(registry)?,
             request_bytes: REQUEST_BYTES.gauge(registry)?,
             answer_bytes: ANSWER_BYTES.gauge(registry)?,
+            log_dropped: LOG_DROPPED.counter(registry)?,
             held_now: OnceLock::new(),
+            log_dropped_now: OnceLock::new(),
         })
     }
 
@@ -120,10 +126,17 @@ impl Upkeep {
         self.held_now.get_or_init(|| (Box::new(requests), Box::new(answers)));
     }
 
+    /// At each scrape this is asked how many lines the log has dropped: the first one that is named.
+    pub(crate) fn log_lines_dropped_by(&self, dropped: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.log_dropped_now.get_or_init(|| Box::new(dropped));
+    }
+
     pub(crate) fn now(&self, now: &Now) {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let (requests, answers) =
             self.held_now.get().map_or((0, 0), |(requests, answers)| (requests(), answers()));
+        let log_dropped = self.log_dropped_now.get().map_or(0, |dropped| dropped());
+        self.log_dropped.inc_by(log_dropped.saturating_sub(self.log_dropped.get()));
         self.request_bytes.set(whole(requests));
         self.answer_bytes.set(whole(answers));
         self.sessions.set(whole(now.sessions));

@@ -12,12 +12,17 @@ use tokio::runtime::Builder;
 use super::config::{AdminListen, Config, Given, InForce, Settings, Typed};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
-use super::telemetry::LogArgs;
+use super::signals::Signals;
+use super::telemetry::{self, LogArgs};
 use super::trust::Files;
 use super::{memory, migrate, serve};
 
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
+/// A server that a signal ends before it served has done all that it was asked to do.
+const ENDED_BEFORE: u8 = 0;
+/// A `migrate` or a check that a signal ends has not.
+const UNDONE: u8 = 1;
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// In the place of an address, for what does not listen.
 const LISTENS_NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -70,9 +75,24 @@ impl ServerCommand {
     /// Runs the command, and reports why it fails.
     #[must_use]
     pub fn run(self) -> ExitCode {
+        let code = self.carry_out();
+        telemetry::end();
+        code
+    }
+
+    fn carry_out(self) -> ExitCode {
         match self {
             ServerCommand::Serve { config, check_config } => {
                 let log = config.log.clone();
+                let code = if check_config { UNDONE } else { ENDED_BEFORE };
+                let signals = match Signals::received(Box::new(move |name| {
+                    tracing::info!("{name}: the server ends before it served");
+                    telemetry::end();
+                    code
+                })) {
+                    Ok(signals) => signals,
+                    Err(problem) => return ended(&log, Err(problem.into())),
+                };
                 let (config, in_force) = match config.load() {
                     Ok(loaded) => loaded,
                     Err(code) => return code,
@@ -85,10 +105,21 @@ impl ServerCommand {
                     log.print(&in_force.to_string(), &in_force.json());
                     return ExitCode::SUCCESS;
                 }
-                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log)))
+                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log, signals)))
             }
             ServerCommand::Migrate { mut config, grant_to } => {
                 let log = config.log.clone();
+                let reporting = log.clone();
+                let received = Signals::received(Box::new(move |name| {
+                    reporting.report(&format!(
+                        "{name}: ended before `migrate` was done; what was applied stays applied: run it again"
+                    ));
+                    telemetry::end();
+                    UNDONE
+                }));
+                if let Err(problem) = received {
+                    return ended(&log, Err(problem.into()));
+                }
                 // It listens nowhere: an address that is refused to a server is no fault of it.
                 config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
                 config.settings.admin_listen = Some(Given::Value(AdminListen::default()));

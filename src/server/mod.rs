@@ -6,6 +6,7 @@ mod descriptors;
 mod failure;
 mod health;
 mod jwks;
+mod log_queue;
 mod memory;
 mod migrate;
 mod observe;

@@ -14,16 +14,16 @@ use super::failure::Failure;
 use super::health;
 use super::observe::{self, Accepting};
 use super::otlp::Exported;
-use super::signals::{Signals, hangups, second_signal};
+use super::signals::{Signals, hangups};
 use super::store::store;
 use super::supervisor::Supervisor;
-use super::telemetry::{LogArgs, LogFormat};
+use super::telemetry::{self, LogArgs, LogFormat};
 use super::trust::Files;
 use crate::identity::Guard;
-use crate::ledger::{Ledger, adopt};
+use crate::ledger::{InForce, Ledger, Policies, adopt};
 use crate::metrics::Metrics;
 use crate::rpc::{self, Listeners};
-use crate::store::{Fault, Purpose, Session, Store, StoreError};
+use crate::store::{Fault, Purpose, Store, StoreError};
 
 /// How often the log says that nobody is authenticated.
 const WARN_EVERY: Duration = Duration::from_mins(1);
@@ -34,7 +34,12 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -> Result<(), Failure> {
+pub(super) async fn serve(
+    mut config: Config,
+    mut files: Files,
+    log: &LogArgs,
+    signals: Signals,
+) -> Result<(), Failure> {
     if config.identity.insecure_anonymous {
         warn_of_anonymous();
         tokio::spawn(async {
@@ -60,13 +65,8 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let fitting = descriptors::connections(config.serve.connections_max);
     config.serve.connections_max = fitting.connections;
     let store = store(&config)?;
-    if matches!(config.database, Database::Sqlite { .. }) {
-        store.migrate().await.map_err(|error| Failure::of_store("", &error))?;
-    }
-    let mut session = opened(&*store, config.startup_wait).await?;
-    let in_force = adopt(&config.policies, &mut *session).await;
-    let in_force = in_force.map_err(|error| Failure::of_store("", &error))?;
-    drop(session);
+    let migrates = matches!(config.database, Database::Sqlite { .. });
+    let in_force = adopted(&*store, migrates, &config.policies, config.startup_wait).await?;
     let public = bound("listen", config.listen).await?;
     let address = public.local_addr().map_err(|error| format!("listen: {error}"))?;
     let admin = match config.admin_listen {
@@ -78,12 +78,13 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     }
     let listeners = Listeners { public, admin };
     let observed = observe::bound(&config)?;
-    let mut signals = Signals::new()?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
+    metrics.upkeep().log_lines_dropped_by(telemetry::lines_dropped);
     tokio::spawn(files.follow(guard.clone(), hangups, metrics.clone()));
     let exported = Exported::start();
     let supervisor = Supervisor::found()?;
+    signals.take_over();
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();
     let observe_address = observed.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -97,7 +98,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let mut outdated = None;
     let stop = async {
         tokio::select! {
-            () = signals.next() => {}
+            () = signals.reach(1) => {}
             why = ledger.outdated() => outdated = Some(why),
         }
         accepting.end();
@@ -111,8 +112,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     };
     let served = tokio::select! {
         served = serving => served,
-        // `serve` has taken the first signal by the time that a second one comes.
-        () = second_signal() => {
+        () = signals.reach(2) => {
             exported.give_up();
             return Err(Failure::Wrong("ended at once by a second signal".into()));
         }
@@ -145,14 +145,12 @@ fn greet(
     let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
     tracing::info!(version, address, store, metrics, threads, health, "serving");
     if log.log_format == LogFormat::Text {
-        let lines = [
-            format!("idempotency-ledger {version} listens on {address}"),
-            format!("  it stores in the {store}"),
-            format!("  metrics: {metrics}"),
-            format!("  next, try: {health}"),
-        ];
-        // A closed standard output must not end the server.
-        drop(writeln!(std::io::stdout(), "{}", lines.join("\n")));
+        let lines = format!(
+            "idempotency-ledger {version} listens on {address}\n  it stores in the {store}\n  metrics: {metrics}\n  \
+             next, try: {health}"
+        );
+        // A closed standard output must not end the server, and one that is not read must not stall it.
+        tokio::task::spawn_blocking(move || drop(writeln!(std::io::stdout(), "{lines}")));
     }
 }
 
@@ -162,12 +160,18 @@ async fn bound(setting: &str, address: SocketAddr) -> Result<TcpListener, String
     bound.map_err(|error| format!("{setting}: {address}: {error}; choose another with --{flag}"))
 }
 
-/// The first session: waits for a store that is on its way up, not for one that is set up wrongly.
-async fn opened(store: &dyn Store, wait: Duration) -> Result<Box<dyn Session>, Failure> {
+/// The policies in force, from the first session: waits for a store that is on its way up or breaks amid these
+/// statements, not for one that is set up wrongly. Each of them may be repeated.
+async fn adopted(
+    store: &dyn Store,
+    migrates: bool,
+    policies: &Policies,
+    wait: Duration,
+) -> Result<InForce, Failure> {
     let give_up = Instant::now() + wait;
     loop {
-        match store.open(Purpose::Changes).await {
-            Ok(session) => return Ok(session),
+        match try_to_adopt(store, migrates, policies).await {
+            Ok(in_force) => return Ok(in_force),
             Err(error) if never(&error) || Instant::now() >= give_up => {
                 return Err(Failure::of_store(&format!("{}: ", store.describe()), &error));
             }
@@ -177,6 +181,14 @@ async fn opened(store: &dyn Store, wait: Duration) -> Result<Box<dyn Session>, F
             }
         }
     }
+}
+
+async fn try_to_adopt(store: &dyn Store, migrates: bool, policies: &Policies) -> Result<InForce, StoreError> {
+    if migrates {
+        store.migrate().await?;
+    }
+    let mut session = store.open(Purpose::Changes).await?;
+    adopt(policies, &mut *session).await
 }
 
 /// Whether the store will not do however long one waits.

@@ -1,35 +1,84 @@
-//! The signals that end a server, and one that does not.
+//! The signals that end a server, from the first line of the program on, and one that does not.
+//!
+//! The first process of a container has no default action for any signal: without a handler SIGTERM is ignored until the
+//! supervisor's whole grace is over. So a thread of its own receives SIGTERM and SIGINT before anything is read that may
+//! wait, and until the server has taken over ends the process by itself.
 
-use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
+/// A file has reached the limit of file sizes (`ulimit -f`, `LimitFSIZE=`): by default a log that is too large would end the
+/// process. Without that the write fails, as on a full disk.
+const TOO_LARGE: rustix::process::Signal = rustix::process::Signal::XFSZ;
+
+/// What ends the process before the server has taken over: it exits with this code, having done so.
+pub(super) type End = Box<dyn FnOnce(&'static str) -> u8 + Send>;
+
+/// The signals that have arrived.
+#[derive(Clone)]
 pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+    count: watch::Receiver<u32>,
+    /// `None` once the server has taken over.
+    end: Arc<Mutex<Option<End>>>,
 }
 
 impl Signals {
-    pub(super) fn new() -> Result<Signals, String> {
-        Ok(Signals {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
+    /// Receives signals from now on.
+    ///
+    /// # Errors
+    /// Signals cannot be received.
+    pub(super) fn received(end: End) -> Result<Signals, String> {
+        let (sender, count) = watch::channel(0);
+        let signals = Signals { count, end: Arc::new(Mutex::new(Some(end))) };
+        let (ready, begun) = sync_channel(1);
+        let early = Arc::clone(&signals.end);
+        let receive = move || {
+            let received = async {
+                let mut both = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+                let mut too_large = listen(SignalKind::from_raw(TOO_LARGE.as_raw()))?;
+                drop(ready.send(Ok(())));
+                loop {
+                    let name = tokio::select! {
+                        _ = both.0.recv() => "SIGTERM",
+                        _ = both.1.recv() => "SIGINT",
+                        _ = too_large.recv() => continue,
+                    };
+                    if let Some(end) = taken(&early) {
+                        std::process::exit(end(name).into());
+                    }
+                    sender.send_modify(|count| *count += 1);
+                }
+            };
+            let runtime = Builder::new_current_thread().enable_io().build();
+            let ended: Result<(), String> = runtime.map_err(unreceived).and_then(|it| it.block_on(received));
+            drop(ready.send(ended));
+        };
+        thread::Builder::new().name("signals".into()).spawn(receive).map_err(unreceived)?;
+        begun.recv().map_err(unreceived)??;
+        Ok(signals)
     }
 
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// From now on the caller does what a signal asks for.
+    pub(super) fn take_over(&self) {
+        drop(taken(&self.end));
+    }
+
+    /// Waits until this number of signals have arrived.
+    pub(super) async fn reach(&self, number: u32) {
+        let mut count = self.count.clone();
+        if count.wait_for(|count| *count >= number).await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 }
 
-pub(super) async fn second_signal() {
-    let Ok(mut signals) = Signals::new() else { return std::future::pending().await };
-    signals.next().await;
-    signals.next().await;
+fn taken(end: &Mutex<Option<End>>) -> Option<End> {
+    end.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// From here on SIGHUP, as of a terminal that is closed, does not end the process: it has the files of credentials read
@@ -54,5 +103,9 @@ pub(super) fn hangups() -> Result<Arc<Notify>, String> {
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, String> {
-    signal(kind).map_err(|error| format!("signals cannot be received: {error}"))
+    signal(kind).map_err(unreceived)
+}
+
+fn unreceived(error: impl std::fmt::Display) -> String {
+    format!("signals cannot be received: {error}")
 }

@@ -1,8 +1,7 @@
 //! Logs: for people on a terminal, JSON by a switch. Never a payload.
 
-use std::collections::HashMap;
-use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::IsTerminal as _;
 use std::time::Instant;
 
 use tracing::{Level, Subscriber};
@@ -10,18 +9,18 @@ use tracing_subscriber::filter::{Targets, dynamic_filter_fn};
 use tracing_subscriber::layer::{Filter, Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::once_a_second::Lines;
+use super::log_queue::{self, LogQueue};
+use crate::once_a_second::EachOnceASecond;
+use crate::patient_write::write_all;
 
-/// The exporter of traces logs a line or two of each export that fails, however many there are: one of each kind a
-/// second is enough.
+/// The exporter of traces logs a line or two of each export that fails, and the driver a line of each notice of Postgres,
+/// one for each statement where a server's extension sends them: one of each kind a second is enough.
 fn bounded<S: Subscriber>() -> impl Filter<S> {
-    let written: Mutex<HashMap<&'static str, Lines>> = Mutex::default();
+    let written = EachOnceASecond::new();
     dynamic_filter_fn(move |line, _| {
-        if !line.target().starts_with("opentelemetry") {
-            return true;
-        }
-        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.entry(line.name()).or_default().turn(Instant::now(), true).is_some()
+        let target = line.target();
+        let is_bounded = target.starts_with("opentelemetry") || target == "sqlx::postgres::notice";
+        !is_bounded || written.turn(line.name(), Instant::now()).is_some()
     })
 }
 
@@ -60,8 +59,9 @@ impl LogArgs {
         let filter = self.log.parse::<Targets>();
         let problem = filter.as_ref().err().map(|error| format!("log: {error}; for example `info`"));
         let filter = filter.unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
-        // A closed standard error must not end the server: what cannot be logged is lost.
-        let logs = tracing_subscriber::fmt::layer().log_internal_errors(false).with_writer(std::io::stderr);
+        // A closed standard error must not end the server, and one that is not read must not stall it.
+        let logs =
+            tracing_subscriber::fmt::layer().log_internal_errors(false).with_writer(LogQueue::of_stderr());
         let filtered = tracing_subscriber::registry().with(filter);
         let started = match self.log_format {
             LogFormat::Text => {
@@ -69,34 +69,48 @@ impl LogArgs {
                 filtered.with(logs.with_ansi(colours).with_target(false).with_filter(bounded())).try_init()
             }
             LogFormat::Json => {
-                std::panic::set_hook(Box::new(|panic| {
-                    tracing::error!(%panic, "a bug of the server: a task panicked");
-                }));
                 filtered.with(logs.json().flatten_event(true).with_filter(bounded())).try_init()
             }
         };
+        // The usual hook writes to standard error itself, and waits for its reader.
+        std::panic::set_hook(Box::new(|panic| {
+            let backtrace = Backtrace::capture();
+            let is_captured = backtrace.status() == BacktraceStatus::Captured;
+            let backtrace = is_captured.then(|| tracing::field::display(backtrace));
+            tracing::error!(%panic, backtrace, "a bug of the server: a task panicked");
+        }));
         started.map_err(|error| format!("log: {error}"))?;
         problem.map_or(Ok(()), Err)
     }
 
     /// Reports why the command ends, whatever the filter of the log.
     pub(super) fn report(&self, problem: &str) {
-        match self.log_format {
-            LogFormat::Text => drop(writeln!(std::io::stderr(), "error: {problem}")),
+        let line = match self.log_format {
+            LogFormat::Text => format!("error: {problem}\n"),
             LogFormat::Json => {
-                let line = serde_json::json!({ "level": "ERROR", "message": problem });
-                drop(writeln!(std::io::stderr(), "{line}"));
+                format!("{}\n", serde_json::json!({ "level": "ERROR", "message": problem }))
             }
-        }
+        };
+        LogQueue::of_stderr().push(line.as_bytes());
     }
 
     /// Prints the lines for people on standard output; in JSON the value.
     pub(super) fn print(&self, text: &str, json: &serde_json::Value) {
+        let line = match self.log_format {
+            LogFormat::Text => format!("{}\n", text.trim_end()),
+            LogFormat::Json => format!("{json}\n"),
+        };
         // A closed standard output is no reason to end.
-        let mut out = std::io::stdout();
-        match self.log_format {
-            LogFormat::Text => drop(writeln!(out, "{}", text.trim_end())),
-            LogFormat::Json => drop(writeln!(out, "{json}")),
-        }
+        let _unread = write_all(&mut std::io::stdout(), &mut line.as_bytes());
     }
+}
+
+/// The end of the process: waits, for a bounded time, until standard error has what was logged.
+pub(super) fn end() {
+    log_queue::flush();
+}
+
+/// The number of lines of the log that were dropped.
+pub(super) fn lines_dropped() -> u64 {
+    LogQueue::of_stderr().dropped()
 }

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms};
+use crate::once_a_second::error_once_a_second;
 
 /// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.
 #[async_trait]
@@ -81,14 +82,14 @@ impl Found {
             Found::Absent => Ok(None),
             Found::Entry(entry) => Ok(Some(entry)),
             Found::Collision => {
-                tracing::error!(%key, "two keys have the same hash");
+                error_once_a_second!(%key, "two keys have the same hash");
                 Err(Rejection::new(
                     Reason::KeyCollision,
                     "another key has the same 128-bit hash; this message cannot be tracked: use another id",
                 ))
             }
             Found::Unreadable(problem) => {
-                tracing::error!(problem, "an entry cannot be read");
+                error_once_a_second!(problem, "an entry cannot be read");
                 Err(Rejection::new(
                     Reason::EntryUnreadable,
                     "the stored entry of this key cannot be read; an operator must look at it",

@@ -15,6 +15,7 @@ use super::numbers::{self, COMPLETED, PARKED};
 use super::traceparent;
 use super::{Found, StoreError};
 use crate::domain::{Claimant, ClosedBy, Entry, Key, Namespace, State, StoreTime, retain_until_by_terms};
+use crate::once_a_second::error_once_a_second;
 
 /// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
 const NEVER: i64 = i64::MAX;
@@ -80,7 +81,7 @@ pub(super) fn readable(all: Vec<Stored>) -> Vec<Entry> {
     let entries = all.into_iter().filter_map(|stored| match stored.entry {
         Ok(entry) => Some(entry),
         Err(problem) => {
-            tracing::error!(problem, "an entry cannot be read");
+            error_once_a_second!(problem, "an entry cannot be read");
             None
         }
     });

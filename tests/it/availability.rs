@@ -4,6 +4,7 @@
 //! lasts; beside other tests the bars of rates are lower, since those use the machine too.
 
 mod load;
+mod log;
 mod scene;
 
 use std::collections::BTreeMap;

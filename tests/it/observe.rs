@@ -333,6 +333,6 @@ async fn metrics_tell_what_happened(url: &str) {
 
 /// The lines of a JSON log.
 fn lines(log: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(log).unwrap();
+    let text = crate::harness::log_file::settled(log);
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -1,7 +1,11 @@
 //! The program itself: what is wrong at its start is said with the name of its setting; what breaks
 //! while it serves loses nothing.
 
+mod early;
+mod log;
+mod outputs;
 mod settings;
+mod start;
 mod supervisor;
 
 use std::path::Path;

@@ -58,7 +58,7 @@ async fn a_store_that_refuses_every_statement_makes_a_line_a_second_of_each_kind
         }
     }
     let seconds = began.elapsed().as_secs() + 1;
-    let text = std::fs::read_to_string(&log).unwrap();
+    let text = crate::harness::log_file::settled(&log);
     let warned: Vec<&str> = text.lines().filter(|line| line.contains("WARN")).collect();
     let of_the_store: Vec<_> =
         warned.iter().filter(|line| line.contains("the store refuses a statement")).collect();

@@ -362,6 +362,48 @@ MUTANTS = [
     Mutant("L13", "answers may be left unread without a bound", "edge::floods::held", [
         ("src/rpc/edge/account/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if call.number == usize::MAX && !call.connection.is_proxy() {"),
     ]),
+    Mutant("KL1", "the queue of the log has no bound", "server::log_queue", [
+        ("src/server/log_queue.rs", "line.len() > BYTES_MAX && ", "line.len() > usize::MAX && "),
+    ]),
+    Mutant("KL2", "the thread that logs waits for the reader of the log", "process::log", [
+        ("src/server/telemetry.rs", "with_writer(LogQueue::of_stderr())", "with_writer(std::io::stderr)"),
+    ]),
+    Mutant("KL3", "the end of the process waits for its log for ever", "process::log", [
+        ("src/server/log_queue.rs", "const ENDS_WITHIN: Duration = Duration::from_secs(1);", "const ENDS_WITHIN: Duration = Duration::from_hours(1);"),
+    ]),
+    Mutant("KL4", "each command of a batch has its ERROR line", "process::log", [
+        ("src/ledger/claims/batch.rs", "WRITTEN.turn(alert.reason.word(), Instant::now())", "WRITTEN.turn(alert.reason.word(), Instant::now()).or(Some(Default::default()))"),
+    ]),
+    Mutant("KL5", "each notice of Postgres has its line", "process::log", [
+        ("src/server/telemetry.rs", '|| target == "sqlx::postgres::notice";', '|| target == "sqlx::postgres::notices";'),
+    ]),
+    Mutant("KL6", "an answer that is lost makes a plain failure of every exit code", "cli::output", [
+        ("src/cli/screen.rs", "if exit == Exit::Done { Exit::Failed } else { exit }", "Exit::Failed"),
+    ]),
+    Mutant("KL7", "a change ends where its answer is not read", "cli::output", [
+        ("src/cli/screen.rs", "tables, unread: Unread::GoesOn }", "tables, unread: Unread::Ends }"),
+    ]),
+    Mutant("KL8", "a signal before the server serves is only counted", "process::early", [
+        ("src/server/signals.rs", "if let Some(end) = taken(&early) {", "if let Some(end) = taken(&early).filter(|_| false) {"),
+    ]),
+    Mutant("KL9", "a migrate that a signal ends says that all is done", "process::early", [
+        ("src/server/args.rs", "const UNDONE: u8 = 1;", "const UNDONE: u8 = 0;"),
+    ]),
+    Mutant("KL10", "a start ends with the first statement of unknown outcome", "process::start", [
+        ("src/server/serve.rs", "Err(error) if never(&error) ||", "Err(error) if never(&error) || matches!(error, StoreError::Unknown(_)) ||"),
+    ]),
+    Mutant("KL11", "a start ends where its store is not there for a moment", "process::early", [
+        ("src/server/serve.rs", "Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_)))\n}", "Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_) | Fault::Unavailable(_)))\n}"),
+    ]),
+    Mutant("KL12", "a write that is refused for a moment loses the rest", "process::outputs", [
+        ("src/patient_write.rs", "[ErrorKind::Interrupted, ErrorKind::WouldBlock].contains", "[ErrorKind::Interrupted].contains"),
+    ]),
+    Mutant("KL13", "lines that a full disk did not take are not counted", "process::outputs", [
+        ("src/server/log_queue.rs", "state.dropped += rest.split_inclusive", "state.dropped += 0 * rest.split_inclusive"),
+    ]),
+    Mutant("KL14", "a file that reaches the limit of file sizes ends the server", "process::outputs", [
+        ("src/server/signals.rs", "SignalKind::from_raw(TOO_LARGE.as_raw())", "SignalKind::user_defined1()"),
+    ]),
     Mutant("FL1", "announced bytes are taken before they arrive", "rpc::edge::account", [
         ("src/rpc/edge/account/request_body.rs", "        self.counts = self.left <= self.message_bytes_max;\n",
          "        self.counts = false;\n        if self.left <= self.message_bytes_max {\n            call.take_message(self.left)?;\n        }\n"),

@@ -215,6 +215,8 @@ TABLE = [
     ("CountedAsOther", {"consumer": "c"}, typed("other"), typed("payment")),
     ("SessionsMissing", {"instance": "a"}, gauge("store_sessions", 1) | gauge("store_sessions_wanted", 2),
      gauge("store_sessions", 2) | gauge("store_sessions_wanted", 2)),
+    ("LogLinesDropped", {"instance": "a"}, {of("idempotency_ledger_log_lines_dropped_total", A): "0+1x200"},
+     {of("idempotency_ledger_log_lines_dropped_total", A): STANDS}),
     ("Memory", {"instance": "a"}, BUILD | {of("process_resident_memory_bytes", A): "2000000000x200"},
      BUILD | {of("process_resident_memory_bytes", A): "900000000x200", of("process_resident_memory_bytes", 'instance="b"'): "2000000000x200"}),
 ]

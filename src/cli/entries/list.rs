@@ -63,7 +63,7 @@ impl List {
 }
 
 fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Problem> {
-    let screen = client.screen;
+    let screen = client.screen.listing();
     if screen.json() {
         return entries.iter().try_for_each(|entry| screen.message("Entry", entry));
     }

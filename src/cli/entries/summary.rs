@@ -59,7 +59,7 @@ async fn watch(
     whose: (&str, &str),
     every: std::time::Duration,
 ) -> Result<Exit, Problem> {
-    let screen = client.screen;
+    let screen = client.screen.listing();
     let mut drawn = 0;
     loop {
         match fetch(client, admin, whose).await {

@@ -1,18 +1,20 @@
 //! One round of one batch: two guesses, a load, decisions, writes. See docs/contract.md, section 12.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::chain::Chain;
 use super::part::{Part, Pending};
 use super::shared::Shared;
 use super::statement::within;
 use crate::domain::{
-    Answer, Command, Decision, Entry, Policy, Reading, Rejection, Reply, Settle, StoreTime, Terms,
+    Alert, Answer, Command, Decision, Entry, Policy, Reading, Rejection, Reply, Settle, StoreTime, Terms,
     decide_absent, guessable,
 };
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
 use crate::metrics::Statement;
+use crate::once_a_second::EachOnceASecond;
 use crate::store::{Completion, Done, Fault, Found, InsertOutcome, Inserted, Loaded, Session, StoreError};
 use crate::traces::BatchSpan;
 
@@ -224,8 +226,7 @@ impl<'a> Round<'a> {
 pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
     let mut answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
         if let Some(alert) = rejection.alert {
-            let (consumer, key) = (chain.key.consumer(), chain.key.hash());
-            tracing::error!(reason = %alert.reason, consumer, %key, "{}", alert.text);
+            alerted(&chain, alert);
         }
         if chain.head.unknown > 0 { Rejection { alert: rejection.alert, ..lost() } } else { rejection }
     });
@@ -234,6 +235,15 @@ pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
         *revived |= chain.head.revived;
     }
     chain.answer(answer)
+}
+
+/// A line a second of each reason: a batch may have a thousand of them, and the metric counts each.
+fn alerted(chain: &Chain, alert: Alert) {
+    static WRITTEN: EachOnceASecond = EachOnceASecond::new();
+    if let Some(held_back) = WRITTEN.turn(alert.reason.word(), Instant::now()) {
+        let (consumer, key, held_back) = (chain.key.consumer(), chain.key.hash(), held_back.logged());
+        tracing::error!(reason = %alert.reason, consumer, %key, held_back, "{}", alert.text);
+    }
 }
 
 /// Refuses all of a chain.

@@ -8,7 +8,7 @@ use super::statement::within;
 use crate::domain::{Key, Reason, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::metrics::Statement;
-use crate::once_a_second::warn_once_a_second;
+use crate::once_a_second::{error_once_a_second, warn_once_a_second};
 use crate::store::{Fault, StoreError};
 
 /// How often a command may lose against others before it is refused.
@@ -113,7 +113,7 @@ impl Round<'_> {
             (chain.together, chain.must_load) = (decided / 2, true);
             return self.leftover.again.push(chain);
         }
-        tracing::error!(error = text, "the store refuses a command for good");
+        error_once_a_second!(error = text, "the store refuses a command for good");
         chain.together = 0;
         let text = "the store refuses this command for good; nothing was changed";
         self.deliver(chain, Err(Rejection::new(Reason::Internal, text)));

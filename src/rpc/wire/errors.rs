@@ -12,6 +12,7 @@ use super::fit::cut;
 use super::reasons::{self, AdviceRule, During, Pushback};
 use super::words;
 use crate::domain::{Advice, Reason, Rejection, Span, State, Violation};
+use crate::once_a_second::error_once_a_second;
 use crate::rpc::proto::{self, ERROR_DOMAIN};
 
 /// What an error says in readable trailers too, for clients that cannot read its details.
@@ -37,7 +38,7 @@ const VIOLATION_OVERHEAD: usize = 10;
 pub(super) const VIOLATIONS_MAX: usize = 32;
 
 pub(crate) fn internal(message: &str) -> Rejection {
-    tracing::error!(message, "a bug of the server");
+    error_once_a_second!(message, "a bug of the server");
     Rejection::new(Reason::Internal, "a bug of the server; nothing is known to be changed")
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn serve(
         let (stream, address) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),
             Err(error) => {
-                tracing::warn!(%error, "a connection to observe_listen was not accepted");
+                warn_once_a_second!(%error, "a connection to observe_listen was not accepted");
                 sleep(AFTER_ERROR).await;
                 continue;
             }

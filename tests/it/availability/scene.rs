@@ -16,7 +16,7 @@ use crate::harness::switch::Switch;
 use crate::proof::run::Run;
 
 /// Alone, rates are compared without the other harms beside them.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub(super) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A cluster of its own, a server on it, and a network between them that can fail.
 pub(super) struct Scene {
@@ -83,7 +83,7 @@ impl Scene {
 
     /// Of a rate, in hundredths: what is asked alone, and what beside other tests.
     pub(super) fn bar(&self, alone: u64) -> u64 {
-        if self::alone() { alone } else { alone / 2 }
+        self::bar(alone)
     }
 
     pub(super) async fn end(self, told: String) {
@@ -95,4 +95,9 @@ impl Scene {
 /// The suite was started by itself.
 pub(super) fn alone() -> bool {
     std::env::var_os("LEDGER_PROOF_SIZE").is_some()
+}
+
+/// Of a rate, in hundredths: the bar of a suite that runs alone, halved next to other tests.
+pub(super) fn bar(alone: u64) -> u64 {
+    if self::alone() { alone } else { alone / 2 }
 }

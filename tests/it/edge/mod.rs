@@ -38,7 +38,7 @@ impl Edge {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+        crate::harness::log_file::settled(&self.folder.path().join("log"))
     }
 
     fn pid(&self) -> u32 {

@@ -1,10 +1,13 @@
 //! What the suites stand on: a real Postgres, servers with a clock that tests can set, clients.
 
 mod behind;
+pub(crate) mod cutter;
 pub(crate) mod details;
 pub(crate) mod disk;
 pub(crate) mod dynamic;
 pub(crate) mod faulty;
+pub(crate) mod log_file;
+pub(crate) mod log_reader;
 pub(crate) mod pgbouncer;
 pub(crate) mod pki;
 pub(crate) mod pooler;

@@ -122,7 +122,7 @@ impl Mounted {
     }
 
     pub(super) fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap()
+        crate::harness::log_file::settled(self.path("log").as_ref())
     }
 
     async fn says(&self, words: &str) {

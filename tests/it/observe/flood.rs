@@ -95,7 +95,7 @@ async fn half_and_idle_connections_delay_no_probe() {
         // The newest ones stay, and of those before some have gone because their time of 5 s was over.
         assert!(closed >= size as f64 - PLACES, "{what}: {closed} evicted");
     }
-    let said = std::fs::read_to_string(&log).unwrap();
+    let said = crate::harness::log_file::settled(&log);
     let lines = said.matches("all places of observe_listen are taken").count();
     let seconds = usize::try_from(run.elapsed().as_secs()).unwrap();
     assert!((1..=seconds + 2).contains(&lines), "at most one line a second: {lines}");

@@ -62,7 +62,7 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
     let mut events = events(&log);
     events.dedup();
     assert_eq!(events, expected);
-    let text = std::fs::read_to_string(&log).unwrap();
+    let text = crate::harness::log_file::settled(&log);
     assert!(!text.contains("secret"), "no payload and no text of a consumer: {text}");
 }
 

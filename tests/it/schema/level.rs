@@ -109,7 +109,7 @@ async fn outdated(store: Behind, raise: &str, says: &str) {
     let sum = load.end().await;
     let unexpected = |reason: &&String| !["STORE_UNAVAILABLE", "DRAINING", "GONE"].contains(&reason.as_str());
     assert_eq!(sum.refused.keys().find(unexpected), None, "{:?}", sum.refused);
-    let text = std::fs::read_to_string(&log).unwrap();
+    let text = crate::harness::log_file::settled(&log);
     for word in ["this server is outdated", says, "the newer binary", "drained"] {
         assert!(text.contains(word), "the log must say {word:?}: {text}");
     }

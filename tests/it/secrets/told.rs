@@ -140,7 +140,7 @@ async fn no_secret_is_in_what_a_run_writes() {
         let arguments = std::fs::read_to_string(format!("/proc/{}/cmdline", server.child.id())).unwrap();
         no_mark(way.name, "its arguments", &arguments);
         drop(server);
-        let log = std::fs::read_to_string(&log).unwrap();
+        let log = crate::harness::log_file::settled(&log);
         assert!(log.contains("DEBUG"), "{log}");
         no_mark(way.name, "its log", &log);
         let out = folder.path().join(format!("{}.out", way.name));

@@ -146,7 +146,7 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
                 return (stream, from);
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted: is the limit of open files too low?");
+                warn_once_a_second!(%error, "a connection was not accepted: is the limit of open files too low?");
                 sleep(AFTER_ERROR).await;
             }
         }

@@ -13,6 +13,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::world::CONFIGURATION;
+use crate::harness::log_reader::{LogReader, MUCH};
 use crate::harness::postgres::free_port;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
@@ -29,6 +30,8 @@ pub(crate) struct Replica {
     pub(crate) binary: PathBuf,
     /// Further arguments.
     pub(crate) settings: Vec<String>,
+    /// What reads its log, where that may stall; else its log is a file.
+    pub(crate) log_reader: Option<LogReader>,
     child: Option<Child>,
 }
 
@@ -47,6 +50,7 @@ impl Replica {
             observed: None,
             binary: PathBuf::from(BINARY),
             settings: Vec::new(),
+            log_reader: None,
             child: None,
         }
     }
@@ -60,12 +64,16 @@ impl Replica {
     pub(crate) fn start(&mut self, crash_at: Option<&str>) {
         let log =
             std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).unwrap();
+        let (log, level) = match &self.log_reader {
+            Some(reader) => (reader.reads_into(log), MUCH),
+            None => (log.into(), "warn"),
+        };
         let mut command = Command::new(&self.binary);
         command
             .args(["serve", "--listen", &self.address.to_string(), "--database-url", &self.database_url])
             .arg("--config")
             .arg(self.folder.join("ledger.toml"))
-            .args(["--drain-wait", &format!("{}s", self.drain_wait.as_secs()), "--log", "warn"])
+            .args(["--drain-wait", &format!("{}s", self.drain_wait.as_secs()), "--log", level])
             .stdout(Stdio::null())
             .stderr(log);
         command.args(&self.settings);
@@ -80,7 +88,7 @@ impl Replica {
 
     /// All that it has logged.
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap()
+        crate::harness::log_file::settled(&self.folder.join("log"))
     }
 
     /// The sum of all series of a metric whose labels say this; zero where there are none.

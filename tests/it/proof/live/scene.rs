@@ -11,6 +11,7 @@ use super::replays::VIEW;
 use super::replicas::Replica;
 use super::world::{REPLAYED, STEADY, World};
 use super::{judge, policies_after, replays};
+use crate::harness::log_reader::LogReader;
 use crate::harness::postgres::{Cluster, free_port};
 use crate::harness::random::Random;
 use crate::harness::server::migrate_postgres;
@@ -94,6 +95,7 @@ impl Live {
             }
             let mut replica = Replica::new(folder.path(), &url);
             replica.observed = observed.then(|| SocketAddr::from(([127, 0, 0, 1], free_port())));
+            replica.log_reader = (run.suite == SOAK).then(LogReader::default);
             replica.settings = settings.iter().map(|one| (*one).to_owned()).collect();
             replica.start(None);
             replica.listens().await;

@@ -1,17 +1,23 @@
 //! All harms at once, for a long time: servers killed, restarted and stopped; Postgres crashing, stopped, its
-//! backends ended; connections cut and gone silent; rows and `ledger.meta` held by somebody else. Operators
+//! backends ended; connections cut and gone silent; rows and `ledger.meta` held by somebody else; logs that are not read.
+//! Operators
 //! and policies are at work beside the consumers.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sqlx::Executor as _;
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 
 use super::proxy::Faults;
 use super::replicas::Replica;
 use super::world::LEASE;
+use crate::harness::log_reader::LogReader;
 use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::harness::signals::signal;
@@ -20,6 +26,8 @@ use crate::proof::run::Run;
 
 /// A drain may take this long.
 const DRAIN_MAX: Duration = Duration::from_secs(25);
+/// For longer than a server is stopped.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 /// The memory of the one replica that is never ended is compared with that of this moment.
 const WARM: Duration = Duration::from_secs(300);
 /// Over so many of the last samples, one a second, a median is taken.
@@ -42,13 +50,24 @@ pub(crate) async fn mix(run: &mut Run, random: &mut Random, soak: Soak<'_>) -> S
     let (spared, others) = replicas.split_first_mut().unwrap();
     let pids = || spared.pid();
     let (mut one, mut two) = (Random::new(random.next()), Random::new(random.next()));
-    let (servers, store, memory) = tokio::join!(
+    let logs: Vec<LogReader> = [&*spared]
+        .into_iter()
+        .chain(others.iter())
+        .filter_map(|replica| replica.log_reader.clone())
+        .collect();
+    let address = spared.address;
+    let mut three = Random::new(random.next());
+    let (servers, store, (logs, silent), memory) = tokio::join!(
         harm_servers(until, &mut one, pids(), others),
         harm_store(until, &mut two, cluster, &switches, &faults),
+        harm_logs(until, &mut three, &logs, address),
         watch_memory(run, until, pids()),
     );
+    if silent > 0 {
+        run.fail(format!("a server was silent {silent} times while its log was not read"), &[]);
+    }
     let counted: Vec<String> =
-        servers.iter().chain(&store).map(|(what, times)| format!("{times} {what}")).collect();
+        servers.iter().chain(&store).chain(&logs).map(|(what, times)| format!("{times} {what}")).collect();
     format!("{} s of {}; {memory}", run.size, counted.join(", "))
 }
 
@@ -149,6 +168,36 @@ async fn harm_store(
         *counts.entry(what).or_default() += 1;
     }
     counts
+}
+
+/// The reader of a log stalls for a while, whatever else happens to its server meanwhile. The first one's is never ended:
+/// how often it did not answer before its log was read again.
+async fn harm_logs(
+    until: Instant,
+    random: &mut Random,
+    logs: &[LogReader],
+    first: SocketAddr,
+) -> (Counts, u64) {
+    let (mut counts, mut silent) = (Counts::new(), 0);
+    while Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(200 + random.below(2_000))).await;
+        let number = if random.percent(50) { 0 } else { random.below(logs.len() as u64) as usize };
+        logs[number].stall(true);
+        tokio::time::sleep(Duration::from_millis(1_000 + random.below(9_000))).await;
+        if number == 0 && !lives(first).await {
+            silent += 1;
+        }
+        logs[number].stall(false);
+        *counts.entry("times a log not read").or_default() += 1;
+    }
+    (counts, silent)
+}
+
+/// Whether it answers, also if it is stopped for a while.
+async fn lives(address: SocketAddr) -> bool {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap().timeout(ANSWERS_WITHIN);
+    let request = HealthCheckRequest { service: "liveness".into() };
+    HealthClient::new(endpoint.connect_lazy()).check(request).await.is_ok()
 }
 
 /// Somebody else's transaction holds rows for a while.

@@ -1,0 +1,290 @@
+//! The queue between the threads that log and standard error: the reader of standard error may stall, and no thread that
+//! serves waits for it. One thread writes; lines beyond the bound are dropped, counted, and reported once the log flows
+//! again.
+//!
+//! Not `tracing-appender`: the end of its guard prints to standard output where the queue is full, and that is often the
+//! same stalled pipe; its bound is a number of lines of any length; and it drops what is left of a line where a write is
+//! refused for a moment, as by a pipe that another process has set to be non-blocking.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::mem::take;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::patient_write::write_all;
+
+/// How many bytes wait, those that are being written included: some 4,000 lines.
+const BYTES_MAX: usize = 1_024 * 1_024;
+/// How long the end of the process waits for its log.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+/// How often the log reports that lines were dropped.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// The queue before standard error.
+static QUEUE: OnceLock<LogQueue> = OnceLock::new();
+
+thread_local! {
+    /// Whether this is the thread that writes: its report has room beyond the bound.
+    static WRITES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct LogQueue(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// A line was added.
+    added: Condvar,
+    /// All lines were written.
+    written: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    lines: Vec<u8>,
+    /// The bytes that the writer has taken and not written yet.
+    writing: usize,
+    /// The number of lines that were dropped or could not be written, and of those that the log has reported.
+    dropped: u64,
+    reported: u64,
+}
+
+impl LogQueue {
+    /// The one before standard error; its thread begins with the first call.
+    pub(super) fn of_stderr() -> LogQueue {
+        QUEUE.get_or_init(|| LogQueue::before(io::stderr())).clone()
+    }
+
+    fn before(out: impl Write + Send + 'static) -> LogQueue {
+        let queue = LogQueue(Arc::new(Shared {
+            state: Mutex::default(),
+            added: Condvar::new(),
+            written: Condvar::new(),
+        }));
+        let writer = queue.clone();
+        // Without a thread all lines beyond the bound are dropped and counted; the server serves.
+        let _started = thread::Builder::new().name("log".into()).spawn(move || writer.write_all_to(out));
+        queue
+    }
+
+    /// Adds a line, or drops it.
+    pub(super) fn push(&self, line: &[u8]) {
+        let mut state = self.state();
+        if state.lines.len() + state.writing + line.len() > BYTES_MAX && !WRITES.get() {
+            state.dropped += 1;
+            return;
+        }
+        state.lines.extend_from_slice(line);
+        drop(state);
+        self.0.added.notify_one();
+    }
+
+    /// The number of lines that were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.state().dropped
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all lines are written, at most for a bounded time.
+    fn wait_until_written(&self, within: Duration) {
+        let waits = |state: &mut State| state.writing > 0 || !state.lines.is_empty();
+        drop(self.0.written.wait_timeout_while(self.state(), within, waits));
+    }
+
+    fn write_all_to(&self, mut out: impl Write) {
+        WRITES.set(true);
+        let (mut flows, mut arrived, mut reported_at, mut torn) = (true, 0, None::<Instant>, false);
+        loop {
+            let lines = self.taken(flows);
+            // What comes after half a line begins a line.
+            torn = torn && write_all(&mut out, &mut &b"\n"[..]).is_err();
+            let mut rest = &*lines;
+            flows = write_all(&mut out, &mut rest).is_ok();
+            torn |= is_torn(&lines, rest);
+            let mut state = self.state();
+            state.writing = 0;
+            if flows {
+                arrived = state.reported;
+            } else {
+                // A disk that is full, or a log that is closed. The last report may be among them.
+                state.dropped += rest.split_inclusive(|byte| *byte == b'\n').count() as u64;
+                state.reported = arrived;
+            }
+            let due = flows && reported_at.is_none_or(|at| at.elapsed() >= REPORT_EVERY);
+            let dropped = if due { state.dropped - state.reported } else { 0 };
+            state.reported += dropped;
+            if state.lines.is_empty() {
+                self.0.written.notify_all();
+            }
+            // The report is a line of the log like any other: this thread adds it to the queue.
+            drop(state);
+            if dropped > 0 {
+                reported_at = Some(Instant::now());
+                tracing::warn!(
+                    dropped,
+                    "lines of the log were dropped: standard error did not take them as fast as the server logs"
+                );
+            }
+        }
+    }
+
+    /// The lines that wait, as soon as there are some; none, now and then, while the log flows and drops are not reported
+    /// yet.
+    fn taken(&self, flows: bool) -> Vec<u8> {
+        let waits = |state: &mut State| state.lines.is_empty();
+        let state = self.state();
+        let mut state = if flows && state.dropped > state.reported {
+            let waited = self.0.added.wait_timeout_while(state, REPORT_EVERY, waits);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        } else {
+            self.0.added.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner)
+        };
+        let lines = take(&mut state.lines);
+        state.writing = lines.len();
+        lines
+    }
+}
+
+/// Whether the end of what was written is half a line.
+fn is_torn(lines: &[u8], rest: &[u8]) -> bool {
+    let written = lines.strip_suffix(rest).unwrap_or_default();
+    written.last().is_some_and(|byte| *byte != b'\n')
+}
+
+/// Waits, for a bounded time, until standard error has what was logged.
+pub(super) fn flush() {
+    if let Some(queue) = QUEUE.get() {
+        queue.wait_until_written(ENDS_WITHIN);
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogQueue {
+    type Writer = LogQueue;
+
+    fn make_writer(&'a self) -> LogQueue {
+        self.clone()
+    }
+}
+
+/// A call is a line.
+impl Write for LogQueue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    use super::*;
+
+    /// Takes a piece whenever the test asks for one; before, it is refused for a moment.
+    struct Slow {
+        pieces: SyncSender<Vec<u8>>,
+        refuses: bool,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.refuses = !self.refuses;
+            if self.refuses {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let piece = bytes.get(..bytes.len().min(100_000)).unwrap_or(bytes);
+            self.pieces.send(piece.to_vec()).map_err(|_| ErrorKind::BrokenPipe)?;
+            Ok(piece.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn slow() -> (LogQueue, Receiver<Vec<u8>>) {
+        let (pieces, read) = sync_channel(0);
+        (LogQueue::before(Slow { pieces, refuses: false }), read)
+    }
+
+    #[test]
+    fn lines_beyond_the_bound_are_dropped_whole_and_all_others_are_written() {
+        let (queue, read) = slow();
+        let line = [&[b'x'; 1_023][..], b"\n"].concat();
+        for _ in 0..1_500 {
+            queue.push(&line);
+        }
+        assert_eq!(queue.dropped(), 1_500 - 1_024);
+        let mut written = Vec::new();
+        while written.len() < BYTES_MAX {
+            written.extend(read.recv().expect("a piece"));
+        }
+        assert!(written.chunks(1_024).all(|one| one == line), "a line is torn");
+        // The last piece may still be on its way.
+        queue.wait_until_written(ENDS_WITHIN);
+        queue.push(&line);
+        assert_eq!((read.recv().expect("a line"), queue.dropped()), (line, 476), "it flows again");
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_lines_and_not_for_ever() {
+        let (queue, read) = slow();
+        queue.push(b"one\n");
+        queue.wait_until_written(Duration::from_millis(1));
+        let reading = thread::spawn(move || read.recv().map(|piece| (piece, read)));
+        queue.wait_until_written(Duration::from_mins(1));
+        let (piece, read) = reading.join().expect("it reads").expect("a piece");
+        assert_eq!(piece, b"one\n");
+        // What a closed log does not take counts as dropped, and holds nothing up.
+        drop(read);
+        for _ in 0..100 {
+            queue.push(b"one\n");
+            queue.wait_until_written(Duration::from_mins(1));
+        }
+        assert_eq!(queue.dropped(), 100);
+    }
+
+    #[test]
+    fn a_line_after_half_a_line_begins_a_line() {
+        struct Full(SyncSender<Vec<u8>>, usize);
+        impl Write for Full {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let room = self.1.min(bytes.len());
+                self.1 = if room == 0 { usize::MAX } else { self.1 - room };
+                if room == 0 {
+                    return Err(ErrorKind::StorageFull.into());
+                }
+                self.0
+                    .send(bytes.get(..room).unwrap_or_default().to_vec())
+                    .map_err(|_| ErrorKind::BrokenPipe)?;
+                Ok(room)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (pieces, read) = sync_channel(8);
+        let queue = LogQueue::before(Full(pieces, 6));
+        for line in [&b"one\ntwo\n"[..], b"three\n"] {
+            queue.push(line);
+            queue.wait_until_written(Duration::from_mins(1));
+        }
+        let written: Vec<u8> = read.try_iter().flatten().collect();
+        assert_eq!(String::from_utf8_lossy(&written), "one\ntw\nthree\n");
+        assert_eq!(queue.dropped(), 1);
+    }
+}
