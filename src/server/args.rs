@@ -36,6 +36,10 @@ pub enum ServerCommand {
         /// Check flags, variables and the file, print what would be in force, and exit; opens no store and no port
         #[arg(long)]
         check_config: bool,
+        #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
+        /// SQLite: if the file has lost commits, accept that what was lost is granted again; leave it out at the next start
+        #[arg(long)]
+        accept_loss: bool,
     },
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
@@ -71,7 +75,7 @@ impl ServerCommand {
     #[must_use]
     pub fn run(self) -> ExitCode {
         match self {
-            ServerCommand::Serve { config, check_config } => {
+            ServerCommand::Serve { config, check_config, accept_loss } => {
                 let log = config.log.clone();
                 let (config, in_force) = match config.load() {
                     Ok(loaded) => loaded,
@@ -85,7 +89,7 @@ impl ServerCommand {
                     log.print(&in_force.to_string(), &in_force.json());
                     return ExitCode::SUCCESS;
                 }
-                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log)))
+                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log, accept_loss)))
             }
             ServerCommand::Migrate { mut config, grant_to } => {
                 let log = config.log.clone();

@@ -34,7 +34,12 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -> Result<(), Failure> {
+pub(super) async fn serve(
+    mut config: Config,
+    mut files: Files,
+    log: &LogArgs,
+    accept_loss: bool,
+) -> Result<(), Failure> {
     if config.identity.insecure_anonymous {
         warn_of_anonymous();
         tokio::spawn(async {
@@ -59,7 +64,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let threads = config.runtime_threads();
     let fitting = descriptors::connections(config.serve.connections_max);
     config.serve.connections_max = fitting.connections;
-    let store = store(&config)?;
+    let store = store(&config, accept_loss)?;
     if matches!(config.database, Database::Sqlite { .. }) {
         store.migrate().await.map_err(|error| Failure::of_store("", &error))?;
     }

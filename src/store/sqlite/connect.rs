@@ -2,26 +2,31 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
+use super::at_path::{AtPath, FileId, LOCK, beside, refused};
 use super::before_baseline::carry_over;
 use super::errors::of_sqlx;
 use super::for_rows::ROWS_AT_ONCE_MAX;
+use super::losses;
 use super::statements as sql;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::Standing;
 use crate::store::{Fault, StoreError};
 
-/// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
+/// How long a transaction waits for another process that writes the file. Shorter than a session for claims waits for
 /// its statement, so that what ends with it was certainly not applied.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const PATIENT: Duration = Duration::from_secs(2);
+/// After another process did not let go for that long, each later transaction waits for this long: calls that wait for the
+/// one writer one after the other are then refused before a session for claims is given up.
+pub(super) const IMPATIENT: Duration = Duration::from_millis(100);
 
 /// The mode of the files: rows are not encrypted, and may hold what consumers return.
-const MODE: u32 = 0o600;
+pub(super) const MODE: u32 = 0o600;
 /// How many pages a connection keeps, in KiB below zero: a batch of a thousand rows must not push its own pages out.
 const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
@@ -32,22 +37,39 @@ const STATEMENTS_MAX: usize = 200;
 
 /// Locks the file for this process. The operating system ends the lock with the process, however
 /// it dies.
-pub(super) fn lock(path: &Path) -> Result<File, String> {
-    // The same file by another name has the same lock.
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut beside = path.clone().into_os_string();
-    beside.push(".lock");
-    let beside = std::path::PathBuf::from(beside);
-    let file = to_write(&beside)?;
-    match file.try_lock() {
-        Ok(()) => {
-            // Only a file that is not there: to open and close the file of a connection would end its locks. SQLite gives
-            // what it creates next to the file (-wal, -shm) the mode of the file.
-            if !path.exists() {
-                to_write(path)?;
-            }
-            Ok(file)
-        }
+///
+/// # Errors
+/// Another process has it, or the file must not be served.
+pub(super) fn lock(path: &Path) -> Result<(AtPath, File), String> {
+    // Only a file that is not there: to open and close the file of a connection would end its locks. SQLite gives what it
+    // creates next to the file (-wal, -shm) the mode of the file.
+    if !path.exists() {
+        to_write(path)?;
+    }
+    let path = canonical(path)?;
+    refused(&path)?;
+    let lock = take_lock(&path)?;
+    let id = |path: &Path| std::fs::metadata(path).map(|metadata| FileId::of(&metadata));
+    let failed = |error| format!("{}: {error}", path.display());
+    let locked = FileId::of(&lock.metadata().map_err(failed)?);
+    let file = id(&path).map_err(failed)?;
+    let at_path = AtPath::new(path, file, locked);
+    // Whoever removes a lock between its opening and this has locked another one.
+    at_path.check(None).map_err(|error| error.to_string())?;
+    Ok((at_path, lock))
+}
+
+/// The path without links: the same file by another name has the same lock, and the same log.
+pub(super) fn canonical(path: &Path) -> Result<PathBuf, String> {
+    path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The lock of the file at a path without links.
+pub(super) fn take_lock(path: &Path) -> Result<File, String> {
+    let beside = beside(path, LOCK);
+    let lock = to_write(&beside)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(format!(
             "{} is in use by another idempotency-ledger process: stop that one, or choose another file",
             path.display()
@@ -62,13 +84,13 @@ fn to_write(path: &Path) -> Result<File, String> {
     opened.map_err(|error| format!("{}: {error}; the folder must exist and be writable", path.display()))
 }
 
-async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
+async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
-        .create_if_missing(true)
+        .create_if_missing(creates)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(BUSY_TIMEOUT)
+        .busy_timeout(waits)
         // What a statement keeps to undo itself would go through a file else, page by page.
         .pragma("temp_store", "MEMORY")
         .pragma("cache_size", CACHE)
@@ -79,9 +101,9 @@ async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
 
-/// A connection to a file whose schema serves this binary.
-pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
-    let mut connection = connect(path).await?;
+/// A connection to a file whose schema serves this binary. It waits for so long for another process.
+pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnection, StoreError> {
+    let mut connection = connect(path, false, waits).await?;
     let nothing = Standing { version: 0, serves_from: 0, level: 0 };
     let standing = standing(&mut connection).await?.unwrap_or(nothing);
     standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
@@ -89,12 +111,13 @@ pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
 }
 
 pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
-    let mut connection = connect(path).await?;
+    let mut connection = connect(path, true, PATIENT).await?;
     let before = applied(&mut connection).await?;
     carry_over(&mut connection, &MIGRATIONS).await?;
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
     let after = applied(&mut connection).await?;
+    losses::begin(&mut connection, path).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
 }
@@ -136,7 +159,7 @@ mod tests {
             }
             let _lock = lock(&path).expect("a lock");
             migrate(&path).await.expect("a schema");
-            let _connection = open(&path).await.expect("a connection");
+            let _connection = open(&path, PATIENT).await.expect("a connection");
             let mode =
                 |end: &str| std::fs::metadata(at(end)).expect("it is there").permissions().mode() & 0o777;
             assert_eq!(ends.map(mode), modes, "{existing:?}");
@@ -149,8 +172,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
         migrate(&path).await.expect("a schema");
-        let mut connection = open(&path).await.expect("a connection");
-        let busy = BUSY_TIMEOUT.as_millis().to_string();
+        let mut connection = open(&path, PATIENT).await.expect("a connection");
+        let busy = PATIENT.as_millis().to_string();
         for (pragma, column, value) in [
             ("synchronous", "synchronous", "2"),
             ("journal_mode", "journal_mode", "wal"),

@@ -5,9 +5,11 @@
 //! not wait for it.
 
 mod at_once;
+mod at_path;
 mod audit;
 mod before_baseline;
 mod connect;
+mod counter;
 mod entries;
 mod entry_statements;
 mod errors;
@@ -15,6 +17,8 @@ mod file;
 mod for_rows;
 mod holds;
 mod listing;
+mod losses;
+mod mounts;
 mod names;
 mod operators;
 mod policies;
@@ -26,6 +30,7 @@ mod upkeep;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 
@@ -43,9 +48,14 @@ impl SqliteStore {
     /// Takes possession of the file at `path`; opens it with the first session.
     ///
     /// # Errors
-    /// The folder is missing or read-only, or another process owns the file.
+    /// The folder is missing or read-only, another process owns the file, or path and log of the file would fall apart.
     pub fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteStore, String> {
         Ok(SqliteStore { file: Arc::new(SqliteFile::new(path, clock)?) })
+    }
+
+    /// A person accepts that commits are lost, if they are: what was lost is granted again.
+    pub fn accept_loss(&self) {
+        self.file.losses().accept();
     }
 }
 
@@ -67,6 +77,14 @@ impl Store for SqliteStore {
         let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
         self.file.look(nothing).await?;
         Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
+    }
+
+    fn losses(&self) -> u64 {
+        self.file.losses().found()
+    }
+
+    fn withholds_grants(&self) -> bool {
+        self.file.losses().withheld().load(Ordering::SeqCst)
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {

@@ -24,6 +24,7 @@ const ALONE: &[&str] = &[
     sql::SCHEMA,
     sql::BEGIN_TO_WRITE,
     sql::BEGIN_TO_LOOK,
+    sql::COUNTED,
     sql::COMMIT,
     sql::ROLLBACK,
     upkeep::BEAT,

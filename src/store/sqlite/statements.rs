@@ -38,6 +38,16 @@ pub(super) const BEGIN_TO_WRITE: &str = begin!("begin_to_write", "IMMEDIATE");
 /// Sees one state of the file, while writers go on.
 pub(super) const BEGIN_TO_LOOK: &str = begin!("begin_to_look", "DEFERRED");
 
+/// How many heartbeats the file holds: see `losses.rs`.
+pub(super) const COUNTED: &str = "\
+-- ledger.counted
+SELECT user_version FROM pragma_user_version";
+
+/// The number stands behind it.
+pub(super) const COUNT: &str = "\
+-- ledger.count
+PRAGMA user_version = ";
+
 pub(super) const COMMIT: &str = "\
 -- ledger.commit
 COMMIT";
