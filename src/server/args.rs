@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::telemetry::LogArgs;
 use super::trust::Files;
-use super::{memory, migrate, serve};
+use super::{backup, memory, migrate, serve};
 
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
@@ -50,6 +50,32 @@ pub enum ServerCommand {
         /// Postgres: give this role the rights that a server needs, and no others; repeat it with each migration
         #[arg(long, value_name = "ROLE")]
         grant_to: Option<String>,
+    },
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Copy an SQLite ledger into one file, while its server may go on; `restore` puts it back
+    Backup {
+        /// The configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The copy
+        #[arg(value_name = "COPY")]
+        copy: PathBuf,
+        /// Put the copy in the place of an older one
+        #[arg(long)]
+        replace: bool,
+    },
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Put a backup of an SQLite ledger in the place of its file, while no server runs
+    Restore {
+        /// The configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The copy that `backup` made
+        #[arg(value_name = "COPY")]
+        copy: PathBuf,
+        /// Accept that what was acknowledged after the backup is lost, and may be granted again
+        #[arg(long)]
+        accept_loss: bool,
     },
     /// Ask a server whether it serves; exits with 0 if it does
     Health(HealthArgs),
@@ -91,17 +117,14 @@ impl ServerCommand {
                 }
                 ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log, accept_loss)))
             }
-            ServerCommand::Migrate { mut config, grant_to } => {
-                let log = config.log.clone();
-                // It listens nowhere: an address that is refused to a server is no fault of it.
-                config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
-                config.settings.admin_listen = Some(Given::Value(AdminListen::default()));
-                match config.load() {
-                    Err(code) => code,
-                    Ok((config, _)) => {
-                        ended(&log, on_threads(1, migrate::migrate(config, grant_to.as_deref(), &log)))
-                    }
-                }
+            ServerCommand::Migrate { config, grant_to } => config.tend(async |config, log| {
+                migrate::migrate(config, grant_to.as_deref(), log).await
+            }),
+            ServerCommand::Backup { config, copy, replace } => {
+                config.tend(async |config, log| backup::backup(&config, &copy, replace, log).await)
+            }
+            ServerCommand::Restore { config, copy, accept_loss } => {
+                config.tend(async |config, log| backup::restore(&config, &copy, accept_loss, log).await)
             }
             ServerCommand::Health(args) => match on_threads(1, health::health(&args, HEALTH_TIMEOUT)) {
                 Ok(()) => ExitCode::SUCCESS,
@@ -147,6 +170,18 @@ fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {
 }
 
 impl ConfigArgs {
+    /// Carries out a command on the store that does not serve.
+    fn tend(mut self, work: impl AsyncFnOnce(Config, &LogArgs) -> Result<(), Failure>) -> ExitCode {
+        let log = self.log.clone();
+        // It listens nowhere: an address that is refused to a server is no fault of it.
+        self.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
+        self.settings.admin_listen = Some(Given::Value(AdminListen::default()));
+        match self.load() {
+            Err(code) => code,
+            Ok((config, _)) => ended(&log, on_threads(1, work(config, &log))),
+        }
+    }
+
     /// Starts the logs, and checks everything; all that is wrong is reported.
     fn load(self) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();

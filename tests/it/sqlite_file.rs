@@ -1,6 +1,7 @@
 //! The SQLite file as a file: what tears it apart is refused or reported, and what it has lost is not granted again
 //! without a person.
 
+mod backups;
 mod identity;
 mod locked;
 mod losses;

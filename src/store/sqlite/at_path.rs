@@ -18,6 +18,8 @@ use crate::store::{Fault, StoreError};
 pub(super) const LOG: &str = "-wal";
 pub(super) const SHARED: &str = "-shm";
 pub(super) const LOCK: &str = ".lock";
+/// The mode of all these files: rows are not encrypted, and may hold what consumers return.
+pub(super) const MODE: u32 = 0o600;
 
 /// File systems that other machines write too. Their locks and shared memory do not keep two machines apart, and `SQLite`
 /// needs both for its log.

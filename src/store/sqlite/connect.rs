@@ -8,15 +8,19 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
-use super::at_path::{AtPath, FileId, LOCK, beside, refused};
+use super::at_path::{AtPath, FileId, LOCK, MODE, beside, refused};
 use super::before_baseline::carry_over;
 use super::errors::of_sqlx;
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::losses;
 use super::statements as sql;
+use crate::program::program;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::Standing;
 use crate::store::{Fault, StoreError};
+
+/// What a backup's header says (`application_id`): "ILBP" in ASCII.
+pub(super) const MARK: i32 = 0x494C_4250;
 
 /// How long a transaction waits for another process that writes the file. Shorter than a session for claims waits for
 /// its statement, so that what ends with it was certainly not applied.
@@ -25,8 +29,6 @@ pub(super) const PATIENT: Duration = Duration::from_secs(2);
 /// one writer one after the other are then refused before a session for claims is given up.
 pub(super) const IMPATIENT: Duration = Duration::from_millis(100);
 
-/// The mode of the files: rows are not encrypted, and may hold what consumers return.
-pub(super) const MODE: u32 = 0o600;
 /// How many pages a connection keeps, in KiB below zero: a batch of a thousand rows must not push its own pages out.
 const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
@@ -104,6 +106,7 @@ async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteCo
 /// A connection to a file whose schema serves this binary. It waits for so long for another process.
 pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnection, StoreError> {
     let mut connection = connect(path, false, waits).await?;
+    no_backup(&mut connection).await?;
     let nothing = Standing { version: 0, serves_from: 0, level: 0 };
     let standing = standing(&mut connection).await?.unwrap_or(nothing);
     standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
@@ -112,6 +115,7 @@ pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnectio
 
 pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     let mut connection = connect(path, true, PATIENT).await?;
+    no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
     carry_over(&mut connection, &MIGRATIONS).await?;
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
@@ -122,12 +126,27 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     Ok(usize::try_from(after - before).unwrap_or(0))
 }
 
+/// Whether the file is a backup that was not restored.
+pub(super) async fn is_backup(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+    let row = sqlx::query(sql::MARKED).fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(row.get::<i32, _>(0) == MARK)
+}
+
+/// A backup lacks what was acknowledged since, and has no counter that would tell.
+pub(super) async fn no_backup(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    if is_backup(connection).await? {
+        let text = format!("the file is a backup: put it in place by `{} restore`", program());
+        return Err(StoreError::NotApplied(Fault::Schema(text)));
+    }
+    Ok(())
+}
+
 async fn applied(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     Ok(standing(connection).await?.map_or(0, |standing| standing.version))
 }
 
 /// What the file says of itself; none where nothing was ever migrated.
-async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>, StoreError> {
+pub(super) async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>, StoreError> {
     let row =
         sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     if !row.get::<bool, _>(0) {

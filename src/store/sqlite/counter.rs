@@ -6,8 +6,7 @@ use std::io::{Error, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::at_path::beside;
-use super::connect::MODE;
+use super::at_path::{MODE, beside};
 
 /// What the counter's file is called, behind the name of the ledger's file.
 pub(super) const COUNTER: &str = ".count";

@@ -168,7 +168,10 @@ pub(super) async fn counted(connection: &mut SqliteConnection) -> Result<i64, St
 }
 
 /// `SQLite` takes the number only within the text of the statement. It has 31 bits: one heartbeat a second for 68 years.
-async fn set(connection: &mut SqliteConnection, count: i64) -> Result<(), StoreError> {
+///
+/// # Errors
+/// Those of the store.
+pub(super) async fn set(connection: &mut SqliteConnection, count: i64) -> Result<(), StoreError> {
     let count = count.min(i32::MAX.into());
     let statement = sqlx::query(AssertSqlSafe(format!("{}{count}", sql::COUNT))).persistent(false);
     statement.execute(connection).await.map_err(|error| of_sqlx(&error))?;

@@ -7,6 +7,7 @@
 mod at_once;
 mod at_path;
 mod audit;
+mod backup;
 mod before_baseline;
 mod connect;
 mod counter;
@@ -37,6 +38,7 @@ use async_trait::async_trait;
 use super::{
     Clock, Entries, HoldBook, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep,
 };
+pub use backup::Copied;
 use file::{SqliteFile, Work};
 
 /// The ledger in one `SQLite` file.
@@ -51,6 +53,22 @@ impl SqliteStore {
     /// The folder is missing or read-only, another process owns the file, or path and log of the file would fall apart.
     pub fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteStore, String> {
         Ok(SqliteStore { file: Arc::new(SqliteFile::new(path, clock)?) })
+    }
+
+    /// Copies the file at `path`, which a server may have, to `to`: what was acknowledged before this call is in the copy.
+    ///
+    /// # Errors
+    /// `path` is not a ledger, or `to` exists and is not to be replaced, or those of the file system.
+    pub async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Copied, String> {
+        backup::backup(path, to, replaces).await
+    }
+
+    /// Puts the backup `from` in the place of the file at `path`: whatever was acknowledged after the backup is lost.
+    ///
+    /// # Errors
+    /// `from` is not a backup, or a server has the file, or those of the file system.
+    pub async fn restore(path: &Path, from: &Path) -> Result<Copied, String> {
+        backup::restore(path, from).await
     }
 
     /// A person accepts that commits are lost, if they are: what was lost is granted again.

@@ -48,6 +48,26 @@ pub(super) const COUNT: &str = "\
 -- ledger.count
 PRAGMA user_version = ";
 
+/// What the file's header says it is: see `backup.rs`.
+pub(super) const MARKED: &str = "\
+-- ledger.marked
+SELECT application_id FROM pragma_application_id";
+
+/// The mark stands behind it.
+pub(super) const MARK: &str = "\
+-- ledger.mark
+PRAGMA application_id = ";
+
+/// All that is durable, in one file.
+pub(super) const COPY: &str = "\
+-- ledger.copy
+VACUUM INTO ?1";
+
+/// `ok`, or what is wrong with the pages of the file.
+pub(super) const SOUND: &str = "\
+-- ledger.sound
+PRAGMA quick_check(1)";
+
 pub(super) const COMMIT: &str = "\
 -- ledger.commit
 COMMIT";
