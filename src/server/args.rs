@@ -115,11 +115,14 @@ impl ServerCommand {
                     log.print(&in_force.to_string(), &in_force.json());
                     return ExitCode::SUCCESS;
                 }
-                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log, accept_loss)))
+                ended(
+                    &log,
+                    on_threads(config.runtime_threads(), serve::serve(config, files, &log, accept_loss)),
+                )
             }
-            ServerCommand::Migrate { config, grant_to } => config.tend(async |config, log| {
-                migrate::migrate(config, grant_to.as_deref(), log).await
-            }),
+            ServerCommand::Migrate { config, grant_to } => {
+                config.tend(async |config, log| migrate::migrate(config, grant_to.as_deref(), log).await)
+            }
             ServerCommand::Backup { config, copy, replace } => {
                 config.tend(async |config, log| backup::backup(&config, &copy, replace, log).await)
             }

@@ -14,8 +14,10 @@ use crate::store::SqliteStore;
 /// What is wrong, and with which setting.
 pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &LogArgs) -> Result<(), Failure> {
     let path = file(config)?;
-    let copied = SqliteStore::backup(path, to, replaces).await.map_err(|problem| format!("backup: {problem}"))?;
-    let json = serde_json::json!({ "backup": to, "of": path, "heartbeat": copied.heartbeat, "bytes": copied.bytes });
+    let copied =
+        SqliteStore::backup(path, to, replaces).await.map_err(|problem| format!("backup: {problem}"))?;
+    let json =
+        serde_json::json!({ "backup": to, "of": path, "heartbeat": copied.heartbeat, "bytes": copied.bytes });
     let text = format!(
         "backed up {} to {}: {} bytes, up to heartbeat {}",
         path.display(),
@@ -31,7 +33,12 @@ pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &Log
 ///
 /// # Errors
 /// What is wrong, and with which setting.
-pub(super) async fn restore(config: &Config, from: &Path, accepts: bool, log: &LogArgs) -> Result<(), Failure> {
+pub(super) async fn restore(
+    config: &Config,
+    from: &Path,
+    accepts: bool,
+    log: &LogArgs,
+) -> Result<(), Failure> {
     let path = file(config)?;
     if !accepts {
         return Err(Failure::Wrong(

@@ -50,8 +50,8 @@ pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, UrlSource, WrongSource};
 pub use replays::{REPLAY_LEVEL, ReplayBook};
 pub use schema::LEVEL;
-pub use sqlite::{Copied, SqliteStore};
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
+pub use sqlite::{Copied, SqliteStore};
 pub use upkeep::{Created, PurgePlace, PurgeTurn, Replica, TURN_MAX, Upkeep};
 
 /// How many rows one statement carries at the most.

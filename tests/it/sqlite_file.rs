@@ -56,6 +56,10 @@ async fn complete(client: &mut LedgerServiceClient<Channel>, numbers: std::ops::
 /// A refusal that says that the store is unavailable, and that nothing was changed.
 fn unavailable(status: &tonic::Status) -> Refusal {
     let refused = refusal(status);
-    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"), "{status:?}");
+    assert_eq!(
+        (refused.code, refused.reason.as_str()),
+        (Code::Unavailable, "STORE_UNAVAILABLE"),
+        "{status:?}"
+    );
     refused
 }

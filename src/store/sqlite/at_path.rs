@@ -24,8 +24,22 @@ pub(super) const MODE: u32 = 0o600;
 /// File systems that other machines write too. Their locks and shared memory do not keep two machines apart, and `SQLite`
 /// needs both for its log.
 const OF_A_NETWORK: &[&str] = &[
-    "afs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "lustre", "ncpfs",
-    "nfs", "nfs4", "ocfs2", "smb3", "smbfs",
+    "afs",
+    "ceph",
+    "cifs",
+    "fuse.ceph",
+    "fuse.glusterfs",
+    "fuse.s3fs",
+    "fuse.sshfs",
+    "gfs2",
+    "glusterfs",
+    "lustre",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "ocfs2",
+    "smb3",
+    "smbfs",
 ];
 
 /// The path with an ending.
@@ -173,7 +187,8 @@ mod tests {
 
     #[test]
     fn files_of_networks_are_refused() {
-        let table = |kind: &str| format!("22 27 0:21 / / rw - ext4 a rw\n30 22 8:1 / /data rw - {kind} b rw\n");
+        let table =
+            |kind: &str| format!("22 27 0:21 / / rw - ext4 a rw\n30 22 8:1 / /data rw - {kind} b rw\n");
         for (kind, path, is_refused) in [
             ("nfs4", "/data/ledger.db", true),
             ("cifs", "/data/deep/ledger.db", true),

@@ -38,7 +38,10 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     if !replaces && to.symlink_metadata().is_ok() {
         return Err(format!("{} is there already: choose another name, or add --replace", to.display()));
     }
-    if to.canonicalize().is_ok_and(|to| [path.clone(), beside(&path, LOG), beside(&path, SHARED)].contains(&to)) {
+    if to
+        .canonicalize()
+        .is_ok_and(|to| [path.clone(), beside(&path, LOG), beside(&path, SHARED)].contains(&to))
+    {
         return Err(format!("{} is the ledger itself: choose another name", to.display()));
     }
     let copy = NamedTempFile::new_in(folder(to)).map_err(|error| format!("{}: {error}", to.display()))?;

@@ -170,7 +170,11 @@ impl SqliteFile {
             if is_clean && is_patient && there {
                 *slot = Some(opened);
             }
-            if there { done } else { Err(StoreError::Unknown("the file was torn apart while it was written".into())) }
+            if there {
+                done
+            } else {
+                Err(StoreError::Unknown("the file was torn apart while it was written".into()))
+            }
         };
         spawn(alone).await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
     }

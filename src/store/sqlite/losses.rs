@@ -77,14 +77,20 @@ impl Losses {
             Ok(Some(counter)) if count >= *counter => None,
             // Nothing was ever served from it.
             Ok(None) if count == 0 => None,
-            Ok(Some(counter)) => Some(format!("it ends with heartbeat {count}, and heartbeat {counter} was durable")),
-            Ok(None) => Some(format!("it has {count} heartbeats, and the counter next to it is missing, as in a copy")),
+            Ok(Some(counter)) => {
+                Some(format!("it ends with heartbeat {count}, and heartbeat {counter} was durable"))
+            }
+            Ok(None) => Some(format!(
+                "it has {count} heartbeats, and the counter next to it is missing, as in a copy"
+            )),
             Err(problem) => Some(problem.clone()),
         };
         let accepts = self.accepts.swap(false, Ordering::SeqCst);
         let Some(lost) = lost else {
             if accepts {
-                tracing::warn!("--accept-loss: no loss was found; leave the flag out, so that it does not accept a later one");
+                tracing::warn!(
+                    "--accept-loss: no loss was found; leave the flag out, so that it does not accept a later one"
+                );
             }
             return Ok(());
         };
@@ -127,7 +133,10 @@ impl Losses {
     /// A heartbeat is durable.
     pub(super) async fn beaten(&self, count: i64) {
         if let Err(error) = self.write_down(count).await {
-            warn_once_a_second!(error, "the counter of heartbeats cannot be written: a loss of later commits would not be seen");
+            warn_once_a_second!(
+                error,
+                "the counter of heartbeats cannot be written: a loss of later commits would not be seen"
+            );
         }
     }
 

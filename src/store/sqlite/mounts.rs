@@ -72,7 +72,8 @@ cut
             mounts.iter().map(|mount| (mount.point.to_str().expect("a text"), &*mount.kind)).collect();
         let expected = [("/", "overlay"), ("/data", "nfs4"), ("/data/a b\\c.db", "ext4"), ("/data", "xfs")];
         assert_eq!(points, expected);
-        for (path, kind) in [("/datas/x", "overlay"), ("/data/ledger.db", "xfs"), ("/data/a b\\c.db", "ext4")] {
+        for (path, kind) in [("/datas/x", "overlay"), ("/data/ledger.db", "xfs"), ("/data/a b\\c.db", "ext4")]
+        {
             assert_eq!(of(&mounts, Path::new(path)).map(|mount| &*mount.kind), Some(kind), "{path}");
         }
     }

@@ -166,7 +166,8 @@ async fn what_is_restored_belongs_to_the_owner_of_what_was_there() {
     let copy = folder.path().join("copy.db");
     done(&run("backup", folder.path(), &[text(&copy)]));
     std::fs::set_permissions(file(""), std::fs::Permissions::from_mode(0o640)).unwrap();
-    let user = if crate::harness::postgres::is_root() { 65_534 } else { std::fs::metadata(file("")).unwrap().uid() };
+    let user =
+        if crate::harness::postgres::is_root() { 65_534 } else { std::fs::metadata(file("")).unwrap().uid() };
     chown(file(""), Some(user), None).unwrap();
     std::fs::remove_file(file(".lock")).unwrap();
     done(&run("restore", folder.path(), &[text(&copy), "--accept-loss"]));
@@ -184,7 +185,11 @@ async fn a_backup_that_fails_leaves_nothing() {
     let target = folder.path().join("backups");
     std::fs::create_dir(&target).unwrap();
     let disk = crate::harness::disk::SmallDisk::new(&target);
-    let listed = format!("'{BINARY}' backup --database-url {} '{}/copy.db'; echo exit $?; ls -A '{1}'", sqlite(folder.path()), target.display());
+    let listed = format!(
+        "'{BINARY}' backup --database-url {} '{}/copy.db'; echo exit $?; ls -A '{1}'",
+        sqlite(folder.path()),
+        target.display()
+    );
     let mut command = disk.command("16k");
     let output = command.args(["sh", "-c", &listed]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "exit 1\n", "{output:?}");

@@ -47,7 +47,11 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     let url = sqlite(container.path());
     let [from, to] = [&host, &container].map(|folder| folder.path().join("ledger.db"));
     for end in ["", "-wal"] {
-        let mount = format!("touch '{0}{end}' '{1}{end}' && mount --bind '{0}{end}' '{1}{end}'", from.display(), to.display());
+        let mount = format!(
+            "touch '{0}{end}' '{1}{end}' && mount --bind '{0}{end}' '{1}{end}'",
+            from.display(),
+            to.display()
+        );
         let mut program = vec!["timeout", "10", BINARY];
         program.extend(serve(&url));
         let output = within_mounts(&mount, &program);
@@ -140,13 +144,18 @@ async fn a_file_that_is_removed_while_it_is_served_is_noticed() {
 
 #[tokio::test]
 async fn a_log_that_is_removed_while_it_is_served_is_noticed() {
-    torn_apart(|folder| std::fs::remove_file(folder.join("ledger.db-wal")).unwrap(), "ledger.db-wal is gone").await;
+    torn_apart(|folder| std::fs::remove_file(folder.join("ledger.db-wal")).unwrap(), "ledger.db-wal is gone")
+        .await;
 }
 
 /// A second server could lock a new one.
 #[tokio::test]
 async fn a_lock_that_is_removed_while_it_is_held_is_noticed() {
-    torn_apart(|folder| std::fs::remove_file(folder.join("ledger.db.lock")).unwrap(), "ledger.db.lock is gone").await;
+    torn_apart(
+        |folder| std::fs::remove_file(folder.join("ledger.db.lock")).unwrap(),
+        "ledger.db.lock is gone",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -24,7 +24,8 @@ async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
         tokio::spawn(async move {
             // Some come while the others, or the heartbeat, wait already.
             tokio::time::sleep(Duration::from_millis(300 * number)).await;
-            let (begun, mut request) = (Instant::now(), tonic::Request::new(claim("c", &format!("new-{number}"))));
+            let (begun, mut request) =
+                (Instant::now(), tonic::Request::new(claim("c", &format!("new-{number}"))));
             request.set_timeout(Duration::from_secs(20));
             let refused = client.claim(request).await.unwrap_err();
             (begun.elapsed(), refused)
