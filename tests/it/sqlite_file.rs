@@ -5,6 +5,7 @@ mod backups;
 mod identity;
 mod locked;
 mod losses;
+mod others;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

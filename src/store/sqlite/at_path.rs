@@ -101,6 +101,13 @@ fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
     }
 }
 
+/// What `SQLite` opens by the path: the log, and its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogId {
+    log: FileId,
+    index: FileId,
+}
+
 /// The file that is served, as it was when its lock was taken.
 #[derive(Debug)]
 pub(super) struct AtPath {
@@ -108,7 +115,7 @@ pub(super) struct AtPath {
     file: FileId,
     lock: FileId,
     /// The log of the connections that are open: the last one that closes takes it away.
-    log: Mutex<Weak<FileId>>,
+    log: Mutex<Weak<LogId>>,
     /// What was torn apart. It stays so until the process ends: nobody can know what was done to the file meanwhile.
     torn: OnceLock<String>,
 }
@@ -126,16 +133,18 @@ impl AtPath {
     ///
     /// # Errors
     /// It is not that of the other connections, or not there.
-    pub(super) fn log_opened(&self) -> Result<Arc<FileId>, StoreError> {
-        let path = beside(&self.path, LOG);
-        let metadata = std::fs::metadata(&path).map_err(|error| unavailable(&path, &error))?;
-        let found = FileId::of(&metadata);
+    pub(super) fn log_opened(&self) -> Result<Arc<LogId>, StoreError> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = log.upgrade() {
-            self.same(LOG, *before)?;
+            self.check(Some(&before))?;
             return Ok(before);
         }
-        let found = Arc::new(found);
+        let id = |end: &str| {
+            let path = beside(&self.path, end);
+            let metadata = std::fs::metadata(&path).map_err(|error| unavailable(&path, &error))?;
+            Ok(FileId::of(&metadata))
+        };
+        let found = Arc::new(LogId { log: id(LOG)?, index: id(SHARED)? });
         *log = Arc::downgrade(&found);
         Ok(found)
     }
@@ -144,10 +153,17 @@ impl AtPath {
     ///
     /// # Errors
     /// It is not, or nobody can know.
-    pub(super) fn check(&self, log: Option<&FileId>) -> Result<(), StoreError> {
+    pub(super) fn check(&self, opened: Option<&LogId>) -> Result<(), StoreError> {
         self.same("", self.file)?;
         self.same(LOCK, self.lock)?;
-        log.map_or(Ok(()), |log| self.same(LOG, *log))
+        let Some(LogId { log, index }) = opened else { return Ok(()) };
+        self.same(LOG, *log)?;
+        self.same(SHARED, *index)
+    }
+
+    /// The size of the log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        std::fs::metadata(beside(&self.path, LOG)).map_or(0, |metadata| metadata.len())
     }
 
     fn same(&self, end: &str, expected: FileId) -> Result<(), StoreError> {

@@ -34,6 +34,8 @@ const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
 /// commits have changed is carried over once. The log takes 16 MiB of the disk.
 const CARRIED_OVER_AT: &str = "4000";
+/// What is left of a log that has grown beyond this, once it begins anew: 64 MiB, four times what it usually takes.
+pub(super) const LOG_KEPT: &str = "67108864";
 /// How many statements a connection keeps prepared: all that there are.
 const STATEMENTS_MAX: usize = 200;
 
@@ -97,6 +99,7 @@ async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteCo
         .pragma("temp_store", "MEMORY")
         .pragma("cache_size", CACHE)
         .pragma("wal_autocheckpoint", CARRIED_OVER_AT)
+        .pragma("journal_size_limit", LOG_KEPT)
         .row_buffer_size(ROWS_AT_ONCE_MAX)
         .statement_cache_capacity(STATEMENTS_MAX)
         .disable_statement_logging();
@@ -124,6 +127,12 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     losses::begin(&mut connection, path).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
+}
+
+/// Whether the file takes writes: one that this user cannot write is opened all the same.
+pub(super) async fn try_to_write(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let tried = sqlx::query(sql::TRY_TO_WRITE).execute(connection).await;
+    tried.map(drop).map_err(|error| of_sqlx(&error))
 }
 
 /// Whether the file is a backup that was not restored.
@@ -199,6 +208,7 @@ mod tests {
             ("busy_timeout", "timeout", busy.as_str()),
             ("temp_store", "temp_store", "2"),
             ("cache_size", "cache_size", CACHE),
+            ("journal_size_limit", "journal_size_limit", LOG_KEPT),
         ] {
             let asked = format!("SELECT CAST({column} AS TEXT) FROM pragma_{pragma}");
             let row = sqlx::query(sqlx::AssertSqlSafe(asked));

@@ -10,10 +10,11 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::spawn;
 
 use super::at_once::{Meta, RowWork, Way};
-use super::at_path::{AtPath, FileId};
+use super::at_path::{AtPath, LogId};
 use super::connect;
 use super::errors::{is_foreign, of_commit, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
+use super::log_growth::LogGrowth;
 use super::losses::Losses;
 use super::statements as sql;
 use crate::domain::Reading;
@@ -25,6 +26,7 @@ use crate::store::{Clock, Fault, Mark, StoreError};
 pub(super) struct SqliteFile {
     at_path: AtPath,
     losses: Losses,
+    log_growth: LogGrowth,
     clock: Arc<dyn Clock>,
     mark: Mark,
     writer: Mutex<Option<Opened>>,
@@ -49,7 +51,7 @@ pub(super) type Work<T> = Box<
 struct Opened {
     connection: SqliteConnection,
     /// Its log.
-    log: Arc<FileId>,
+    log: Arc<LogId>,
     dictionary: Dictionary,
     /// As a transaction looked at it last.
     meta: Option<Meta>,
@@ -67,6 +69,7 @@ impl SqliteFile {
         let (at_path, lock) = connect::lock(path)?;
         Ok(SqliteFile {
             losses: Losses::new(at_path.path()),
+            log_growth: LogGrowth::default(),
             at_path,
             clock,
             mark: Mark::default(),
@@ -79,6 +82,11 @@ impl SqliteFile {
 
     pub(super) fn path(&self) -> &Path {
         self.at_path.path()
+    }
+
+    /// Warns of a log that does not begin anew.
+    pub(super) fn watch_log(&self) {
+        self.log_growth.note(self.at_path.log_bytes());
     }
 
     pub(super) fn losses(&self) -> &Losses {
@@ -327,7 +335,9 @@ mod tests {
     /// What is torn apart after the first look, and before the answer, is not acknowledged.
     #[tokio::test]
     async fn nothing_is_acknowledged_once_the_file_is_torn_apart() {
-        for (at_once, end) in [(false, ""), (true, ""), (false, "-wal"), (true, "-wal"), (true, ".lock")] {
+        for (at_once, end) in
+            [(false, ""), (true, ""), (false, "-wal"), (true, "-wal"), (true, "-shm"), (true, ".lock")]
+        {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("ledger.db");
             connect::migrate(&path).await.expect("a schema");

@@ -18,6 +18,7 @@ mod file;
 mod for_rows;
 mod holds;
 mod listing;
+mod log_growth;
 mod losses;
 mod mounts;
 mod names;
@@ -91,9 +92,23 @@ impl Store for SqliteStore {
         1
     }
 
-    async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
-        let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
-        self.file.look(nothing).await?;
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+        let opened = match purpose {
+            Purpose::Reads => {
+                let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
+                self.file.look(nothing).await
+            }
+            // SQLite opens a file that this user cannot write, and refuses what writes.
+            Purpose::Claims
+            | Purpose::Heartbeat
+            | Purpose::Purge
+            | Purpose::OpenClaims
+            | Purpose::Changes => {
+                let work: Work<()> = Box::new(|connection, _, _| Box::pin(connect::try_to_write(connection)));
+                self.file.write(work).await
+            }
+        };
+        opened?;
         Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
     }
 

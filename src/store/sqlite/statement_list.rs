@@ -26,6 +26,7 @@ const ALONE: &[&str] = &[
     sql::BEGIN_TO_LOOK,
     sql::COUNTED,
     sql::MARKED,
+    sql::TRY_TO_WRITE,
     sql::COPY,
     sql::SOUND,
     sql::COMMIT,

@@ -68,6 +68,11 @@ pub(super) const SOUND: &str = "\
 -- ledger.sound
 PRAGMA quick_check(1)";
 
+/// Changes nothing, and is refused where the file cannot be written: BEGIN IMMEDIATE is not.
+pub(super) const TRY_TO_WRITE: &str = "\
+-- ledger.try_to_write
+UPDATE meta SET level = level";
+
 pub(super) const COMMIT: &str = "\
 -- ledger.commit
 COMMIT";

@@ -60,6 +60,7 @@ impl Upkeep for SqliteSession {
         if let Some(count) = count {
             self.file.losses().beaten(count).await;
         }
+        self.file.watch_log();
         Ok(reading)
     }
 

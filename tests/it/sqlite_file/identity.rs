@@ -148,6 +148,13 @@ async fn a_log_that_is_removed_while_it_is_served_is_noticed() {
         .await;
 }
 
+/// Another program would make a new one, and not see where the server reads and writes.
+#[tokio::test]
+async fn an_index_of_the_log_that_is_removed_while_it_is_served_is_noticed() {
+    torn_apart(|folder| std::fs::remove_file(folder.join("ledger.db-shm")).unwrap(), "ledger.db-shm is gone")
+        .await;
+}
+
 /// A second server could lock a new one.
 #[tokio::test]
 async fn a_lock_that_is_removed_while_it_is_held_is_noticed() {
