@@ -1641,4 +1641,43 @@ MUTANTS = [
     Mutant("Y12", "a redrive keeps its place while it waits for its rate", "bulk::places", [
         ("src/ledger/operators/redrive.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
     ]),
+    Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
+        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.log)).is_ok();", "let there = true;"),
+    ]),
+    Mutant("K21", "a file that is mounted by itself is served", "sqlite_file::identity", [
+        ("src/store/sqlite/at_path.rs", "mounts.iter().any(|mount| mount.point == path)", "mounts.iter().any(|mount| mount.point == path && path.ends_with(\"-journal\"))"),
+    ]),
+    Mutant("K22", "a file with two names is served", "sqlite_file::identity", [
+        ("src/store/sqlite/at_path.rs", "        if names > 1 {", "        if names > 2 {"),
+    ]),
+    Mutant("K23", "the counter of heartbeats runs ahead of what is durable", "sqlite_file::losses", [
+        (LITE_UPKEEP, "self.file.losses().beaten(count).await;", "self.file.losses().beaten(count + 1).await;"),
+    ]),
+    Mutant("K24", "a copy without its counter is no loss", "sqlite_file::losses", [
+        ("src/store/sqlite/losses.rs", "Ok(None) if count == 0 => None,", "Ok(None) if count >= 0 => None,"),
+    ]),
+    Mutant("K25", "the next heartbeat forgets a loss that no person has accepted", "sqlite_file::losses", [
+        ("src/store/sqlite/losses.rs", "            return Ok(None);\n        }\n        let next", "        }\n        let next"),
+        ("src/store/sqlite/losses.rs", "let next = counted(connection).await?.saturating_add(1);\n        set", "let next = counted(connection).await?.saturating_add(100);\n        set"),
+    ]),
+    Mutant("K26", "a claim that waits for a foreign writer is taken for a lost race", "sqlite_file::locked", [
+        ("src/store/sqlite/errors.rs", "Some(5) => Fault::Unavailable(", "Some(5) => Fault::Conflict("),
+    ]),
+    Mutant("K27", "each transaction waits for a foreign writer anew", "sqlite_file::locked", [
+        ("src/store/sqlite/file.rs", "let waits = if foreign { connect::IMPATIENT }", "let waits = if foreign { connect::PATIENT }"),
+    ]),
+    Mutant("K28", "a restore leaves the log of the old file", "sqlite_file::backups", [
+        ("src/store/sqlite/backup.rs", "for end in [LOG, SHARED, \"-journal\"] {", "for end in [SHARED, \"-journal\"] {"),
+    ]),
+    Mutant("K29", "a backup is not marked as one", "sqlite_file::backups", [
+        ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
+    ]),
+    Mutant("K30", "a server starts on a file that it cannot write", "sqlite_file::others", [
+        ("src/store/sqlite/mod.rs", "            Purpose::Reads => {", "            Purpose::Reads | Purpose::Heartbeat | Purpose::Changes => {"),
+        ("src/store/sqlite/mod.rs", "            | Purpose::Heartbeat\n", ""),
+        ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
+    ]),
+    Mutant("K31", "a log that does not begin anew is not reported", "sqlite_file::others", [
+        (LITE_UPKEEP, "        self.file.watch_log();\n", ""),
+    ]),
 ]
