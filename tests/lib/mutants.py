@@ -1642,7 +1642,7 @@ MUTANTS = [
         ("src/ledger/operators/redrive.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
     ]),
     Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
-        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.log)).is_ok();", "let there = true;"),
+        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();", "let there = true;"),
     ]),
     Mutant("K21", "a file that is mounted by itself is served", "sqlite_file::identity", [
         ("src/store/sqlite/at_path.rs", "mounts.iter().any(|mount| mount.point == path)", "mounts.iter().any(|mount| mount.point == path && path.ends_with(\"-journal\"))"),
@@ -1666,8 +1666,8 @@ MUTANTS = [
     Mutant("K27", "each transaction waits for a foreign writer anew", "sqlite_file::locked", [
         ("src/store/sqlite/file.rs", "let waits = if foreign { connect::IMPATIENT }", "let waits = if foreign { connect::PATIENT }"),
     ]),
-    Mutant("K28", "a restore leaves the log of the old file", "sqlite_file::backups", [
-        ("src/store/sqlite/backup.rs", "for end in [LOG, SHARED, \"-journal\"] {", "for end in [SHARED, \"-journal\"] {"),
+    Mutant("K28", "a restore leaves the WAL of the old file", "sqlite_file::backups", [
+        ("src/store/sqlite/backup.rs", "for end in [WAL, SHM, \"-journal\"] {", "for end in [SHM, \"-journal\"] {"),
     ]),
     Mutant("K29", "a backup is not marked as one", "sqlite_file::backups", [
         ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
@@ -1677,7 +1677,7 @@ MUTANTS = [
         ("src/store/sqlite/mod.rs", "            | Purpose::Heartbeat\n", ""),
         ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
     ]),
-    Mutant("K31", "a log that does not begin anew is not reported", "sqlite_file::others", [
-        (LITE_UPKEEP, "        self.file.watch_log();\n", ""),
+    Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
+        (LITE_UPKEEP, "        self.file.watch_wal();\n", ""),
     ]),
 ]

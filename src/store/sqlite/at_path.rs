@@ -1,6 +1,6 @@
-//! Whether the path, the open file, its log and its lock still belong together. `SQLite` looks for the log by the path,
-//! and holds the file itself open: a file that is mounted by itself, linked or replaced has the log of another one, and a
-//! restart would not find what was acknowledged.
+//! Whether the path, the open file, its WAL (write-ahead log) and its lock still belong together. `SQLite` opens the WAL by
+//! the path, and holds the file itself open: a file that is mounted by itself, linked or replaced has the WAL of another one,
+//! and a restart would not find what was acknowledged.
 //!
 //! Only `stat` and the table of mounts are asked: to open and close the file would end the locks that `SQLite` has on it
 //! in this process.
@@ -15,14 +15,14 @@ use super::mounts::{self, Mount};
 use crate::store::{Fault, StoreError};
 
 /// What `SQLite` and this program keep next to the file.
-pub(super) const LOG: &str = "-wal";
-pub(super) const SHARED: &str = "-shm";
+pub(super) const WAL: &str = "-wal";
+pub(super) const SHM: &str = "-shm";
 pub(super) const LOCK: &str = ".lock";
 /// The mode of all these files: rows are not encrypted, and may hold what consumers return.
 pub(super) const MODE: u32 = 0o600;
 
 /// File systems that other machines write too. Their locks and shared memory do not keep two machines apart, and `SQLite`
-/// needs both for its log.
+/// needs both for its WAL.
 const OF_A_NETWORK: &[&str] = &[
     "afs",
     "ceph",
@@ -43,7 +43,7 @@ const OF_A_NETWORK: &[&str] = &[
 ];
 
 /// The path with an ending.
-pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+pub(super) fn sibling(path: &Path, end: &str) -> PathBuf {
     let mut path = path.to_owned().into_os_string();
     path.push(end);
     path.into()
@@ -68,22 +68,22 @@ pub(super) fn refused(path: &Path) -> Result<(), String> {
 }
 
 fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
-    for end in ["", LOG, SHARED, LOCK] {
-        let path = beside(path, end);
+    for end in ["", WAL, SHM, LOCK] {
+        let path = sibling(path, end);
         if mounts.iter().any(|mount| mount.point == path) {
             return Err(format!(
-                "{} is mounted by itself, so that the log next to it is another one elsewhere, and a restart would \
+                "{} is mounted by itself, so that the WAL next to it is another one elsewhere, and a restart would \
                  forget what was acknowledged: mount its folder instead",
                 path.display()
             ));
         }
     }
-    for end in ["", LOG] {
-        let path = beside(path, end);
+    for end in ["", WAL] {
+        let path = sibling(path, end);
         let names = std::fs::metadata(&path).map_or(1, |metadata| metadata.nlink());
         if names > 1 {
             return Err(format!(
-                "{} has {names} names (hard links), and each name would have a log of its own: keep one of them \
+                "{} has {names} names (hard links), and each name would have its own WAL: keep one of them \
                  (`find FOLDER -samefile {0}` lists them), and back up with `idempotency-ledger backup`",
                 path.display()
             ));
@@ -91,7 +91,7 @@ fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
     }
     match mounts::of(mounts, path) {
         Some(mount) if OF_A_NETWORK.contains(&&*mount.kind) => Err(format!(
-            "{} is on a file system of a network ({} at {}), where neither locks nor the shared memory of SQLite's log \
+            "{} is on a file system of a network ({} at {}), where neither locks nor the shared memory of SQLite's WAL \
              keep two machines apart: choose a local disk, or Postgres",
             path.display(),
             mount.kind,
@@ -101,11 +101,11 @@ fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
     }
 }
 
-/// What `SQLite` opens by the path: the log, and its index.
+/// What `SQLite` opens by the path: the WAL, and its shared index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogId {
-    log: FileId,
-    index: FileId,
+pub(super) struct WalId {
+    wal: FileId,
+    shm: FileId,
 }
 
 /// The file that is served, as it was when its lock was taken.
@@ -114,63 +114,63 @@ pub(super) struct AtPath {
     path: PathBuf,
     file: FileId,
     lock: FileId,
-    /// The log of the connections that are open: the last one that closes takes it away.
-    log: Mutex<Weak<LogId>>,
-    /// What was torn apart. It stays so until the process ends: nobody can know what was done to the file meanwhile.
+    /// The WAL of the connections that are open: the last one that closes removes it.
+    wal: Mutex<Weak<WalId>>,
+    /// What was replaced or removed. It stays so until the process ends: what was done to the file in between is unknown.
     torn: OnceLock<String>,
 }
 
 impl AtPath {
     pub(super) fn new(path: PathBuf, file: FileId, lock: FileId) -> AtPath {
-        AtPath { path, file, lock, log: Mutex::default(), torn: OnceLock::new() }
+        AtPath { path, file, lock, wal: Mutex::default(), torn: OnceLock::new() }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The log of a connection that has just been opened.
+    /// The WAL of a connection that has just been opened.
     ///
     /// # Errors
     /// It is not that of the other connections, or not there.
-    pub(super) fn log_opened(&self) -> Result<Arc<LogId>, StoreError> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = log.upgrade() {
+    pub(super) fn wal_opened(&self) -> Result<Arc<WalId>, StoreError> {
+        let mut wal = self.wal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = wal.upgrade() {
             self.check(Some(&before))?;
             return Ok(before);
         }
         let id = |end: &str| {
-            let path = beside(&self.path, end);
+            let path = sibling(&self.path, end);
             let metadata = std::fs::metadata(&path).map_err(|error| unavailable(&path, &error))?;
             Ok(FileId::of(&metadata))
         };
-        let found = Arc::new(LogId { log: id(LOG)?, index: id(SHARED)? });
-        *log = Arc::downgrade(&found);
+        let found = Arc::new(WalId { wal: id(WAL)?, shm: id(SHM)? });
+        *wal = Arc::downgrade(&found);
         Ok(found)
     }
 
     /// Whether what lies at the path is still what is open.
     ///
     /// # Errors
-    /// It is not, or nobody can know.
-    pub(super) fn check(&self, opened: Option<&LogId>) -> Result<(), StoreError> {
+    /// It is not, or cannot be looked at.
+    pub(super) fn check(&self, opened: Option<&WalId>) -> Result<(), StoreError> {
         self.same("", self.file)?;
         self.same(LOCK, self.lock)?;
-        let Some(LogId { log, index }) = opened else { return Ok(()) };
-        self.same(LOG, *log)?;
-        self.same(SHARED, *index)
+        let Some(WalId { wal, shm }) = opened else { return Ok(()) };
+        self.same(WAL, *wal)?;
+        self.same(SHM, *shm)
     }
 
-    /// The size of the log.
-    pub(super) fn log_bytes(&self) -> u64 {
-        std::fs::metadata(beside(&self.path, LOG)).map_or(0, |metadata| metadata.len())
+    /// The size of the WAL.
+    pub(super) fn wal_bytes(&self) -> u64 {
+        std::fs::metadata(sibling(&self.path, WAL)).map_or(0, |metadata| metadata.len())
     }
 
     fn same(&self, end: &str, expected: FileId) -> Result<(), StoreError> {
         if let Some(torn) = self.torn.get() {
             return Err(StoreError::NotApplied(Fault::Unavailable(torn.clone())));
         }
-        let path = beside(&self.path, end);
+        let path = sibling(&self.path, end);
         match std::fs::metadata(&path) {
             Ok(metadata) if FileId::of(&metadata) == expected => Ok(()),
             Ok(_) => Err(self.tear(format!("{} is another file than the one that is open", path.display()))),

@@ -11,7 +11,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 use tempfile::NamedTempFile;
 
-use super::at_path::{LOCK, LOG, MODE, SHARED, beside, refused};
+use super::at_path::{LOCK, MODE, SHM, WAL, refused, sibling};
 use super::connect::{MARK, PATIENT, canonical, is_backup, no_backup, standing, take_lock};
 use super::counter::{self, COUNTER, sync_folder};
 use super::losses::{counted, set};
@@ -40,7 +40,7 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     }
     if to
         .canonicalize()
-        .is_ok_and(|to| [path.clone(), beside(&path, LOG), beside(&path, SHARED)].contains(&to))
+        .is_ok_and(|to| [path.clone(), sibling(&path, WAL), sibling(&path, SHM)].contains(&to))
     {
         return Err(format!("{} is the ledger itself: choose another name", to.display()));
     }
@@ -68,18 +68,18 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     Ok(Copied { heartbeat, bytes })
 }
 
-/// Puts a backup in the place of the file at `path`. Whoever calls it accepts that later commits are lost.
+/// Puts a backup in the place of the file at `path`. The caller accepts that later commits are lost.
 ///
 /// # Errors
 /// `from` is not a backup, or a server has the file, or those of the file system. Then the file is as it was, or without
-/// its log: the next start finds that as a loss.
+/// its WAL: the next start finds that as a loss.
 pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> {
     let path = canonical_or_new(path)?;
     refused(&path)?;
     let failed = |error: Error| format!("{}: {error}", path.display());
     let old = std::fs::metadata(&path).or_else(|_| std::fs::metadata(folder(&path))).map_err(failed)?;
     let _lock = take_lock(&path)?;
-    owned_as(&beside(&path, LOCK), &old).map_err(failed)?;
+    owned_as(&sibling(&path, LOCK), &old).map_err(failed)?;
     let mut copy = NamedTempFile::new_in(folder(&path)).map_err(failed)?;
     let read = File::open(from).and_then(|mut from| std::io::copy(&mut from, copy.as_file_mut()));
     read.map_err(|error| format!("{}: {error}", from.display()))?;
@@ -99,9 +99,9 @@ pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> 
     drop(connection.close().await);
     owned_as(copy.path(), &old).map_err(failed)?;
     let bytes = synced(copy.path()).map_err(failed)?;
-    // Before the file: a log that is left would be taken for the log of the backup.
-    for end in [LOG, SHARED, "-journal"] {
-        match std::fs::remove_file(beside(&path, end)) {
+    // Before the file: a WAL that is left would be taken for the WAL of the backup.
+    for end in [WAL, SHM, "-journal"] {
+        match std::fs::remove_file(sibling(&path, end)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
             Ok(()) | Err(_) => {}
         }
@@ -110,7 +110,7 @@ pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> 
     copy.persist(&path).map_err(|error| failed(error.error))?;
     sync_folder(&path).map_err(failed)?;
     counter::write(&path, count).map_err(failed)?;
-    owned_as(&beside(&path, COUNTER), &old).map_err(failed)?;
+    owned_as(&sibling(&path, COUNTER), &old).map_err(failed)?;
     Ok(Copied { heartbeat, bytes })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
-use super::at_path::{AtPath, FileId, LOCK, MODE, beside, refused};
+use super::at_path::{AtPath, FileId, LOCK, MODE, refused, sibling};
 use super::before_baseline::carry_over;
 use super::errors::of_sqlx;
 use super::for_rows::ROWS_AT_ONCE_MAX;
@@ -34,8 +34,8 @@ const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
 /// commits have changed is carried over once. The log takes 16 MiB of the disk.
 const CARRIED_OVER_AT: &str = "4000";
-/// What is left of a log that has grown beyond this, once it begins anew: 64 MiB, four times what it usually takes.
-pub(super) const LOG_KEPT: &str = "67108864";
+/// To this the WAL is truncated when SQLite resets it after it has grown: 64 MiB, four times its usual size.
+pub(super) const WAL_KEPT: &str = "67108864";
 /// How many statements a connection keeps prepared: all that there are.
 const STATEMENTS_MAX: usize = 200;
 
@@ -58,27 +58,27 @@ pub(super) fn lock(path: &Path) -> Result<(AtPath, File), String> {
     let locked = FileId::of(&lock.metadata().map_err(failed)?);
     let file = id(&path).map_err(failed)?;
     let at_path = AtPath::new(path, file, locked);
-    // Whoever removes a lock between its opening and this has locked another one.
+    // The lock may have been removed between its opening and this: then another file is locked.
     at_path.check(None).map_err(|error| error.to_string())?;
     Ok((at_path, lock))
 }
 
-/// The path without links: the same file by another name has the same lock, and the same log.
+/// The path without links: the same file by another name has the same lock, and the same WAL.
 pub(super) fn canonical(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The lock of the file at a path without links.
 pub(super) fn take_lock(path: &Path) -> Result<File, String> {
-    let beside = beside(path, LOCK);
-    let lock = to_write(&beside)?;
+    let sibling = sibling(path, LOCK);
+    let lock = to_write(&sibling)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(format!(
             "{} is in use by another idempotency-ledger process: stop that one, or choose another file",
             path.display()
         )),
-        Err(TryLockError::Error(error)) => Err(format!("{} cannot be locked: {error}", beside.display())),
+        Err(TryLockError::Error(error)) => Err(format!("{} cannot be locked: {error}", sibling.display())),
     }
 }
 
@@ -99,14 +99,14 @@ async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteCo
         .pragma("temp_store", "MEMORY")
         .pragma("cache_size", CACHE)
         .pragma("wal_autocheckpoint", CARRIED_OVER_AT)
-        .pragma("journal_size_limit", LOG_KEPT)
+        .pragma("journal_size_limit", WAL_KEPT)
         .row_buffer_size(ROWS_AT_ONCE_MAX)
         .statement_cache_capacity(STATEMENTS_MAX)
         .disable_statement_logging();
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
 
-/// A connection to a file whose schema serves this binary. It waits for so long for another process.
+/// A connection to a file whose schema serves this binary; how long its transactions wait for another process.
 pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnection, StoreError> {
     let mut connection = connect(path, false, waits).await?;
     no_backup(&mut connection).await?;
@@ -208,7 +208,7 @@ mod tests {
             ("busy_timeout", "timeout", busy.as_str()),
             ("temp_store", "temp_store", "2"),
             ("cache_size", "cache_size", CACHE),
-            ("journal_size_limit", "journal_size_limit", LOG_KEPT),
+            ("journal_size_limit", "journal_size_limit", WAL_KEPT),
         ] {
             let asked = format!("SELECT CAST({column} AS TEXT) FROM pragma_{pragma}");
             let row = sqlx::query(sqlx::AssertSqlSafe(asked));

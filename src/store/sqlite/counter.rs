@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::at_path::{MODE, beside};
+use super::at_path::{MODE, sibling};
 
 /// What the counter's file is called, behind the name of the ledger's file.
 pub(super) const COUNTER: &str = ".count";
@@ -18,7 +18,7 @@ const HEAD: &str = "heartbeats ";
 /// # Errors
 /// It cannot be read, or is not a counter.
 pub(super) fn read(path: &Path) -> Result<Option<i64>, String> {
-    let path = beside(path, COUNTER);
+    let path = sibling(path, COUNTER);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<Option<i64>, String> {
 /// # Errors
 /// Those of the file system.
 pub(super) fn write(path: &Path, count: i64) -> Result<(), Error> {
-    let (new, old) = (beside(path, NEW), beside(path, COUNTER));
+    let (new, old) = (sibling(path, NEW), sibling(path, COUNTER));
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(&new)?;
     file.write_all(format!("{HEAD}{count}\n").as_bytes())?;
     file.sync_all()?;
@@ -63,9 +63,9 @@ mod tests {
             write(&path, count).expect("it is written");
             assert_eq!(read(&path), Ok(Some(count)));
         }
-        assert!(!beside(&path, NEW).exists());
+        assert!(!sibling(&path, NEW).exists());
         for wrong in ["", "heartbeats", "heartbeats 7", "heartbeats x\n", "7\n"] {
-            std::fs::write(beside(&path, COUNTER), wrong).expect("it is written");
+            std::fs::write(sibling(&path, COUNTER), wrong).expect("it is written");
             assert!(read(&path).is_err(), "{wrong:?}");
         }
     }

@@ -15,8 +15,8 @@ pub(super) fn of_sqlx(error: &sqlx::Error) -> StoreError {
         Some(11 | 18 | 19 | 20 | 25) => Fault::Permanent(text),
         // Busy. This process has one writer, so it is another one that does not let go.
         Some(5) => Fault::Unavailable(format!("{FOREIGN}: {text}")),
-        // Read-only, by its modes or its owner, by those of its log, or as its file system is mounted.
-        Some(8) => Fault::Unavailable(format!("this user cannot write the file or its log: {text}")),
+        // Read-only, by its modes or its owner, by those of its WAL, or as its file system is mounted.
+        Some(8) => Fault::Unavailable(format!("this user cannot write the file or its WAL: {text}")),
         // Locked.
         Some(6) => Fault::Conflict(text),
         // No such table and the like.

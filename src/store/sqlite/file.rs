@@ -10,13 +10,13 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::spawn;
 
 use super::at_once::{Meta, RowWork, Way};
-use super::at_path::{AtPath, LogId};
+use super::at_path::{AtPath, WalId};
 use super::connect;
 use super::errors::{is_foreign, of_commit, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
-use super::log_growth::LogGrowth;
 use super::losses::Losses;
 use super::statements as sql;
+use super::wal_growth::WalGrowth;
 use crate::domain::Reading;
 use crate::store::dictionary::Dictionary;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
@@ -26,7 +26,7 @@ use crate::store::{Clock, Fault, Mark, StoreError};
 pub(super) struct SqliteFile {
     at_path: AtPath,
     losses: Losses,
-    log_growth: LogGrowth,
+    wal_growth: WalGrowth,
     clock: Arc<dyn Clock>,
     mark: Mark,
     writer: Mutex<Option<Opened>>,
@@ -50,8 +50,8 @@ pub(super) type Work<T> = Box<
 /// A connection, and what it has learnt: both go together.
 struct Opened {
     connection: SqliteConnection,
-    /// Its log.
-    log: Arc<LogId>,
+    /// Its WAL.
+    wal: Arc<WalId>,
     dictionary: Dictionary,
     /// As a transaction looked at it last.
     meta: Option<Meta>,
@@ -69,7 +69,7 @@ impl SqliteFile {
         let (at_path, lock) = connect::lock(path)?;
         Ok(SqliteFile {
             losses: Losses::new(at_path.path()),
-            log_growth: LogGrowth::default(),
+            wal_growth: WalGrowth::default(),
             at_path,
             clock,
             mark: Mark::default(),
@@ -84,9 +84,9 @@ impl SqliteFile {
         self.at_path.path()
     }
 
-    /// Warns of a log that does not begin anew.
-    pub(super) fn watch_log(&self) {
-        self.log_growth.note(self.at_path.log_bytes());
+    /// Warns of a WAL that SQLite cannot reset.
+    pub(super) fn watch_wal(&self) {
+        self.wal_growth.note(self.at_path.wal_bytes());
     }
 
     pub(super) fn losses(&self) -> &Losses {
@@ -170,11 +170,11 @@ impl SqliteFile {
                 Some(opened) => opened,
                 None => file.opened().await?,
             };
-            file.at_path.check(Some(&opened.log))?;
+            file.at_path.check(Some(&opened.wal))?;
             let (done, is_clean) = file.carry_out_either_way(&mut opened, purpose, at_once, work).await;
             let is_patient = file.note_foreign(purpose, &done);
             // Between commit and answer: nothing is acknowledged that a restart would not find.
-            let there = done.is_err() || file.at_path.check(Some(&opened.log)).is_ok();
+            let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();
             if is_clean && is_patient && there {
                 *slot = Some(opened);
             }
@@ -192,9 +192,9 @@ impl SqliteFile {
         let foreign = self.foreign.load(Ordering::SeqCst);
         let waits = if foreign { connect::IMPATIENT } else { connect::PATIENT };
         let mut connection = connect::open(self.path(), waits).await?;
-        let log = self.at_path.log_opened()?;
+        let wal = self.at_path.wal_opened()?;
         self.losses.judge(&mut connection).await?;
-        Ok(Opened { connection, log, dictionary: Dictionary::default(), meta: None })
+        Ok(Opened { connection, wal, dictionary: Dictionary::default(), meta: None })
     }
 
     /// Notes whether another process writes the file; returns whether the connection waits for as long as it usually does.

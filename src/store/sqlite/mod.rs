@@ -18,7 +18,6 @@ mod file;
 mod for_rows;
 mod holds;
 mod listing;
-mod log_growth;
 mod losses;
 mod mounts;
 mod names;
@@ -29,6 +28,7 @@ mod replays;
 pub(super) mod statement_list;
 mod statements;
 mod upkeep;
+mod wal_growth;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl SqliteStore {
     /// Takes possession of the file at `path`; opens it with the first session.
     ///
     /// # Errors
-    /// The folder is missing or read-only, another process owns the file, or path and log of the file would fall apart.
+    /// The folder is missing or read-only, another process owns the file, or the file must not be served as it is mounted or linked.
     pub fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteStore, String> {
         Ok(SqliteStore { file: Arc::new(SqliteFile::new(path, clock)?) })
     }

@@ -60,7 +60,7 @@ impl Upkeep for SqliteSession {
         if let Some(count) = count {
             self.file.losses().beaten(count).await;
         }
-        self.file.watch_log();
+        self.file.watch_wal();
         Ok(reading)
     }
 

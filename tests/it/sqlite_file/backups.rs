@@ -101,7 +101,7 @@ async fn a_backup_under_load_has_all_that_was_acknowledged_before_it() {
     for worker in workers {
         worker.await.unwrap();
     }
-    assert!(folder.path().join("ledger.db-wal").exists(), "a log is left, which is not that of the backup");
+    assert!(folder.path().join("ledger.db-wal").exists(), "a WAL is left, which is not that of the backup");
     done(&run("restore", folder.path(), &[text(&copy), "--accept-loss"]));
     assert!(!folder.path().join("ledger.db-wal").exists());
     let logged = Logged::start(folder.path(), &[]).await;

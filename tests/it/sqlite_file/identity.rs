@@ -1,4 +1,4 @@
-//! Path, open file, log and lock belong together, or nothing is answered.
+//! Path, open file, WAL and lock belong together, or nothing is answered.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn fails(arguments: &[&str], says: &[&str]) {
     }
 }
 
-/// Runs a program within mounts of its own, which a script of a shell has made.
+/// Runs a program in its own mount namespace, after a script of a shell has mounted something.
 fn within_mounts(script: &str, program: &[&str]) -> Output {
     let mut command = Command::new("unshare");
     if !crate::harness::postgres::is_root() {
@@ -143,14 +143,14 @@ async fn a_file_that_is_removed_while_it_is_served_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_removed_while_it_is_served_is_noticed() {
+async fn a_wal_that_is_removed_while_it_is_served_is_noticed() {
     torn_apart(|folder| std::fs::remove_file(folder.join("ledger.db-wal")).unwrap(), "ledger.db-wal is gone")
         .await;
 }
 
 /// Another program would make a new one, and not see where the server reads and writes.
 #[tokio::test]
-async fn an_index_of_the_log_that_is_removed_while_it_is_served_is_noticed() {
+async fn an_index_of_the_wal_that_is_removed_while_it_is_served_is_noticed() {
     torn_apart(|folder| std::fs::remove_file(folder.join("ledger.db-shm")).unwrap(), "ledger.db-shm is gone")
         .await;
 }

@@ -79,12 +79,12 @@ async fn metric(address: &str, series: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_log_that_is_removed_after_a_kill_is_a_loss() {
+async fn a_wal_that_is_removed_after_a_kill_is_a_loss() {
     lost(|folder| std::fs::remove_file(folder.join("ledger.db-wal")).unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_log_that_is_cut_after_a_kill_is_a_loss() {
+async fn a_wal_that_is_cut_after_a_kill_is_a_loss() {
     lost(|folder| {
         let log = std::fs::OpenOptions::new().write(true).open(folder.join("ledger.db-wal")).unwrap();
         log.set_len(log.metadata().unwrap().len() / 8).unwrap();
@@ -93,7 +93,7 @@ async fn a_log_that_is_cut_after_a_kill_is_a_loss() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_removed_with_its_log_is_a_loss() {
+async fn a_file_that_is_removed_with_its_wal_is_a_loss() {
     lost(|folder| {
         for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
             std::fs::remove_file(folder.join(name)).unwrap();
@@ -102,7 +102,7 @@ async fn a_file_that_is_removed_with_its_log_is_a_loss() {
     .await;
 }
 
-/// What `cp ledger.db` makes of a running server's file: all that lies in the log is missing.
+/// What `cp ledger.db` makes of a running server's file: all that lies in the WAL is missing.
 #[tokio::test]
 async fn a_copy_of_the_file_alone_is_a_loss() {
     let (folder, copied) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -13,7 +13,7 @@ use crate::harness::details::{acquired, claim, completed, key};
 use crate::harness::postgres::is_root;
 use crate::process::{BINARY, Server, sqlite};
 
-fn log_bytes(folder: &Path) -> u64 {
+fn wal_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("ledger.db-wal")).unwrap().len()
 }
 
@@ -33,7 +33,7 @@ async fn grow(server: &Server, batch: usize) {
     client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap();
 }
 
-/// A shell that is forgotten in the middle of a transaction: SQLite's log cannot begin anew.
+/// A shell that is forgotten in the middle of a transaction: SQLite cannot reset the WAL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_stays_is_reported_before_the_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,26 +41,26 @@ async fn a_reader_that_stays_is_reported_before_the_disk_is_full() {
     let mut reader = SqliteConnection::connect(&sqlite(folder.path())).await.unwrap();
     reader.execute("BEGIN; SELECT count(*) FROM entries").await.unwrap();
     let mut batch = 0;
-    while log_bytes(folder.path()) < 130 << 20 {
+    while wal_bytes(folder.path()) < 130 << 20 {
         grow(&logged.server, batch).await;
         batch += 1;
-        assert!(batch < 400, "the log does not grow");
+        assert!(batch < 400, "the WAL does not grow");
     }
     let until = Instant::now() + Duration::from_secs(20);
-    while !logged.text().contains("does not begin anew") {
+    while !logged.text().contains("cannot reset the WAL") {
         assert!(Instant::now() < until, "{}", logged.text());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Nobody waits for the reader, and its end gives the disk back.
+    // Calls did not wait for the reader, and its end gives the disk back.
     reader.execute("ROLLBACK").await.unwrap();
     reader.close().await.unwrap();
-    while log_bytes(folder.path()) > 65 << 20 {
+    while wal_bytes(folder.path()) > 65 << 20 {
         grow(&logged.server, batch).await;
         batch += 1;
-        assert!(batch < 800, "the log does not shrink");
+        assert!(batch < 800, "the WAL does not shrink");
     }
     let text = logged.kill();
-    assert_eq!(text.lines().filter(|line| line.contains("does not begin anew")).count(), 1, "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("cannot reset the WAL")).count(), 1, "{text}");
 }
 
 /// As `chown -R` and `chmod -R` of an upgrade do it: what is open goes on, the counter that cannot be written is reported,

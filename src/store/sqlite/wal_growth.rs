@@ -1,26 +1,25 @@
-//! A log that does not begin anew. `SQLite` writes it from its start again once all of it is carried over into the file, and
-//! a transaction of another program that reads, and does not end, keeps it from that: the log grows until the disk is full.
+//! Checkpoint starvation: `SQLite` resets the WAL once all of it is in the file and no reader needs it, and a transaction of
+//! another program that reads, and does not end, keeps it from that: the WAL grows until the disk is full.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// From which size on the log is reported: eight times what it usually takes.
+/// From this size on the WAL is reported: eight times its usual size.
 const REPORTED_FROM: u64 = 128 << 20;
 /// How often, while it stays so.
 const REPORTED_EVERY: Duration = Duration::from_mins(1);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct LogGrowth(Mutex<Option<Instant>>);
+pub(super) struct WalGrowth(Mutex<Option<Instant>>);
 
-impl LogGrowth {
-    /// Reports a log of this size, where it is too large.
+impl WalGrowth {
+    /// Reports a WAL of this size, if it is too large.
     pub(super) fn note(&self, bytes: u64) {
         if self.is_due(bytes, Instant::now()) {
             tracing::warn!(
                 bytes,
-                "the log of the SQLite file (-wal) does not begin anew: a program that reads the file has left a transaction \
-                 open, or a backup takes long; end it before the disk is full (`fuser -v FILE` lists the programs)"
+                "SQLite cannot reset the WAL of the ledger: a program that reads the file has left a transaction open, or a backup takes long; end it before the disk is full (`fuser -v FILE` lists the programs)"
             );
         }
     }
@@ -44,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_log_is_reported_once_a_minute() {
-        let (growth, start) = (LogGrowth::default(), Instant::now());
+    fn a_large_wal_is_reported_once_a_minute() {
+        let (growth, start) = (WalGrowth::default(), Instant::now());
         for (seconds, bytes, is_due) in [
             (0, 16 << 20, false),
             (1, REPORTED_FROM, true),
