@@ -1656,10 +1656,6 @@ MUTANTS = [
     Mutant("K24", "a copy without its counter is no loss", "sqlite_file::losses", [
         ("src/store/sqlite/losses.rs", "Ok(None) if count == 0 => None,", "Ok(None) if count >= 0 => None,"),
     ]),
-    Mutant("K25", "the next heartbeat forgets a loss that no person has accepted", "sqlite_file::losses", [
-        ("src/store/sqlite/losses.rs", "            return Ok(None);\n        }\n        let next", "        }\n        let next"),
-        ("src/store/sqlite/losses.rs", "let next = counted(connection).await?.saturating_add(1);\n        set", "let next = counted(connection).await?.saturating_add(100);\n        set"),
-    ]),
     Mutant("K26", "a claim that waits for a foreign writer is taken for a lost race", "sqlite_file::locked", [
         ("src/store/sqlite/errors.rs", "Some(5) => Fault::Unavailable(", "Some(5) => Fault::Conflict("),
     ]),
