@@ -18,7 +18,7 @@ pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: Stor
     if policy.run.needs_no_entry()
         && let Some(reason) = doubtful(policy)
     {
-        return Some(Err(refusal(reason)));
+        return Some(Err(refusal_by(policy, reason)));
     }
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
@@ -47,7 +47,7 @@ pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
     if violations.is_empty() {
         return None;
     }
-    Some(doubtful(policy).map_or_else(|| Rejection::invalid(violations), refusal))
+    Some(doubtful(policy).map_or_else(|| Rejection::invalid(violations), |reason| refusal_by(policy, reason)))
 }
 
 /// Why nobody can know whether the policy holds grants back.
@@ -55,7 +55,7 @@ pub(super) fn doubtful(policy: &Policy) -> Option<Reason> {
     match policy.doubt {
         Doubt::None => None,
         Doubt::Unreadable => Some(Reason::PolicyUnreadable),
-        Doubt::Stale => Some(Reason::StoreUnavailable),
+        Doubt::Stale | Doubt::Lost => Some(Reason::StoreUnavailable),
     }
 }
 
@@ -70,6 +70,13 @@ pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
 
 /// The refusal of a grant that [`held_back`] or the store's clock does not allow, and what to do.
 pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
+    if reason == Reason::StoreUnavailable && policy.doubt == Doubt::Lost {
+        return Rejection::new(
+            reason,
+            "the store has lost commits, so that this message may have been processed before; nothing was changed: try \
+             again later; an operator puts the right file in place or accepts the loss (--accept-loss)",
+        );
+    }
     match &policy.held_by {
         Some(prefix) if reason == Reason::ConsumerDisabled && !policy.disabled => Rejection::new(
             reason,
@@ -80,7 +87,7 @@ pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
 }
 
 /// A refusal for this reason, and what to do.
-pub(super) fn refusal(reason: Reason) -> Rejection {
+fn refusal(reason: Reason) -> Rejection {
     let why = if reason == Reason::ConsumerDisabled {
         "the consumer's policy is `disabled`: no new grants until an operator enables it"
     } else if reason == Reason::PolicyUnreadable {

@@ -76,6 +76,8 @@ pub enum Doubt {
     Unreadable,
     /// It was read too long ago: it may have been changed since.
     Stale,
+    /// The store has lost commits: what it says of policies and of entries may be older than what was acknowledged.
+    Lost,
 }
 
 /// The rules of one consumer. How they are written down: [`Policy::to_stored`].

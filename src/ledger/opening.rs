@@ -69,6 +69,10 @@ impl Store for Opening {
     fn losses(&self) -> u64 {
         self.store.losses()
     }
+
+    fn withholds_grants(&self) -> bool {
+        self.store.withholds_grants()
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

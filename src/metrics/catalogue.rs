@@ -226,7 +226,7 @@ pub(super) const LOSSES: Family = counter(
     "idempotency_ledger_store_losses_total",
     &[],
     "How often the store had lost commits that it had acknowledged: found when a session was opened to a server that was \
-     started since, by this server's last writes. What was lost may be granted again.",
+     started since, by this server's last writes; on SQLite by the counter next to the file. What was lost may be granted again.",
 );
 pub(super) const CLOCK_BEHIND: Family = gauge(
     "idempotency_ledger_store_clock_behind_seconds",

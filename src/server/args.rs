@@ -15,7 +15,7 @@ use super::health::{self, HealthArgs};
 use super::signals::Signals;
 use super::telemetry::{self, LogArgs};
 use super::trust::Files;
-use super::{memory, migrate, serve};
+use super::{backup, memory, migrate, serve};
 
 /// What is wrong with flags, variables or the file: as for a flag that does not exist.
 const WRONGLY_CALLED: u8 = 2;
@@ -41,6 +41,10 @@ pub enum ServerCommand {
         /// Check flags, variables and the file, print what would be in force, and exit; opens no store and no port
         #[arg(long)]
         check_config: bool,
+        #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
+        /// SQLite: if the file has lost commits, accept that what was lost is granted again; leave it out at the next start
+        #[arg(long)]
+        accept_loss: bool,
     },
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
@@ -51,6 +55,32 @@ pub enum ServerCommand {
         /// Postgres: give this role the rights that a server needs, and no others; repeat it with each migration
         #[arg(long, value_name = "ROLE")]
         grant_to: Option<String>,
+    },
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Copy an SQLite ledger into one file, while its server may go on; `restore` puts it back
+    Backup {
+        /// The configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The copy
+        #[arg(value_name = "COPY")]
+        copy: PathBuf,
+        /// Put the copy in the place of an older one
+        #[arg(long)]
+        replace: bool,
+    },
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Put a backup of an SQLite ledger in the place of its file, while no server runs
+    Restore {
+        /// The configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The copy that `backup` made
+        #[arg(value_name = "COPY")]
+        copy: PathBuf,
+        /// Accept that what was acknowledged after the backup is lost, and may be granted again
+        #[arg(long)]
+        accept_loss: bool,
     },
     /// Ask a server whether it serves; exits with 0 if it does
     Health(HealthArgs),
@@ -82,7 +112,7 @@ impl ServerCommand {
 
     fn carry_out(self) -> ExitCode {
         match self {
-            ServerCommand::Serve { config, check_config } => {
+            ServerCommand::Serve { config, check_config, accept_loss } => {
                 let log = config.log.clone();
                 let code = if check_config { UNDONE } else { ENDED_BEFORE };
                 let signals = match Signals::received(Box::new(move |name| {
@@ -105,30 +135,22 @@ impl ServerCommand {
                     log.print(&in_force.to_string(), &in_force.json());
                     return ExitCode::SUCCESS;
                 }
-                ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log, signals)))
+                let threads = config.runtime_threads();
+                let work = serve::serve(config, files, &log, signals, accept_loss);
+                ended(&log, on_threads(threads, work))
             }
-            ServerCommand::Migrate { mut config, grant_to } => {
-                let log = config.log.clone();
-                let reporting = log.clone();
-                let received = Signals::received(Box::new(move |name| {
-                    reporting.report(&format!(
-                        "{name}: ended before `migrate` was done; what was applied stays applied: run it again"
-                    ));
-                    telemetry::end();
-                    UNDONE
-                }));
-                if let Err(problem) = received {
-                    return ended(&log, Err(problem.into()));
-                }
-                // It listens nowhere: an address that is refused to a server is no fault of it.
-                config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
-                config.settings.admin_listen = Some(Given::Value(AdminListen::default()));
-                match config.load() {
-                    Err(code) => code,
-                    Ok((config, _)) => {
-                        ended(&log, on_threads(1, migrate::migrate(config, grant_to.as_deref(), &log)))
-                    }
-                }
+            ServerCommand::Migrate { config, grant_to } => config.tend(
+                "ended before `migrate` was done; what was applied stays applied: run it again",
+                async |config, log| migrate::migrate(config, grant_to.as_deref(), log).await,
+            ),
+            ServerCommand::Backup { config, copy, replace } => config.tend(
+                "ended before the copy was whole: run it again",
+                async |config, log| backup::backup(&config, &copy, replace, log).await,
+            ),
+            ServerCommand::Restore { config, copy, accept_loss } => {
+                config.tend("ended before the copy was restored: run it again", async |config, log| {
+                    backup::restore(&config, &copy, accept_loss, log).await
+                })
             }
             ServerCommand::Health(args) => match on_threads(1, health::health(&args, HEALTH_TIMEOUT)) {
                 Ok(()) => ExitCode::SUCCESS,
@@ -174,6 +196,31 @@ fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {
 }
 
 impl ConfigArgs {
+    /// Carries out a command on the store that does not serve. `interrupted`: what a signal to end leaves, and what to do.
+    fn tend(
+        mut self,
+        interrupted: &'static str,
+        work: impl AsyncFnOnce(Config, &LogArgs) -> Result<(), Failure>,
+    ) -> ExitCode {
+        let log = self.log.clone();
+        let reporting = log.clone();
+        let received = Signals::received(Box::new(move |name| {
+            reporting.report(&format!("{name}: {interrupted}"));
+            telemetry::end();
+            UNDONE
+        }));
+        if let Err(problem) = received {
+            return ended(&log, Err(problem.into()));
+        }
+        // It listens nowhere: an address that is refused to a server is no fault of it.
+        self.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
+        self.settings.admin_listen = Some(Given::Value(AdminListen::default()));
+        match self.load() {
+            Err(code) => code,
+            Ok((config, _)) => ended(&log, on_threads(1, work(config, &log))),
+        }
+    }
+
     /// Starts the logs, and checks everything; all that is wrong is reported.
     fn load(self) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();

@@ -17,7 +17,7 @@ pub(super) async fn migrate(config: Config, grant_to: Option<&str>, log: &LogArg
                 .into(),
         ));
     }
-    let store = store(&config)?;
+    let store = store(&config, false)?;
     let failed = |error| Failure::of_store("", &error);
     let applied = store.migrate().await.map_err(failed)?;
     if let Some(role) = grant_to {

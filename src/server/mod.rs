@@ -1,6 +1,7 @@
 //! The process: what is typed to run it, its settings, its logs, its start and its end.
 
 pub mod args;
+mod backup;
 pub mod config;
 mod descriptors;
 mod failure;

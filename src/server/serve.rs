@@ -39,6 +39,7 @@ pub(super) async fn serve(
     mut files: Files,
     log: &LogArgs,
     signals: Signals,
+    accept_loss: bool,
 ) -> Result<(), Failure> {
     if config.identity.insecure_anonymous {
         warn_of_anonymous();
@@ -64,7 +65,7 @@ pub(super) async fn serve(
     let threads = config.runtime_threads();
     let fitting = descriptors::connections(config.serve.connections_max);
     config.serve.connections_max = fitting.connections;
-    let store = store(&config)?;
+    let store = store(&config, accept_loss)?;
     let migrates = matches!(config.database, Database::Sqlite { .. });
     let in_force = adopted(&*store, migrates, &config.policies, config.startup_wait).await?;
     let public = bound("listen", config.listen).await?;

@@ -11,14 +11,22 @@ use crate::store::{PostgresStore, SqliteStore, Store, SystemClock};
 /// The mode of a folder that is created for `SQLite`; an existing one keeps its mode.
 const FOLDER_MODE: u32 = 0o700;
 
-pub(super) fn store(config: &Config) -> Result<Arc<dyn Store>, String> {
+/// The store. `accept_loss`: a person accepts that commits are lost, if they are.
+pub(super) fn store(config: &Config, accept_loss: bool) -> Result<Arc<dyn Store>, String> {
     match &config.database {
         Database::Sqlite { path, by_default } => {
             if *by_default {
                 make_folder(path)?;
             }
             let store = SqliteStore::new(path, Arc::new(SystemClock));
-            Ok(Arc::new(store.map_err(|problem| format!("database_url: {problem}"))?))
+            let store = store.map_err(|problem| format!("database_url: {problem}"))?;
+            if accept_loss {
+                store.accept_loss();
+            }
+            Ok(Arc::new(store))
+        }
+        Database::Postgres { .. } if accept_loss => {
+            Err("--accept-loss: is for SQLite alone, and the database is Postgres: leave it out".into())
         }
         Database::Postgres { source } => {
             let store = PostgresStore::new(&config.postgres(source)).map_err(|wrong| wrong.to_string())?;

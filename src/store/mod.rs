@@ -50,8 +50,8 @@ pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, SchemaName, UrlSource, WrongSource};
 pub use replays::{REPLAY_LEVEL, ReplayBook};
 pub use schema::LEVEL;
-pub use sqlite::SqliteStore;
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
+pub use sqlite::{Copied, SqliteStore};
 pub use upkeep::{Created, PurgePlace, PurgeTurn, Replica, TURN_MAX, Upkeep};
 
 /// How many rows one statement carries at the most.
@@ -122,9 +122,14 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// How often it had lost what this process had been told was durable, when a session was opened.
+    /// How often it had lost what had been acknowledged, when a session was opened.
     fn losses(&self) -> u64 {
         0
+    }
+
+    /// Whether it has lost commits, and no person has accepted that: nothing new may be granted then.
+    fn withholds_grants(&self) -> bool {
+        false
     }
 
     /// Who is told of each session that was to be replaced since its time was over, and whether it was: the first one

@@ -9,16 +9,19 @@ import tempfile
 from facts import FILES_KEPT, Problems, seconds
 
 UNIT, DROP_IN = "idempotency-ledger.service", "credentials.conf"
+BACKUP, TIMER = "idempotency-ledger-backup.service", "idempotency-ledger-backup.timer"
+# What a backup must have as the server has it: else it sees no ledger, or leaves files that the server cannot open.
+SHARED = ["DynamicUser", "StateDirectoryMode", "WorkingDirectory", "EnvironmentFile", "UMask"]
 # Where systemd puts the copies of a service's credentials.
 CREDENTIALS = "/run/credentials/"
 # systemd's own measure of what a service may still do, in tenths: 0 is nothing, 100 all.
 EXPOSURE_MAX = 13
 
 
-def options(deploy):
+def options(deploy, unit=UNIT):
     """Option to its values, in the unit's order."""
     found = {}
-    for line in (deploy / "systemd" / UNIT).read_text().splitlines():
+    for line in (deploy / "systemd" / unit).read_text().splitlines():
         if "=" in line and not line.startswith(("#", ";")):
             name, value = line.split("=", 1)
             found.setdefault(name, []).append(value)
@@ -61,7 +64,36 @@ def analyze(deploy, program):
             complaints = asked.stderr if arguments[0] == "verify" else ""
             problems.expect(asked.returncode == 0 and not complaints,
                             f"systemd-analyze {arguments[0]}: {asked.stderr}{asked.stdout[-200:]}")
+        for name in (BACKUP, TIMER):
+            (pathlib.Path(folder) / name).write_text((deploy / "systemd" / name).read_text())
+        backup = pathlib.Path(folder) / BACKUP
+        for arguments in (["verify", "--man=no", "--recursive-errors=no", pathlib.Path(folder) / TIMER],
+                          ["verify", "--man=no", "--recursive-errors=no", backup],
+                          ["security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE_MAX}", backup]):
+            asked = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True)
+            complaints = asked.stderr if arguments[0] == "verify" else ""
+            problems.expect(asked.returncode == 0 and not complaints,
+                            f"systemd-analyze {arguments[0]} of the backup: {asked.stderr}{asked.stdout[-200:]}")
     return problems
+
+
+def backup(problems, deploy, program):
+    """The unit of backups, and its timer."""
+    served = {name: values[-1] for name, values in options(deploy).items()}
+    found = {name: values[-1] for name, values in options(deploy, BACKUP).items()}
+    for name in SHARED:
+        problems.equal(f"{BACKUP}: {name}", found.get(name), served.get(name))
+    # systemd names the server's user after its unit.
+    problems.equal(f"{BACKUP}: User", found.get("User"), UNIT.removesuffix(".service"))
+    state, copies = found["StateDirectory"].split()
+    problems.equal(f"{BACKUP}: StateDirectory", state, served["StateDirectory"])
+    shell, option, script = shlex.split(found["ExecStart"])
+    words = shlex.split(script)
+    problems.equal(f"{BACKUP}: the program", words[:2], ["exec", command(deploy)[0]])
+    problems.call(program, words[2:], {})
+    problems.expect(f'"{pathlib.PurePath(copies).name}/' in script, f"{BACKUP}: the copies lie outside of {copies}")
+    problems.equal(f"{TIMER}: OnCalendar", options(deploy, TIMER)["OnCalendar"], ["hourly"])
+    problems.equal(f"{TIMER}: its service", TIMER.removesuffix(".timer"), BACKUP.removesuffix(".service"))
 
 
 def check(deploy, program):
@@ -87,5 +119,6 @@ def check(deploy, program):
     problems.at_least("LimitNOFILE", int(found["LimitNOFILE"]), int(program.default("connections_max")) + FILES_KEPT,
                       "connections_max and what the server keeps")
     problems.equal("the example's address", examples(deploy)["IDEMPOTENCY_LEDGER_LISTEN"], program.default("listen"))
+    backup(problems, deploy, program)
     problems.expect("ProcSubset" not in found, "ProcSubset hides /proc/sys, which the allocator reads")
     return problems

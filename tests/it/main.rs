@@ -55,6 +55,7 @@ mod retention;
 mod schema;
 mod secrets;
 mod settle_table;
+mod sqlite_file;
 mod stale;
 mod stores;
 mod storm;

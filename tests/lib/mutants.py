@@ -243,7 +243,7 @@ MUTANTS = [
     ]),
     Mutant("P3", "a replacement is written after its instant", "stores::", [
         (PG_ENTRIES, " AND r.now <= r.until", " AND r.until IS NOT NULL"),
-        (LITE_ENTRIES, "reading.now <= **until);", "reading.now <= StoreTime::MAX || until.micros() > 0);"),
+        (LITE_ENTRIES, "{ StoreTime::MAX } else { reading.now };", "{ StoreTime::MAX } else { StoreTime(0) };"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
         (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
@@ -252,7 +252,7 @@ MUTANTS = [
         ("src/ledger/policies/in_force.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
     ]),
     Mutant("P6", "policies that are too old are not read again, and not trusted all the same", "policies::", [
-        (CLAIMS_FOLD, "if !self.policies.trusted(reading.now) && settles.doubt == Doubt::None {", "if reading.now > StoreTime::MAX {"),
+        (CLAIMS_FOLD, "} else if self.policies.trusted(reading.now) {", "} else if self.policies.trusted(reading.now) || reading.now <= StoreTime::MAX {"),
     ]),
     Mutant("P7", "an unknown field of a stored policy is passed over", "unreadable::", [
         ("src/domain/policy.rs", "#[serde(default, deny_unknown_fields)]", "#[serde(default)]"),
@@ -1562,7 +1562,7 @@ MUTANTS = [
         (LITE_CONNECT, "if !path.exists() {", "if path.exists() {"),
     ]),
     Mutant("N24", "the lock file of SQLite is created for everybody to read", "store::sqlite", [
-        (LITE_CONNECT, "const MODE: u32 = 0o600;", "const MODE: u32 = 0o644;"),
+        ("src/store/sqlite/at_path.rs", "const MODE: u32 = 0o600;", "const MODE: u32 = 0o644;"),
     ]),
     Mutant("N25", "the folder of SQLite is created for everybody to read", "server::store", [
         ("src/server/store.rs", ".mode(FOLDER_MODE)", ".mode(FOLDER_MODE | 0o055)"),
@@ -1742,5 +1742,40 @@ MUTANTS = [
     ]),
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
+    ]),
+    Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
+        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();", "let there = true;"),
+    ]),
+    Mutant("K21", "a file that is mounted by itself is served", "sqlite_file::identity", [
+        ("src/store/sqlite/at_path.rs", "mounts.iter().any(|mount| mount.point == path)", "mounts.iter().any(|mount| mount.point == path && path.ends_with(\"-journal\"))"),
+    ]),
+    Mutant("K22", "a file with two names is served", "sqlite_file::identity", [
+        ("src/store/sqlite/at_path.rs", "        if names > 1 {", "        if names > 2 {"),
+    ]),
+    Mutant("K23", "the counter of heartbeats runs ahead of what is durable", "sqlite_file::losses", [
+        (LITE_UPKEEP, "self.file.losses().beaten(count).await;", "self.file.losses().beaten(count + 1).await;"),
+    ]),
+    Mutant("K24", "a copy without its counter is no loss", "sqlite_file::losses", [
+        ("src/store/sqlite/losses.rs", "Ok(None) if count == 0 => None,", "Ok(None) if count >= 0 => None,"),
+    ]),
+    Mutant("K26", "a claim that waits for a foreign writer is taken for a lost race", "sqlite_file::locked", [
+        ("src/store/sqlite/errors.rs", "Some(5) => Fault::Unavailable(", "Some(5) => Fault::Conflict("),
+    ]),
+    Mutant("K27", "each transaction waits for a foreign writer anew", "sqlite_file::locked", [
+        ("src/store/sqlite/file.rs", "let waits = if foreign { connect::IMPATIENT }", "let waits = if foreign { connect::PATIENT }"),
+    ]),
+    Mutant("K28", "a restore leaves the WAL of the old file", "sqlite_file::backups", [
+        ("src/store/sqlite/backup.rs", "for end in [WAL, SHM, \"-journal\"] {", "for end in [SHM, \"-journal\"] {"),
+    ]),
+    Mutant("K29", "a backup is not marked as one", "sqlite_file::backups", [
+        ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
+    ]),
+    Mutant("K30", "a server starts on a file that it cannot write", "sqlite_file::others", [
+        ("src/store/sqlite/mod.rs", "            Purpose::Reads => {", "            Purpose::Reads | Purpose::Heartbeat | Purpose::Changes => {"),
+        ("src/store/sqlite/mod.rs", "            | Purpose::Heartbeat\n", ""),
+        ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
+    ]),
+    Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
+        (LITE_UPKEEP, "        self.file.watch_wal();\n", ""),
     ]),
 ]

@@ -183,6 +183,9 @@ TABLE = [
     ("LostInserts", {}, told("ENTRY_NOT_FOUND", "0x180 1x20"), told("ENTRY_NOT_FOUND", STANDS)),
     ("CommitsLost", {}, {of("idempotency_ledger_store_losses_total", A): "0x180 1x20"},
      {of("idempotency_ledger_store_losses_total", A): STANDS}),
+    # Found at the start of a server, before its first scrape; an hour later it is old.
+    ("CommitsLost", {}, {of("idempotency_ledger_store_losses_total", A): "_x180 1x20"},
+     {of("idempotency_ledger_store_losses_total", A): "_x100 1x100"}),
     ("KeyCollision", {}, refused("KEY_COLLISION", "0x180 1x20"), refused("KEY_COLLISION", STANDS)),
     ("PurgeBehind", {}, gauge("purge_oldest_due_seconds", 1_801), gauge("purge_oldest_due_seconds", 1_800)),
     # It looks at another consumer now and then, which is on time.

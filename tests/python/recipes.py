@@ -66,7 +66,6 @@ class Day:
         self.running, self.binary = running, pathlib.Path(binary)
         self.database_url = database_url or f"sqlite://{running.path / 'ledger.db'}"
         self.on_postgres = self.database_url.startswith("postgres")
-        self.file = pathlib.Path(self.database_url.removeprefix("sqlite://"))
         self.folder = running.path / uuid.uuid4().hex
         self.folder.mkdir()
         self.policy = self.folder / "policy.toml"
@@ -83,10 +82,6 @@ class Day:
         self.ledger = rpc.LedgerServiceStub(grpc.insecure_channel(address))
         self.environment = {**os.environ, "IDEMPOTENCY_LEDGER_ENDPOINT": address, "COLUMNS": "110",
                             "PATH": f"{self.binary.resolve().parent}:{os.environ['PATH']}"}
-
-    def files(self):
-        """The ledger's file on SQLite, and those beside it."""
-        return list(self.file.parent.glob(f"{self.file.name}*"))
 
     def stop(self):
         self.server.send_signal(signal.SIGTERM)
@@ -197,16 +192,12 @@ def restore(day):
 
 
 def take_backup(day):
-    """Of a running server on Postgres; of a stopped one on SQLite."""
+    """Of a running server."""
     backup = day.folder / "backup"
     if day.on_postgres:
         subprocess.run([program("pg_dump"), "--format=custom", f"--file={backup}", day.database_url], check=True)
     else:
-        day.stop()
-        backup.mkdir()
-        for file in day.files():
-            shutil.copy(file, backup)
-        day.start()
+        subprocess.run([day.binary, "backup", "--database-url", day.database_url, backup], check=True)
     return backup
 
 
@@ -215,10 +206,7 @@ def put_back(day, backup):
         subprocess.run([program("pg_restore"), "--clean", "--if-exists", f"--dbname={day.database_url}", backup],
                        check=True)
     else:
-        for file in day.files():
-            file.unlink()
-        for file in backup.iterdir():
-            shutil.copy(file, day.file.parent)
+        subprocess.run([day.binary, "restore", "--database-url", day.database_url, backup, "--accept-loss"], check=True)
 
 
 def renamed(day):

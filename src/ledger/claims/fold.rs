@@ -137,8 +137,15 @@ impl Round<'_> {
     fn rules(&self, key: &Key, reading: &Reading) -> Rules {
         let settles = self.policies.of_key(key);
         let mut claims = Arc::clone(&settles);
-        if !self.policies.trusted(reading.now) && settles.doubt == Doubt::None {
-            claims = Arc::new(Policy { doubt: Doubt::Stale, ..Policy::clone(&settles) });
+        let doubt = if self.shared.store.withholds_grants() {
+            Doubt::Lost
+        } else if self.policies.trusted(reading.now) {
+            Doubt::None
+        } else {
+            Doubt::Stale
+        };
+        if doubt != Doubt::None && settles.doubt == Doubt::None {
+            claims = Arc::new(Policy { doubt, ..Policy::clone(&settles) });
         }
         Rules { settles, claims }
     }

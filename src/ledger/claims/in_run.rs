@@ -14,7 +14,7 @@ impl Round<'_> {
     /// Answers the first claims of a chain whose run alone decides them: nothing is read or written for them. Gives the
     /// rest back. While this server cannot know how the run stands, the rest is everything: who loads finds out.
     pub(super) async fn answered_by_its_run(&mut self, chain: Chain) -> Option<Chain> {
-        let Some(now) = self.shared.clock.by_now().filter(|_| self.policies.fresh()) else {
+        let Some(now) = self.shared.clock.by_now().filter(|_| self.knows_policies()) else {
             return Some(chain);
         };
         let mut policy = self.policies.of_key(&chain.key);
@@ -33,6 +33,11 @@ impl Round<'_> {
             }
         }
         None
+    }
+
+    /// Whether an answer may follow from the policies alone, without an entry.
+    fn knows_policies(&self) -> bool {
+        self.policies.fresh() && !self.shared.store.withholds_grants()
     }
 
     /// The policy, after a second look at whether somebody has registered the run.

@@ -2,57 +2,83 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
+use super::at_path::{AtPath, FileId, LOCK, MODE, refused, sibling};
 use super::before_baseline::carry_over;
 use super::errors::of_sqlx;
 use super::for_rows::ROWS_AT_ONCE_MAX;
+use super::losses;
 use super::statements as sql;
+use crate::program::program;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::Standing;
 use crate::store::{Fault, StoreError};
 
-/// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
-/// its statement, so that what ends with it was certainly not applied.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// What a backup's header says (`application_id`): "ILBP" in ASCII.
+pub(super) const MARK: i32 = 0x494C_4250;
 
-/// The mode of the files: rows are not encrypted, and may hold what consumers return.
-const MODE: u32 = 0o600;
+/// How long a transaction waits for another process that writes the file. Shorter than a session for claims waits for
+/// its statement, so that what ends with it was certainly not applied.
+pub(super) const PATIENT: Duration = Duration::from_secs(2);
+/// After another process did not let go for that long, each later transaction waits for this long: calls that wait for the
+/// one writer one after the other are then refused before a session for claims is given up.
+pub(super) const IMPATIENT: Duration = Duration::from_millis(100);
+
 /// How many pages a connection keeps, in KiB below zero: a batch of a thousand rows must not push its own pages out.
 const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
 /// commits have changed is carried over once. The log takes 16 MiB of the disk.
 const CARRIED_OVER_AT: &str = "4000";
+/// To this the WAL is truncated when SQLite resets it after it has grown: 64 MiB, four times its usual size.
+pub(super) const WAL_KEPT: &str = "67108864";
 /// How many statements a connection keeps prepared: all that there are.
 const STATEMENTS_MAX: usize = 200;
 
 /// Locks the file for this process. The operating system ends the lock with the process, however
 /// it dies.
-pub(super) fn lock(path: &Path) -> Result<File, String> {
-    // The same file by another name has the same lock.
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut beside = path.clone().into_os_string();
-    beside.push(".lock");
-    let beside = std::path::PathBuf::from(beside);
-    let file = to_write(&beside)?;
-    match file.try_lock() {
-        Ok(()) => {
-            // Only a file that is not there: to open and close the file of a connection would end its locks. SQLite gives
-            // what it creates next to the file (-wal, -shm) the mode of the file.
-            if !path.exists() {
-                to_write(path)?;
-            }
-            Ok(file)
-        }
+///
+/// # Errors
+/// Another process has it, or the file must not be served.
+pub(super) fn lock(path: &Path) -> Result<(AtPath, File), String> {
+    // Only a file that is not there: to open and close the file of a connection would end its locks. SQLite gives what it
+    // creates next to the file (-wal, -shm) the mode of the file.
+    if !path.exists() {
+        to_write(path)?;
+    }
+    let path = canonical(path)?;
+    refused(&path)?;
+    let lock = take_lock(&path)?;
+    let id = |path: &Path| std::fs::metadata(path).map(|metadata| FileId::of(&metadata));
+    let failed = |error| format!("{}: {error}", path.display());
+    let locked = FileId::of(&lock.metadata().map_err(failed)?);
+    let file = id(&path).map_err(failed)?;
+    let at_path = AtPath::new(path, file, locked);
+    // The lock may have been removed between its opening and this: then another file is locked.
+    at_path.check(None).map_err(|error| error.to_string())?;
+    Ok((at_path, lock))
+}
+
+/// The path without links: the same file by another name has the same lock, and the same WAL.
+pub(super) fn canonical(path: &Path) -> Result<PathBuf, String> {
+    path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The lock of the file at a path without links.
+pub(super) fn take_lock(path: &Path) -> Result<File, String> {
+    let sibling = sibling(path, LOCK);
+    let lock = to_write(&sibling)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(format!(
             "{} is in use by another idempotency-ledger process: stop that one, or choose another file",
             path.display()
         )),
-        Err(TryLockError::Error(error)) => Err(format!("{} cannot be locked: {error}", beside.display())),
+        Err(TryLockError::Error(error)) => Err(format!("{} cannot be locked: {error}", sibling.display())),
     }
 }
 
@@ -62,26 +88,28 @@ fn to_write(path: &Path) -> Result<File, String> {
     opened.map_err(|error| format!("{}: {error}; the folder must exist and be writable", path.display()))
 }
 
-async fn connect(path: &Path) -> Result<SqliteConnection, StoreError> {
+async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
-        .create_if_missing(true)
+        .create_if_missing(creates)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(BUSY_TIMEOUT)
+        .busy_timeout(waits)
         // What a statement keeps to undo itself would go through a file else, page by page.
         .pragma("temp_store", "MEMORY")
         .pragma("cache_size", CACHE)
         .pragma("wal_autocheckpoint", CARRIED_OVER_AT)
+        .pragma("journal_size_limit", WAL_KEPT)
         .row_buffer_size(ROWS_AT_ONCE_MAX)
         .statement_cache_capacity(STATEMENTS_MAX)
         .disable_statement_logging();
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
 
-/// A connection to a file whose schema serves this binary.
-pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
-    let mut connection = connect(path).await?;
+/// A connection to a file whose schema serves this binary; how long its transactions wait for another process.
+pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnection, StoreError> {
+    let mut connection = connect(path, false, waits).await?;
+    no_backup(&mut connection).await?;
     let nothing = Standing { version: 0, serves_from: 0, level: 0 };
     let standing = standing(&mut connection).await?.unwrap_or(nothing);
     standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
@@ -89,14 +117,37 @@ pub(super) async fn open(path: &Path) -> Result<SqliteConnection, StoreError> {
 }
 
 pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
-    let mut connection = connect(path).await?;
+    let mut connection = connect(path, true, PATIENT).await?;
+    no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
     carry_over(&mut connection, &MIGRATIONS).await?;
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
     let after = applied(&mut connection).await?;
+    losses::begin(&mut connection, path).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
+}
+
+/// Whether the file takes writes: one that this user cannot write is opened all the same.
+pub(super) async fn try_to_write(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let tried = sqlx::query(sql::TRY_TO_WRITE).execute(connection).await;
+    tried.map(drop).map_err(|error| of_sqlx(&error))
+}
+
+/// Whether the file is a backup that was not restored.
+pub(super) async fn is_backup(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+    let row = sqlx::query(sql::MARKED).fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(row.get::<i32, _>(0) == MARK)
+}
+
+/// A backup lacks what was acknowledged since, and has no counter that would tell.
+pub(super) async fn no_backup(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    if is_backup(connection).await? {
+        let text = format!("the file is a backup: put it in place by `{} restore`", program());
+        return Err(StoreError::NotApplied(Fault::Schema(text)));
+    }
+    Ok(())
 }
 
 async fn applied(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
@@ -104,7 +155,7 @@ async fn applied(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
 }
 
 /// What the file says of itself; none where nothing was ever migrated.
-async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>, StoreError> {
+pub(super) async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>, StoreError> {
     let row =
         sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
     if !row.get::<bool, _>(0) {
@@ -136,7 +187,7 @@ mod tests {
             }
             let _lock = lock(&path).expect("a lock");
             migrate(&path).await.expect("a schema");
-            let _connection = open(&path).await.expect("a connection");
+            let _connection = open(&path, PATIENT).await.expect("a connection");
             let mode =
                 |end: &str| std::fs::metadata(at(end)).expect("it is there").permissions().mode() & 0o777;
             assert_eq!(ends.map(mode), modes, "{existing:?}");
@@ -149,14 +200,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
         migrate(&path).await.expect("a schema");
-        let mut connection = open(&path).await.expect("a connection");
-        let busy = BUSY_TIMEOUT.as_millis().to_string();
+        let mut connection = open(&path, PATIENT).await.expect("a connection");
+        let busy = PATIENT.as_millis().to_string();
         for (pragma, column, value) in [
             ("synchronous", "synchronous", "2"),
             ("journal_mode", "journal_mode", "wal"),
             ("busy_timeout", "timeout", busy.as_str()),
             ("temp_store", "temp_store", "2"),
             ("cache_size", "cache_size", CACHE),
+            ("journal_size_limit", "journal_size_limit", WAL_KEPT),
         ] {
             let asked = format!("SELECT CAST({column} AS TEXT) FROM pragma_{pragma}");
             let row = sqlx::query(sqlx::AssertSqlSafe(asked));

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use sqlx::Row as _;
@@ -51,13 +52,16 @@ impl Entries for SqliteSession {
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let entries: Arc<[Entry]> = rows.into();
+        let withheld = self.file.losses().withheld();
         let work: RowWork<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading, way| {
+            // The connection may have been opened a moment ago, and a loss found.
+            let withheld = withheld.load(Ordering::SeqCst);
             let entries = Arc::clone(&entries);
             Box::pin(async move {
                 if reading.behind() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                if reading.now > until {
+                if reading.now > until || withheld {
                     return Ok(Some(vec![None; entries.len()]));
                 }
                 let stamped = entries.iter().cloned();
@@ -96,10 +100,13 @@ impl Entries for SqliteSession {
     ) -> Result<Vec<bool>, StoreError> {
         let count = entries.len();
         let (entries, until): (Arc<[Entry]>, Arc<[StoreTime]>) = (entries.into(), until.into());
+        let withheld = self.file.losses().withheld();
         let work: RowWork<Vec<bool>> = Box::new(move |connection, dictionary, reading, way| {
+            // What is bound to an instant grants.
+            let bound = if withheld.load(Ordering::SeqCst) { StoreTime::MAX } else { reading.now };
             let (entries, until) = (Arc::clone(&entries), Arc::clone(&until));
             Box::pin(async move {
-                let in_time = entries.iter().zip(&*until).filter(|(_, until)| reading.now <= **until);
+                let in_time = entries.iter().zip(&*until).filter(|(_, until)| bound <= **until);
                 let in_time: Vec<Entry> = in_time.map(|(entry, _)| entry.clone()).collect();
                 let Some(rows) = rows_to_write(connection, dictionary, way, &in_time).await? else {
                     return Ok(None);

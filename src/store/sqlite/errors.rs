@@ -2,6 +2,9 @@
 
 use crate::store::{Fault, StoreError};
 
+/// What an error says where another process had locked the file for as long as a transaction waits.
+const FOREIGN: &str = "another process writes the file";
+
 /// Sorts an error from within a transaction, which is rolled back: certainly not applied.
 pub(super) fn of_sqlx(error: &sqlx::Error) -> StoreError {
     let text = error.to_string();
@@ -10,11 +13,15 @@ pub(super) fn of_sqlx(error: &sqlx::Error) -> StoreError {
     StoreError::NotApplied(match primary {
         // Constraint, mismatch, too big, corrupt: a row is at fault.
         Some(11 | 18 | 19 | 20 | 25) => Fault::Permanent(text),
-        // Busy, locked.
-        Some(5 | 6) => Fault::Conflict(text),
+        // Busy. This process has one writer, so it is another one that does not let go.
+        Some(5) => Fault::Unavailable(format!("{FOREIGN}: {text}")),
+        // Read-only, by its modes or its owner, by those of its WAL, or as its file system is mounted.
+        Some(8) => Fault::Unavailable(format!("this user cannot write the file or its WAL: {text}")),
+        // Locked.
+        Some(6) => Fault::Conflict(text),
         // No such table and the like.
         Some(1) => Fault::Schema(text),
-        // Read-only, disk full, I/O errors, no memory, and whatever else.
+        // Disk full, I/O errors, no memory, and whatever else.
         _ => Fault::Unavailable(text),
     })
 }
@@ -25,6 +32,11 @@ pub(super) fn of_commit(error: &sqlx::Error) -> StoreError {
         Some(13) => StoreError::NotApplied(Fault::Unavailable(error.to_string())),
         _ => StoreError::Unknown(error.to_string()),
     }
+}
+
+/// Whether another process had locked the file.
+pub(super) fn is_foreign(error: &StoreError) -> bool {
+    matches!(error, StoreError::NotApplied(Fault::Unavailable(text)) if text.starts_with(FOREIGN))
 }
 
 fn code(error: &sqlx::Error) -> Option<i64> {

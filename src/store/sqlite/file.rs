@@ -1,7 +1,8 @@
 //! One file and its two connections: one for what may write, one for what may read much.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::SqliteConnection;
@@ -9,10 +10,13 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::spawn;
 
 use super::at_once::{Meta, RowWork, Way};
+use super::at_path::{AtPath, WalId};
 use super::connect;
-use super::errors::{of_commit, of_sqlx};
+use super::errors::{is_foreign, of_commit, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
+use super::losses::Losses;
 use super::statements as sql;
+use super::wal_growth::WalGrowth;
 use crate::domain::Reading;
 use crate::store::dictionary::Dictionary;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
@@ -20,11 +24,15 @@ use crate::store::schema::still;
 use crate::store::{Clock, Fault, Mark, StoreError};
 
 pub(super) struct SqliteFile {
-    path: PathBuf,
+    at_path: AtPath,
+    losses: Losses,
+    wal_growth: WalGrowth,
     clock: Arc<dyn Clock>,
     mark: Mark,
     writer: Mutex<Option<Opened>>,
     reader: Mutex<Option<Opened>>,
+    /// Another process did not let go of the file when a transaction that may write was begun last.
+    foreign: AtomicBool,
     /// Held for as long as the store lives.
     _lock: std::fs::File,
 }
@@ -42,6 +50,8 @@ pub(super) type Work<T> = Box<
 /// A connection, and what it has learnt: both go together.
 struct Opened {
     connection: SqliteConnection,
+    /// Its WAL.
+    wal: Arc<WalId>,
     dictionary: Dictionary,
     /// As a transaction looked at it last.
     meta: Option<Meta>,
@@ -56,18 +66,31 @@ enum Purpose {
 
 impl SqliteFile {
     pub(super) fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteFile, String> {
+        let (at_path, lock) = connect::lock(path)?;
         Ok(SqliteFile {
-            path: path.to_owned(),
+            losses: Losses::new(at_path.path()),
+            wal_growth: WalGrowth::default(),
+            at_path,
             clock,
             mark: Mark::default(),
             writer: Mutex::new(None),
             reader: Mutex::new(None),
-            _lock: connect::lock(path)?,
+            foreign: AtomicBool::new(false),
+            _lock: lock,
         })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.at_path.path()
+    }
+
+    /// Warns of a WAL that SQLite cannot reset.
+    pub(super) fn watch_wal(&self) {
+        self.wal_growth.note(self.at_path.wal_bytes());
+    }
+
+    pub(super) fn losses(&self) -> &Losses {
+        &self.losses
     }
 
     /// A transaction that may write; one at a time.
@@ -145,32 +168,70 @@ impl SqliteFile {
             };
             let mut opened = match slot.take() {
                 Some(opened) => opened,
-                None => Opened {
-                    connection: connect::open(&file.path).await?,
-                    dictionary: Dictionary::default(),
-                    meta: None,
-                },
+                None => file.opened().await?,
             };
-            if let Some(at_once) = at_once
-                // After an error the connection goes, as in `carry_out`.
-                && let Some(reading) = file.carry_out_at_once(&mut opened, &at_once).await?
-            {
-                *slot = Some(opened);
-                return Ok(reading);
-            }
-            let (done, is_clean) = file.carry_out(&mut opened, purpose, work).await;
-            if is_clean {
+            file.at_path.check(Some(&opened.wal))?;
+            let (done, is_clean) = file.carry_out_either_way(&mut opened, purpose, at_once, work).await;
+            let is_patient = file.note_foreign(purpose, &done);
+            // Between commit and answer: nothing is acknowledged that a restart would not find.
+            let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();
+            if is_clean && is_patient && there {
                 *slot = Some(opened);
             }
-            done
+            if there {
+                done
+            } else {
+                Err(StoreError::Unknown("the file was torn apart while it was written".into()))
+            }
         };
         spawn(alone).await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
+    }
+
+    async fn opened(&self) -> Result<Opened, StoreError> {
+        self.at_path.check(None)?;
+        let foreign = self.foreign.load(Ordering::SeqCst);
+        let waits = if foreign { connect::IMPATIENT } else { connect::PATIENT };
+        let mut connection = connect::open(self.path(), waits).await?;
+        let wal = self.at_path.wal_opened()?;
+        self.losses.judge(&mut connection).await?;
+        Ok(Opened { connection, wal, dictionary: Dictionary::default(), meta: None })
+    }
+
+    /// Notes whether another process writes the file; returns whether the connection waits for as long as it usually does.
+    fn note_foreign(&self, purpose: Purpose, done: &Result<Reading, StoreError>) -> bool {
+        match (purpose, done) {
+            (Purpose::Look, _) => true,
+            (Purpose::Write, Ok(_)) => !self.foreign.swap(false, Ordering::SeqCst),
+            (Purpose::Write, Err(error)) => {
+                self.foreign.store(is_foreign(error), Ordering::SeqCst);
+                true
+            }
+        }
+    }
+
+    /// At once where that can be, else in a transaction that has begun; and whether the connection is clean after it.
+    async fn carry_out_either_way(
+        &self,
+        opened: &mut Opened,
+        purpose: Purpose,
+        at_once: Option<Arc<RowWork<()>>>,
+        work: Work<()>,
+    ) -> (Result<Reading, StoreError>, bool) {
+        if let Some(at_once) = at_once {
+            match self.carry_out_at_once(opened, &at_once).await {
+                Ok(Some(reading)) => return (Ok(reading), true),
+                Ok(None) => {}
+                // After an error the connection goes, as in `carry_out`.
+                Err(error) => return (Err(error), false),
+            }
+        }
+        self.carry_out(opened, purpose, work).await
     }
 
     /// None: it could not be done at once, and nothing was done.
     async fn carry_out_at_once(
         &self,
-        Opened { connection, dictionary, meta }: &mut Opened,
+        Opened { connection, dictionary, meta, .. }: &mut Opened,
         work: &RowWork<()>,
     ) -> Result<Option<Reading>, StoreError> {
         let Some(meta) = *meta else { return Ok(None) };
@@ -209,7 +270,7 @@ impl SqliteFile {
 
     async fn begin_and_work(
         &self,
-        Opened { connection, dictionary, meta }: &mut Opened,
+        Opened { connection, dictionary, meta, .. }: &mut Opened,
         purpose: Purpose,
         work: Work<()>,
     ) -> Result<Reading, StoreError> {
@@ -268,6 +329,32 @@ mod tests {
             let ways = Arc::default();
             file.write_rows(rows, work(&ways, can_be)).await.expect("it is done");
             assert_eq!(*ways.lock().expect("a list"), expected);
+        }
+    }
+
+    /// What is torn apart after the first look, and before the answer, is not acknowledged.
+    #[tokio::test]
+    async fn nothing_is_acknowledged_once_the_file_is_torn_apart() {
+        for (at_once, end) in
+            [(false, ""), (true, ""), (false, "-wal"), (true, "-wal"), (true, "-shm"), (true, ".lock")]
+        {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("ledger.db");
+            connect::migrate(&path).await.expect("a schema");
+            let file = Arc::new(SqliteFile::new(&path, Arc::new(SystemClock)).expect("a file"));
+            let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
+            file.write(nothing).await.expect("it is done");
+            let torn = folder.path().join(format!("ledger.db{end}"));
+            let work: RowWork<()> = Box::new(move |_, _, _, way| {
+                assert_eq!(matches!(way, Way::AtOnce(_)), at_once);
+                std::fs::rename(&torn, torn.with_extension("away")).expect("it is renamed");
+                Box::pin(async { Ok(Some(())) })
+            });
+            let done = file.write_rows(if at_once { 1 } else { ROWS_AT_ONCE_MAX + 1 }, work).await;
+            assert!(matches!(done, Err(StoreError::Unknown(_))), "{at_once} {end}: {done:?}");
+            let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
+            let done = file.look(nothing).await;
+            assert!(matches!(done, Err(StoreError::NotApplied(Fault::Unavailable(_)))), "{done:?}");
         }
     }
 }

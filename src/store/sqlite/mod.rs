@@ -5,9 +5,12 @@
 //! not wait for it.
 
 mod at_once;
+mod at_path;
 mod audit;
+mod backup;
 mod before_baseline;
 mod connect;
+mod counter;
 mod entries;
 mod entry_statements;
 mod errors;
@@ -15,6 +18,8 @@ mod file;
 mod for_rows;
 mod holds;
 mod listing;
+mod losses;
+mod mounts;
 mod names;
 mod operators;
 mod policies;
@@ -23,15 +28,18 @@ mod replays;
 pub(super) mod statement_list;
 mod statements;
 mod upkeep;
+mod wal_growth;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 
 use super::{
     Clock, Entries, HoldBook, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep,
 };
+pub use backup::Copied;
 use file::{SqliteFile, Work};
 
 /// The ledger in one `SQLite` file.
@@ -43,9 +51,30 @@ impl SqliteStore {
     /// Takes possession of the file at `path`; opens it with the first session.
     ///
     /// # Errors
-    /// The folder is missing or read-only, or another process owns the file.
+    /// The folder is missing or read-only, another process owns the file, or the file must not be served as it is mounted or linked.
     pub fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteStore, String> {
         Ok(SqliteStore { file: Arc::new(SqliteFile::new(path, clock)?) })
+    }
+
+    /// Copies the file at `path`, which a server may have, to `to`: what was acknowledged before this call is in the copy.
+    ///
+    /// # Errors
+    /// `path` is not a ledger, or `to` exists and is not to be replaced, or those of the file system.
+    pub async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Copied, String> {
+        backup::backup(path, to, replaces).await
+    }
+
+    /// Puts the backup `from` in the place of the file at `path`: whatever was acknowledged after the backup is lost.
+    ///
+    /// # Errors
+    /// `from` is not a backup, or a server has the file, or those of the file system.
+    pub async fn restore(path: &Path, from: &Path) -> Result<Copied, String> {
+        backup::restore(path, from).await
+    }
+
+    /// A person accepts that commits are lost, if they are: what was lost is granted again.
+    pub fn accept_loss(&self) {
+        self.file.losses().accept();
     }
 }
 
@@ -63,10 +92,32 @@ impl Store for SqliteStore {
         1
     }
 
-    async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
-        let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
-        self.file.look(nothing).await?;
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
+        let opened = match purpose {
+            Purpose::Reads => {
+                let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
+                self.file.look(nothing).await
+            }
+            // SQLite opens a file that this user cannot write, and refuses what writes.
+            Purpose::Claims
+            | Purpose::Heartbeat
+            | Purpose::Purge
+            | Purpose::OpenClaims
+            | Purpose::Changes => {
+                let work: Work<()> = Box::new(|connection, _, _| Box::pin(connect::try_to_write(connection)));
+                self.file.write(work).await
+            }
+        };
+        opened?;
         Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
+    }
+
+    fn losses(&self) -> u64 {
+        self.file.losses().found()
+    }
+
+    fn withholds_grants(&self) -> bool {
+        self.file.losses().withheld().load(Ordering::SeqCst)
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {

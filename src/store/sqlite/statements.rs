@@ -38,6 +38,41 @@ pub(super) const BEGIN_TO_WRITE: &str = begin!("begin_to_write", "IMMEDIATE");
 /// Sees one state of the file, while writers go on.
 pub(super) const BEGIN_TO_LOOK: &str = begin!("begin_to_look", "DEFERRED");
 
+/// How many heartbeats the file holds: see `losses.rs`.
+pub(super) const COUNTED: &str = "\
+-- ledger.counted
+SELECT user_version FROM pragma_user_version";
+
+/// The number stands behind it.
+pub(super) const COUNT: &str = "\
+-- ledger.count
+PRAGMA user_version = ";
+
+/// What the file's header says it is: see `backup.rs`.
+pub(super) const MARKED: &str = "\
+-- ledger.marked
+SELECT application_id FROM pragma_application_id";
+
+/// The mark stands behind it.
+pub(super) const MARK: &str = "\
+-- ledger.mark
+PRAGMA application_id = ";
+
+/// All that is durable, in one file.
+pub(super) const COPY: &str = "\
+-- ledger.copy
+VACUUM INTO ?1";
+
+/// `ok`, or what is wrong with the pages of the file.
+pub(super) const SOUND: &str = "\
+-- ledger.sound
+PRAGMA quick_check(1)";
+
+/// Changes nothing, and is refused where the file cannot be written: BEGIN IMMEDIATE is not.
+pub(super) const TRY_TO_WRITE: &str = "\
+-- ledger.try_to_write
+UPDATE meta SET level = level";
+
 pub(super) const COMMIT: &str = "\
 -- ledger.commit
 COMMIT";

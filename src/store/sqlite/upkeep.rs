@@ -1,6 +1,8 @@
 //! What a server does by itself; the purge's own statements are in `purge.rs`. The heartbeat has the one writer of the file, as claims have: whoever locks the file
 //! holds up all of them, and the heartbeat tells so.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
@@ -47,10 +49,19 @@ WHERE request_id IN (SELECT request_id FROM audit WHERE at < ?1 ORDER BY at, req
 #[async_trait]
 impl Upkeep for SqliteSession {
     async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
-        let replica = replica.clone();
-        let work: Work<()> =
-            Box::new(move |connection, _, reading| Box::pin(beat(connection, reading, replica)));
-        Ok(self.file.write(work).await?.0)
+        let (replica, file) = (replica.clone(), Arc::clone(&self.file));
+        let work: Work<Option<i64>> = Box::new(move |connection, _, reading| {
+            Box::pin(async move {
+                beat(connection, reading, replica).await?;
+                file.losses().beat(connection).await
+            })
+        });
+        let (reading, count) = self.file.write(work).await?;
+        if let Some(count) = count {
+            self.file.losses().beaten(count).await;
+        }
+        self.file.watch_wal();
+        Ok(reading)
     }
 
     /// Nothing to do: here every claim is in that index from its first instant on.

@@ -1,0 +1,169 @@
+//! A copy of a file that may be served meanwhile, and its way back. The copy holds all that was durable when it began, the
+//! count of heartbeats included, and a mark: it is served only after a restore, by which a person accepts that later commits
+//! are lost.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
+use tempfile::NamedTempFile;
+
+use super::at_path::{LOCK, MODE, SHM, WAL, refused, sibling};
+use super::connect::{MARK, PATIENT, canonical, is_backup, no_backup, standing, take_lock};
+use super::counter::{self, COUNTER, sync_folder};
+use super::losses::{counted, set};
+use super::statements as sql;
+use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
+use crate::store::schema::still;
+
+/// What was copied.
+#[derive(Debug)]
+pub struct Copied {
+    /// The last heartbeat that the copy holds.
+    pub heartbeat: i64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Copies the file at `path` to `to`.
+///
+/// # Errors
+/// `path` is not a ledger, or `to` exists and is not to be replaced, or those of the file system.
+pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Copied, String> {
+    let path = canonical(path)?;
+    refused(&path)?;
+    if !replaces && to.symlink_metadata().is_ok() {
+        return Err(format!("{} is there already: choose another name, or add --replace", to.display()));
+    }
+    if to
+        .canonicalize()
+        .is_ok_and(|to| [path.clone(), sibling(&path, WAL), sibling(&path, SHM)].contains(&to))
+    {
+        return Err(format!("{} is the ledger itself: choose another name", to.display()));
+    }
+    let copy = NamedTempFile::new_in(folder(to)).map_err(|error| format!("{}: {error}", to.display()))?;
+    let failed = |error: String| format!("the copy of {}: {error}", path.display());
+    let mut from = opened(&path, true).await.map_err(failed)?;
+    no_backup(&mut from).await.map_err(|error| failed(error.to_string()))?;
+    let is_ledger = standing(&mut from).await.map_err(|error| failed(error.to_string()))?.is_some();
+    if !is_ledger {
+        return Err(format!("{} is not a ledger: no server has made its tables", path.display()));
+    }
+    // One transaction that reads: it sees what was durable when it began, and servers go on.
+    let name = copy.path().to_str().ok_or("the name of the copy is not valid UTF-8")?.to_owned();
+    let copied = sqlx::query(sql::COPY).bind(name).execute(&mut from).await;
+    copied.map_err(|error| failed(error.to_string()))?;
+    drop(from.close().await);
+    let mut connection = opened(copy.path(), false).await.map_err(failed)?;
+    mark(&mut connection, MARK).await.map_err(|error| failed(error.to_string()))?;
+    let heartbeat = checked(&mut connection).await.map_err(failed)?;
+    drop(connection.close().await);
+    let bytes = synced(copy.path()).map_err(|error| failed(error.to_string()))?;
+    let place = if replaces { copy.persist(to) } else { copy.persist_noclobber(to) };
+    place.map_err(|error| format!("{}: {}", to.display(), error.error))?;
+    sync_folder(to).map_err(|error| format!("{}: {error}", to.display()))?;
+    Ok(Copied { heartbeat, bytes })
+}
+
+/// Puts a backup in the place of the file at `path`. The caller accepts that later commits are lost.
+///
+/// # Errors
+/// `from` is not a backup, or a server has the file, or those of the file system. Then the file is as it was, or without
+/// its WAL: the next start finds that as a loss.
+pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> {
+    let path = canonical_or_new(path)?;
+    refused(&path)?;
+    let failed = |error: Error| format!("{}: {error}", path.display());
+    let old = std::fs::metadata(&path).or_else(|_| std::fs::metadata(folder(&path))).map_err(failed)?;
+    let _lock = take_lock(&path)?;
+    owned_as(&sibling(&path, LOCK), &old).map_err(failed)?;
+    let mut copy = NamedTempFile::new_in(folder(&path)).map_err(failed)?;
+    let read = File::open(from).and_then(|mut from| std::io::copy(&mut from, copy.as_file_mut()));
+    read.map_err(|error| format!("{}: {error}", from.display()))?;
+    let wrong = |error: String| format!("{}: {error}", from.display());
+    let mut connection = opened(copy.path(), false).await.map_err(wrong)?;
+    if !is_backup(&mut connection).await.map_err(|error| wrong(error.to_string()))? {
+        return Err(wrong("is not a backup: make one by `idempotency-ledger backup`".into()));
+    }
+    mark(&mut connection, 0).await.map_err(|error| wrong(error.to_string()))?;
+    let stands = standing(&mut connection).await.map_err(|error| wrong(error.to_string()))?;
+    let stands = stands.ok_or_else(|| wrong("is not a ledger".into()))?;
+    still(stands.serves_from, stands.level, newest(&MIGRATIONS)).map_err(|fault| wrong(fault.to_string()))?;
+    let heartbeat = checked(&mut connection).await.map_err(wrong)?;
+    // Beyond the counter, so that the next start finds no loss: this one is accepted.
+    let count = heartbeat.max(counter::read(&path).ok().flatten().unwrap_or(0)).saturating_add(1);
+    set(&mut connection, count).await.map_err(|error| wrong(error.to_string()))?;
+    drop(connection.close().await);
+    owned_as(copy.path(), &old).map_err(failed)?;
+    let bytes = synced(copy.path()).map_err(failed)?;
+    // Before the file: a WAL that is left would be taken for the WAL of the backup.
+    for end in [WAL, SHM, "-journal"] {
+        match std::fs::remove_file(sibling(&path, end)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    sync_folder(&path).map_err(failed)?;
+    copy.persist(&path).map_err(|error| failed(error.error))?;
+    sync_folder(&path).map_err(failed)?;
+    counter::write(&path, count).map_err(failed)?;
+    owned_as(&sibling(&path, COUNTER), &old).map_err(failed)?;
+    Ok(Copied { heartbeat, bytes })
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The path without links, of a file that need not be there.
+fn canonical_or_new(path: &Path) -> Result<PathBuf, String> {
+    if path.symlink_metadata().is_ok() {
+        return canonical(path);
+    }
+    let name = path.file_name().ok_or_else(|| format!("{} names no file", path.display()))?;
+    Ok(canonical(folder(path))?.join(name))
+}
+
+async fn opened(path: &Path, read_only: bool) -> Result<SqliteConnection, String> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(read_only)
+        .create_if_missing(false)
+        .busy_timeout(PATIENT)
+        .disable_statement_logging();
+    options.connect().await.map_err(|error| error.to_string())
+}
+
+async fn mark(connection: &mut SqliteConnection, id: i32) -> Result<(), sqlx::Error> {
+    let statement = sqlx::query(AssertSqlSafe(format!("{}{id}", sql::MARK))).persistent(false);
+    statement.execute(connection).await.map(drop)
+}
+
+/// The last heartbeat of a copy whose pages are sound.
+async fn checked(connection: &mut SqliteConnection) -> Result<i64, String> {
+    let row = sqlx::query(sql::SOUND).fetch_one(&mut *connection).await.map_err(|error| error.to_string())?;
+    match row.get::<String, _>(0).as_str() {
+        "ok" => counted(connection).await.map_err(|error| error.to_string()),
+        wrong => Err(format!("its pages are damaged: {wrong}")),
+    }
+}
+
+/// Makes a file durable; returns its size.
+fn synced(path: &Path) -> Result<u64, Error> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    Ok(file.metadata()?.len())
+}
+
+/// Gives a file to the owner of another one, so that the server's user can open what an administrator has put in place.
+fn owned_as(path: &Path, old: &Metadata) -> Result<(), Error> {
+    let new = std::fs::metadata(path)?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        chown(path, Some(old.uid()), Some(old.gid()))?;
+    }
+    let mode = if old.is_file() { old.mode() & 0o777 } else { MODE };
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+}

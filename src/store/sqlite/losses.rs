@@ -1,0 +1,188 @@
+//! Whether the file still has what was acknowledged. Each heartbeat counts itself, in the header of the file
+//! (`user_version`) and then in the [counter] next to it: a file that is behind the counter has lost commits. New grants then
+//! wait until a person accepts the loss. What was lost since the last heartbeat is not seen.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Row as _};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+
+use super::counter;
+use super::errors::of_sqlx;
+use super::statements as sql;
+use crate::once_a_second::warn_once_a_second;
+use crate::store::{Fault, StoreError};
+
+/// How often the log repeats that grants wait, in heartbeats.
+const REMIND_EVERY: u64 = 60;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Losses {
+    path: PathBuf,
+    /// A person accepts a loss that is found at the start.
+    accepts: AtomicBool,
+    /// A loss was found that no person has accepted.
+    withheld: Arc<AtomicBool>,
+    found: AtomicU64,
+    /// Heartbeats since grants wait.
+    waits: AtomicU64,
+    /// What the counter says. Two heartbeats never write it concurrently.
+    written: Mutex<i64>,
+}
+
+impl Losses {
+    pub(super) fn new(path: &Path) -> Losses {
+        Losses {
+            path: path.to_owned(),
+            accepts: AtomicBool::new(false),
+            withheld: Arc::default(),
+            found: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            written: Mutex::new(-1),
+        }
+    }
+
+    /// The next loss that is found is accepted.
+    pub(super) fn accept(&self) {
+        self.accepts.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether grants wait for a person.
+    pub(super) fn withheld(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.withheld)
+    }
+
+    /// How many losses were found.
+    pub(super) fn found(&self) -> u64 {
+        self.found.load(Ordering::Relaxed)
+    }
+
+    /// Judges a file that has just been opened.
+    ///
+    /// # Errors
+    /// It cannot be judged.
+    pub(super) async fn judge(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+        if self.withheld.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        // Before the file's own: a heartbeat between the two makes the file newer, never the counter.
+        let counter = counter::read(&self.path);
+        let count = counted(connection).await?;
+        let lost = match &counter {
+            Ok(Some(counter)) if count >= *counter => None,
+            // Nothing was ever served from it.
+            Ok(None) if count == 0 => None,
+            Ok(Some(counter)) => {
+                Some(format!("it ends with heartbeat {count}, and heartbeat {counter} was durable"))
+            }
+            Ok(None) => Some(format!(
+                "it has {count} heartbeats, and the counter next to it is missing, as in a copy"
+            )),
+            Err(problem) => Some(problem.clone()),
+        };
+        let accepts = self.accepts.swap(false, Ordering::SeqCst);
+        let Some(lost) = lost else {
+            if accepts {
+                tracing::warn!(
+                    "--accept-loss: no loss was found; leave the flag out, so that it does not accept a later one"
+                );
+            }
+            return Ok(());
+        };
+        if accepts {
+            let next = count.max(counter.ok().flatten().unwrap_or(0)).saturating_add(1);
+            set(connection, next).await?;
+            self.write_down(next).await.map_err(|error| StoreError::NotApplied(Fault::Unavailable(error)))?;
+            tracing::warn!(lost, "a loss of commits was accepted: what was lost is granted again");
+            return Ok(());
+        }
+        self.found.fetch_add(1, Ordering::Relaxed);
+        self.withheld.store(true, Ordering::SeqCst);
+        self.remind(&lost);
+        Ok(())
+    }
+
+    fn remind(&self, lost: &str) {
+        tracing::error!(
+            file = %self.path.display(),
+            lost,
+            "the ledger has lost commits that it had acknowledged: nothing new is granted, since messages that were \
+             completed could be granted again; put the right file in place, or accept the loss: start the server once \
+             with --accept-loss (docs/sqlite.md)"
+        );
+    }
+
+    /// Counts a heartbeat, in its transaction. `None` while grants wait: the loss is found again at the next start.
+    pub(super) async fn beat(&self, connection: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
+        if self.withheld.load(Ordering::SeqCst) {
+            if (self.waits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(REMIND_EVERY) {
+                self.remind("as was reported");
+            }
+            return Ok(None);
+        }
+        let next = counted(connection).await?.saturating_add(1);
+        set(connection, next).await?;
+        Ok(Some(next))
+    }
+
+    /// A heartbeat is durable.
+    pub(super) async fn beaten(&self, count: i64) {
+        if let Err(error) = self.write_down(count).await {
+            warn_once_a_second!(
+                error,
+                "the counter of heartbeats cannot be written: a loss of later commits would not be seen"
+            );
+        }
+    }
+
+    async fn write_down(&self, count: i64) -> Result<(), String> {
+        let mut written = self.written.lock().await;
+        if count <= *written {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        let done = spawn_blocking(move || counter::write(&path, count)).await;
+        done.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        *written = count;
+        Ok(())
+    }
+}
+
+/// Of a file that was just brought up to this binary's schema: from its first heartbeat on, a copy without its counter is
+/// known as a copy.
+///
+/// # Errors
+/// Those of the store, and of the file system.
+pub(super) async fn begin(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    let unavailable = |error: String| StoreError::NotApplied(Fault::Unavailable(error));
+    // A counter above zero next to a file without heartbeats is a loss.
+    let counter = counter::read(path).unwrap_or(Some(i64::MAX));
+    if counted(connection).await? > 0 || counter > Some(0) {
+        return Ok(());
+    }
+    // First the counter: it must not be missing next to a file that has counted.
+    counter::write(path, 0).map_err(|error| unavailable(error.to_string()))?;
+    set(connection, 1).await
+}
+
+/// The number of heartbeats that the file holds.
+pub(super) async fn counted(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    let row = sqlx::query(sql::COUNTED).fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(row.get(0))
+}
+
+/// `SQLite` takes the number only within the text of the statement. It has 31 bits: one heartbeat a second for 68 years.
+///
+/// # Errors
+/// Those of the store.
+pub(super) async fn set(connection: &mut SqliteConnection, count: i64) -> Result<(), StoreError> {
+    let count = count.min(i32::MAX.into());
+    let statement = sqlx::query(AssertSqlSafe(format!("{}{count}", sql::COUNT))).persistent(false);
+    statement.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! A copy under load, and its way back.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use idempotency_ledger::rpc::proto::{self, ledger_service_client::LedgerServiceClient};
+use tokio::sync::Notify;
+use tonic::transport::Channel;
+
+use super::{Logged, complete};
+use crate::harness::details::{acquired, claim, completed, key};
+use crate::process::{BINARY, sqlite};
+
+/// How many completions are acknowledged before the backup begins.
+const BEFORE: usize = 200;
+
+fn run(command: &str, folder: &Path, arguments: &[&str]) -> Output {
+    let mut all = Command::new("timeout");
+    all.args(["30", BINARY, command, "--database-url", &sqlite(folder)]).args(arguments).output().unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn done(output: &Output) {
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn refused(output: &Output, says: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for word in says {
+        assert!(text.contains(word), "{word:?}: {text}");
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// What was acknowledged, by all consumers together.
+#[derive(Default)]
+struct Acknowledged {
+    ids: Mutex<Vec<String>>,
+    grows: Notify,
+}
+
+impl Acknowledged {
+    async fn reaches(&self, count: usize) -> Vec<String> {
+        loop {
+            let grows = self.grows.notified();
+            let ids = self.ids.lock().unwrap().clone();
+            if ids.len() >= count {
+                return ids;
+            }
+            grows.await;
+        }
+    }
+}
+
+/// Claims and completes until the server dies.
+async fn load(mut client: LedgerServiceClient<Channel>, worker: usize, all: Arc<Acknowledged>) {
+    for number in 0.. {
+        let id = format!("{worker}-{number}");
+        let Ok(answer) = client.claim(claim("c", &id)).await else { return };
+        let token = acquired(&answer.into_inner()).token;
+        let request = proto::CompleteRequest { key: key("c", &id), token, ..Default::default() };
+        if client.complete(request).await.is_err() {
+            return;
+        }
+        all.ids.lock().unwrap().push(id);
+        all.grows.notify_waiters();
+    }
+}
+
+/// While claims and completions go on a copy is made; the server is killed, the copy is put in place, and knows every
+/// completion that was acknowledged before it was begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_load_has_all_that_was_acknowledged_before_it() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let copy = elsewhere.path().join("copy.db");
+    let logged = Logged::start(folder.path(), &[]).await;
+    let all = Arc::new(Acknowledged::default());
+    let mut workers = Vec::new();
+    for worker in 0..8 {
+        workers.push(tokio::spawn(load(logged.server.client().await, worker, Arc::clone(&all))));
+    }
+    let before = all.reaches(BEFORE).await;
+    let (at, to) = (folder.path().to_owned(), copy.clone());
+    let backup = tokio::task::spawn_blocking(move || run("backup", &at, &[text(&to)])).await.unwrap();
+    done(&backup);
+    // The server went on, and goes on.
+    let after = all.reaches(before.len() + BEFORE).await.len();
+    assert!(after >= before.len() + BEFORE);
+    assert_eq!(mode(&copy), 0o600);
+    let log = logged.kill();
+    assert!(!log.contains("ERROR"), "{log}");
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    assert!(folder.path().join("ledger.db-wal").exists(), "a WAL is left, which is not that of the backup");
+    done(&run("restore", folder.path(), &[text(&copy), "--accept-loss"]));
+    assert!(!folder.path().join("ledger.db-wal").exists());
+    let logged = Logged::start(folder.path(), &[]).await;
+    let mut client = logged.server.client().await;
+    for id in before {
+        completed(&client.claim(claim("c", &id)).await.unwrap().into_inner());
+    }
+    // The loss was accepted by the restore: grants do not wait.
+    acquired(&client.claim(claim("c", "new")).await.unwrap().into_inner());
+    complete(&mut client, 0..5).await;
+    let log = logged.kill();
+    assert!(!log.contains("ERROR") && !log.contains("--accept-loss"), "{log}");
+}
+
+#[tokio::test]
+async fn a_backup_is_served_after_a_restore_alone() {
+    let (folder, copied, fresh) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let logged = Logged::start(folder.path(), &[]).await;
+    complete(&mut logged.server.client().await, 0..5).await;
+    let copy = folder.path().join("copy.db");
+    done(&run("backup", folder.path(), &[text(&copy)]));
+    refused(&run("backup", folder.path(), &[text(&copy)]), &["backup", "is there already", "--replace"]);
+    done(&run("backup", folder.path(), &[text(&copy), "--replace"]));
+    for own in ["ledger.db", "ledger.db-wal"] {
+        let own = folder.path().join(own);
+        refused(&run("backup", folder.path(), &[text(&own), "--replace"]), &["the ledger itself"]);
+    }
+    // As `cp` puts it in place.
+    std::fs::copy(&copy, copied.path().join("ledger.db")).unwrap();
+    let served = ["--listen", "127.0.0.1:0"];
+    refused(&run("serve", copied.path(), &served), &["database_url", "is a backup", "restore"]);
+    refused(&run("migrate", copied.path(), &[]), &["database_url", "is a backup", "restore"]);
+    let accepted = [text(&copy), "--accept-loss"];
+    refused(&run("restore", folder.path(), &accepted), &["in use by another"]);
+    refused(&run("restore", fresh.path(), &[text(&copy)]), &["--accept-loss", "nothing was changed"]);
+    assert_eq!(std::fs::read_dir(fresh.path()).unwrap().count(), 0);
+    done(&run("restore", fresh.path(), &accepted));
+    logged.kill();
+    // What was killed is no backup, nor is anything else.
+    let live = folder.path().join("ledger.db");
+    refused(&run("restore", fresh.path(), &[text(&live), "--accept-loss"]), &["is not a backup"]);
+    std::fs::write(copied.path().join("text"), "no ledger".repeat(1_000)).unwrap();
+    let wrong = copied.path().join("text");
+    refused(&run("restore", fresh.path(), &[text(&wrong), "--accept-loss"]), &["restore", "text"]);
+    refused(&run("backup", copied.path(), &["other.db"]), &["is a backup"]);
+    let logged = Logged::start(fresh.path(), &[]).await;
+    let mut client = logged.server.client().await;
+    for number in 0..5 {
+        completed(&client.claim(claim("c", &number.to_string())).await.unwrap().into_inner());
+    }
+    complete(&mut client, 5..10).await;
+}
+
+/// An administrator restores; the server's user opens what was put in place.
+#[tokio::test]
+async fn what_is_restored_belongs_to_the_owner_of_what_was_there() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    let folder = tempfile::tempdir().unwrap();
+    drop(Logged::start(folder.path(), &[]).await);
+    let file = |end: &str| -> PathBuf { folder.path().join(format!("ledger.db{end}")) };
+    let copy = folder.path().join("copy.db");
+    done(&run("backup", folder.path(), &[text(&copy)]));
+    std::fs::set_permissions(file(""), std::fs::Permissions::from_mode(0o640)).unwrap();
+    let user =
+        if crate::harness::postgres::is_root() { 65_534 } else { std::fs::metadata(file("")).unwrap().uid() };
+    chown(file(""), Some(user), None).unwrap();
+    std::fs::remove_file(file(".lock")).unwrap();
+    done(&run("restore", folder.path(), &[text(&copy), "--accept-loss"]));
+    for end in ["", ".count", ".lock"] {
+        assert_eq!(std::fs::metadata(file(end)).unwrap().uid(), user, "{end}");
+        assert_eq!(mode(&file(end)), 0o640, "{end}");
+    }
+}
+
+/// It stays as it was, whatever stops the copy.
+#[tokio::test]
+async fn a_backup_that_fails_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Logged::start(folder.path(), &[]).await);
+    let target = folder.path().join("backups");
+    std::fs::create_dir(&target).unwrap();
+    let disk = crate::harness::disk::SmallDisk::new(&target);
+    let listed = format!(
+        "'{BINARY}' backup --database-url {} '{}/copy.db'; echo exit $?; ls -A '{1}'",
+        sqlite(folder.path()),
+        target.display()
+    );
+    let mut command = disk.command("16k");
+    let output = command.args(["sh", "-c", &listed]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "exit 1\n", "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("full"), "{output:?}");
+}

@@ -1,0 +1,55 @@
+//! Another process writes the file.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+use super::{Logged, complete, unavailable};
+use crate::harness::details::claim;
+use crate::process::sqlite;
+
+/// How long a call may wait, whatever its deadline is: the two seconds that the server waits, and what a busy machine adds.
+const REFUSED_WITHIN: Duration = Duration::from_millis(2_900);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let logged = Logged::start(folder.path(), &[]).await;
+    let mut client = logged.server.client().await;
+    complete(&mut client, 0..5).await;
+    let mut foreign = SqliteConnection::connect(&sqlite(folder.path())).await.unwrap();
+    foreign.execute("BEGIN IMMEDIATE").await.unwrap();
+    let waits = (0..12).map(|number| {
+        let mut client = client.clone();
+        tokio::spawn(async move {
+            // Some come while the others, or the heartbeat, wait already.
+            tokio::time::sleep(Duration::from_millis(300 * number)).await;
+            let (begun, mut request) =
+                (Instant::now(), tonic::Request::new(claim("c", &format!("new-{number}"))));
+            request.set_timeout(Duration::from_secs(20));
+            let refused = client.claim(request).await.unwrap_err();
+            (begun.elapsed(), refused)
+        })
+    });
+    for wait in waits.collect::<Vec<_>>() {
+        let (waited, refused) = wait.await.unwrap();
+        unavailable(&refused);
+        assert!(refused.message().contains("nothing was changed"), "{refused:?}");
+        assert!(waited < REFUSED_WITHIN, "{waited:?}");
+    }
+    foreign.execute("ROLLBACK").await.unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while client.claim(claim("c", "after")).await.is_err() {
+        assert!(Instant::now() < until, "the server does not recover");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // Nothing of what was refused was applied.
+    complete(&mut client, 5..10).await;
+    for number in 0..12 {
+        let id = format!("new-{number}");
+        let answer = client.claim(claim("c", &id)).await.unwrap().into_inner();
+        crate::harness::details::acquired(&answer);
+    }
+    let text = logged.kill();
+    assert!(text.contains("another process writes the file"), "{text}");
+}
