@@ -142,6 +142,9 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     if context.clock_behind {
         return not_granted(entry, policy, Reason::StoreClockBehind);
     }
+    if context.tokens_are_used_up(entry.token) {
+        return not_granted(entry, policy, Reason::EntryUnreadable);
+    }
     let now = context.now;
     let mut next = entry.clone();
     next.remember(now);

@@ -1,7 +1,7 @@
 //! What surrounds a decision, and what comes of it.
 
 use super::entry::VERSION_STEP;
-use super::{Answer, Entry, Policy, Reading, StoreTime};
+use super::{Answer, Entry, Policy, Reading, StoreTime, TOKEN_MAX};
 
 /// What surrounds a decision. Nothing else is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,11 @@ impl<'a> Context<'a> {
     /// The token of a new grant: it strictly grows per key.
     pub(super) fn next_token(&self, old: i64) -> i64 {
         old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
+    }
+
+    /// Whether the token of a new grant leaves no higher one below 2^53: then none is made.
+    pub(super) fn tokens_are_used_up(&self, old: i64) -> bool {
+        self.next_token(old) >= TOKEN_MAX
     }
 
     /// The version of a new row: clock + offset, in whole milliseconds.

@@ -95,6 +95,9 @@ pub(super) fn refusal(reason: Reason) -> Rejection {
     } else if reason == Reason::ReplayRunClosed {
         "this replay run is closed or over, and grants nothing more: stop the replay, or have an operator create a \
          new run"
+    } else if reason == Reason::EntryUnreadable {
+        "the next token of this key would not be below 2^53: the stored token or the store's clock is damaged; nothing \
+         was changed: an operator must look, see \"A damaged row\" in docs/runbooks.md"
     } else if reason == Reason::ReplayForbidden {
         "the consumer's policy forbids replays by now, so nothing more is granted in this run: stop the replay"
     } else {

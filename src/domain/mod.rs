@@ -32,6 +32,7 @@ mod terms;
 mod time;
 mod timed_id;
 mod token_offset;
+mod unreadable;
 
 pub use advice::Advice;
 pub(crate) use claim::guessable;
@@ -51,8 +52,8 @@ pub use policy::{
     Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,
 };
 pub use read::{
-    AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, Summary,
+    AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
+    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use replay::{ReplayRun, RunMode, Standing};
@@ -67,6 +68,7 @@ pub use submission::{Submission, TraceId};
 pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
+pub use unreadable::{UnreadableEntry, delete_unreadable, leaves_a_higher_one};
 
 /// The highest token: it fits a JavaScript number.
 pub const TOKEN_MAX: i64 = (1 << 53) - 1;

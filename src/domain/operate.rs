@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::context::Context;
+use super::entrance::refusal;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::reason::{Reason, Rejection};
 use super::{Key, Reading, StoreTime, retention};
@@ -147,7 +148,7 @@ pub enum Changed {
 /// Decides an operator's change.
 ///
 /// # Errors
-/// `ENTRY_NOT_FOUND`, `VERSION_MISMATCH`, `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`, `TOO_RECENT`.
+/// `ENTRY_NOT_FOUND`, `VERSION_MISMATCH`, `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`, `TOO_RECENT`, `ENTRY_UNREADABLE`.
 pub fn operate(
     key: &Key,
     entry: Option<&Entry>,
@@ -168,6 +169,10 @@ pub fn operate(
         ));
     }
     permitted(entry, change, context)?;
+    let makes_a_token = matches!(change.action, Action::Redrive { .. } | Action::Resolve(_));
+    if makes_a_token && context.tokens_are_used_up(entry.token) {
+        return Err(refusal(Reason::EntryUnreadable));
+    }
     let mut next = match &change.action {
         Action::Park => park(entry, context),
         Action::Redrive { drop_fingerprint, .. } => redrive(entry, *drop_fingerprint, context),
@@ -264,13 +269,15 @@ fn not_forgettable(entry: &Entry, clock: Clock) -> Option<Rejection> {
     if clock.behind {
         return Some(clock_behind());
     }
-    (!retention::forgettable(entry, clock.for_tokens)).then(|| {
-        Rejection::new(
-            Reason::TooRecent,
-            "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
-             nothing was changed: try again in a minute",
-        )
-    })
+    (!retention::forgettable(entry, clock.for_tokens)).then(too_recent)
+}
+
+pub(super) fn too_recent() -> Rejection {
+    Rejection::new(
+        Reason::TooRecent,
+        "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
+         nothing was changed: try again in a minute",
+    )
 }
 
 /// The claim is forgotten: no token and no `claim_id` of the past works any more.
@@ -343,7 +350,7 @@ fn not_allowed(entry: &Entry, why: &str) -> Rejection {
     Rejection::in_state(Reason::StateNotAllowed, entry.state, format!("{why}; nothing was changed"))
 }
 
-fn clock_behind() -> Rejection {
+pub(super) fn clock_behind() -> Rejection {
     Rejection::new(
         Reason::StoreClockBehind,
         "the store's clock runs behind what it showed before; nothing was changed: wait until it has caught up, or \

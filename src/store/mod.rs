@@ -28,6 +28,7 @@ mod row;
 mod schema;
 mod sqlite;
 mod traceparent;
+mod unreadable;
 mod upkeep;
 
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -129,8 +129,13 @@ async fn pages_of_entries_leave_nothing_out(kind: Kind) {
                 loop {
                     let listing = Listing { filter: filter.clone(), newest_first, after, limit };
                     let page = session.operators().list(&listing).await.unwrap();
-                    assert!(page.entries.len() <= limit);
-                    found.extend(page.entries.into_iter().map(|entry| (entry.created_at, entry.key)));
+                    assert!(page.rows.len() <= limit);
+                    found.extend(
+                        page.rows
+                            .into_iter()
+                            .flat_map(|row| row.entry)
+                            .map(|entry| (entry.created_at, entry.key)),
+                    );
                     after = page.next;
                     if after.is_none() {
                         break;

@@ -26,6 +26,7 @@ mod claims;
 mod cli;
 mod crowd;
 mod cursors;
+mod damaged;
 mod demands;
 mod docs;
 mod edge;

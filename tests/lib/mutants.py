@@ -1641,4 +1641,11 @@ MUTANTS = [
     Mutant("Y12", "a redrive keeps its place while it waits for its rate", "bulk::places", [
         ("src/ledger/operators/redrive.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
     ]),
+    Mutant("K60", "a bulk redrive leaves rows out that cannot be read", "damaged::", [
+        ("src/ledger/operators/redrive.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
+    ]),
+    Mutant("K61", "a damaged token is granted from", "damaged::", [
+        ("src/store/row.rs", "if !leaves_a_higher_one(value) {", "if value < 0 {"),
+        ("src/domain/context.rs", "self.next_token(old) >= TOKEN_MAX", "self.next_token(old) < 0"),
+    ]),
 ]

@@ -8,6 +8,6 @@ mod purge;
 
 pub use audit::{AuditEvent, AuditListing, AuditOf};
 pub use clock::Reading;
-pub use listing::{Count, EntryFilter, Expired, Listed, Listing, Summary};
+pub use listing::{Count, EntryFilter, Expired, Listed, ListedRow, Listing, Summary};
 pub use policy_version::PolicyVersion;
 pub use purge::{PurgeStatus, PurgeWorker};

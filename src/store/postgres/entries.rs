@@ -8,12 +8,12 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::entry_statements::{
-    COMPLETE, COMPLETE_ONE, DELETE, INSERT, INSERT_NEW, INSERT_NEW_ONE, INSERT_ONE, LOAD, LOAD_ONE, LOCKED,
-    REPLACE,
+    COMPLETE, COMPLETE_ONE, DELETE, DELETE_UNREADABLE, INSERT, INSERT_NEW, INSERT_NEW_ONE, INSERT_ONE, LOAD,
+    LOAD_ONE, LOCKED, REPLACE,
 };
 use super::errors::of_sqlx;
 use super::{PgSession, column, no_meta, shared, sparse};
-use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
+use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime, TOKEN_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
 use crate::store::row::Raw;
@@ -321,6 +321,22 @@ impl PgSession {
         if let Some(Completion { key, token, .. }) = completion {
             self.acknowledged.completed(self.server_started, key.hash(), *token);
         }
+    }
+
+    pub(super) async fn delete_unreadable(
+        &mut self,
+        key: KeyHash,
+        version: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let query = self
+            .query(DELETE_UNREADABLE)
+            .bind(key)
+            .bind(version)
+            .bind(self.mark.get())
+            .bind(SETTLED.micros())
+            .bind(TOKEN_MAX - 1);
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(done.rows_affected() == 1)
     }
 
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {

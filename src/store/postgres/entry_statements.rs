@@ -241,6 +241,20 @@ WHERE e.key NOT IN (
     JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key])
     FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
+/// An operator's, of an entry that cannot be read. What stands in its token counts only where it is a token.
+pub(super) const DELETE_UNREADABLE: &str = concat!(
+    "-- ledger.delete_unreadable
+WITH clock AS MATERIALIZED (
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level FROM ledger.meta
+)
+DELETE FROM ledger.entries e
+USING clock c
+WHERE e.key = ANY (ARRAY[$1::uuid])
+  AND ($2::bigint IS NULL OR e.version = $2) AND (e.token NOT BETWEEN 0 AND $5 OR e.token + $4 < c.token_clock)
+  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
+    level!()
+);
+
 /// An operator's, whatever the rules.
 pub(super) const DELETE: &str = concat!(
     "-- ledger.delete

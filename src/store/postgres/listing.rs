@@ -11,16 +11,18 @@ use crate::domain::{Count, Expired, Listed, Listing, StoreTime, Summary};
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
-use crate::store::row::readable;
+use crate::store::row::listed;
 use crate::store::{Entries as _, StoreError};
 
-/// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones.
+/// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones. A state or cause that is none of
+/// the known ones fits every filter: the entry cannot be read, and a list names it.
 macro_rules! fits {
     () => {
         concat!(
             "($6::text IS NULL OR e.source = (SELECT s.no FROM ledger.sources s WHERE s.name = $6))
-           AND ($7 = '' OR starts_with(coalesce(e.id, e.id_uuid::text), $7)) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8))
-           AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9))
+           AND ($7 = '' OR starts_with(coalesce(e.id, e.id_uuid::text), $7)) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8) OR e.state NOT BETWEEN 1 AND 6)
+           AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9) OR e.state NOT BETWEEN 1 AND 6
+                OR e.state = 6 AND coalesce(e.cause, 0) NOT BETWEEN 1 AND 5)
            AND (NOT $10::boolean OR (e.state = ",
             number!(IN_PROGRESS),
             " AND e.lease_until <= k.clock_now
@@ -310,7 +312,7 @@ impl PgSession {
             shown.extend(place(row, "created_at", "key")?);
         }
         let next = Listed::place(listing, &shown, looked_at, ended);
-        Ok(Listed { reading, entries: readable(self.entries_of(&rows).await?), next })
+        Ok(Listed { reading, rows: listed(shown, self.entries_of(&rows).await?), next })
     }
 
     pub(super) async fn names_of_consumers(

@@ -9,10 +9,10 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteSession;
 use super::at_once::{RowQuery, RowWork, Way};
-use super::entry_statements::{ADDED, COMPLETE, DELETE, INSERT, LOAD, REPLACE};
+use super::entry_statements::{ADDED, COMPLETE, DELETE, DELETE_UNREADABLE, INSERT, LOAD, REPLACE};
 use super::errors::of_sqlx;
 use super::names::{learn_names, learn_values};
-use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
+use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime, TOKEN_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
 use crate::store::row::{Raw, Stored};
@@ -251,6 +251,22 @@ pub(super) async fn replace(
     };
     let done = REPLACE.carry_out(connection, way, rows, bind).await?;
     Ok(done.map(|done| done.rows.iter().map(|row| row.get(0)).collect()))
+}
+
+pub(super) async fn delete_unreadable(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    key: KeyHash,
+    version: Option<i64>,
+) -> Result<bool, StoreError> {
+    let query = sqlx::query(DELETE_UNREADABLE)
+        .bind(key)
+        .bind(version)
+        .bind(reading.token_clock())
+        .bind(SETTLED.micros())
+        .bind(TOKEN_MAX - 1);
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
 }
 
 pub(super) async fn delete(

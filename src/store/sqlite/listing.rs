@@ -11,9 +11,11 @@ use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Readi
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
-use crate::store::row::readable;
+use crate::store::row::listed;
 use crate::store::{StoreError, in_order};
 
+/// As in Postgres, a state or cause that is none of the known ones fits every filter: the entry cannot be read, and a list
+/// names it.
 macro_rules! scan {
     ($name:literal, $state:literal, $beyond:literal, $order:literal) => {
         concat!(
@@ -25,8 +27,9 @@ SELECT e.key, e.created_at,
        AND (?6 = '' OR substr(coalesce(e.id, lower(substr(hex(e.id_uuid), 1, 8) || '-' || substr(hex(e.id_uuid), 9, 4)
            || '-' || substr(hex(e.id_uuid), 13, 4) || '-' || substr(hex(e.id_uuid), 17, 4) || '-'
            || substr(hex(e.id_uuid), 21))), 1, length(?6)) = ?6)
-       AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0)
-       AND (?8 = '' OR instr(?8, ',' || coalesce(e.cause, 0) || ',') > 0)
+       AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0 OR e.state NOT BETWEEN 1 AND 6)
+       AND (?8 = '' OR instr(?8, ',' || coalesce(e.cause, 0) || ',') > 0 OR e.state NOT BETWEEN 1 AND 6
+            OR e.state = 6 AND coalesce(e.cause, 0) NOT BETWEEN 1 AND 5)
        AND (NOT ?9 OR (e.state = ",
             number!(IN_PROGRESS),
             " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10)) AS fits
@@ -140,11 +143,12 @@ pub(super) async fn list(
         .filter_map(|(at, key, fits)| fits.then_some((at, key)))
         .take(listing.limit)
         .collect();
+    let next = Listed::place(&listing, &shown, looked_at, ended);
     let keys: Vec<KeyHash> = shown.iter().map(|(_, key)| *key).collect();
     let found = load(connection, dictionary, Way::Begun, keys.clone()).await?.unwrap_or_default();
-    let found = in_order(keys.into_iter(), found).flatten().collect();
-    let next = Listed::place(&listing, &shown, looked_at, ended);
-    Ok(Listed { reading, entries: readable(found), next })
+    let found = in_order(keys.into_iter(), found);
+    let (shown, found) = shown.into_iter().zip(found).filter_map(|(at, found)| Some((at, found?))).unzip();
+    Ok(Listed { reading, rows: listed(shown, found), next })
 }
 
 async fn scan(

@@ -2,7 +2,7 @@
 
 use idempotency_ledger::domain::{
     Changed, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Standing, StoreTime,
-    allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
+    TOKEN_MAX, allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
 };
 
 use super::run::Run;
@@ -111,6 +111,12 @@ impl Walk {
         }
         if random.percent(1) {
             self.offset += random.below(5_000_000) as i64;
+        }
+        if random.below(300) == 0
+            && let Some(entry) = &mut self.entry
+        {
+            // Damaged: few tokens are left, or none.
+            entry.token = TOKEN_MAX - 1 - random.below(4) as i64;
         }
         let row = self.entry.as_ref().map(told::row);
         self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);

@@ -225,6 +225,12 @@ fn held(policy: &Policy, now: i64) -> Option<&'static str> {
     }
 }
 
+/// A token stays below 2^53 - 1, so that there is always a higher one.
+fn used_up(old: i64, clock: i64) -> bool {
+    const HIGHEST: i64 = 9_007_199_254_740_991;
+    old + 1 >= HIGHEST || clock + 1 >= HIGHEST
+}
+
 /// A lease that is asked for, within its bounds; the policy's where none is.
 fn granted(policy: &Policy, asked: Option<i64>) -> i64 {
     asked.unwrap_or(policy.lease.0).max(SECOND).min(policy.max_lease.0)
@@ -250,8 +256,11 @@ fn grant(
     if world.behind {
         return (error("STORE_CLOCK_BEHIND", row.map(|row| row.state)), None);
     }
-    // max(old + 1, clock + offset + position), whatever the position was.
     let old = row.map_or(0, |row| row.token);
+    if used_up(old, now + offset) {
+        return (error("ENTRY_UNREADABLE", row.map(|row| row.state)), None);
+    }
+    // max(old + 1, clock + offset + position), whatever the position was.
     let token = choice.clamp((old + 1).max(now + offset + 1), (old + 1).max(now + offset + POSITION_MAX));
     let pinned = row.map(|row| row.print.clone()).filter(|print| !print.is_empty());
     let presented = if policy.fingerprint == FingerprintMode::Ignore { Vec::new() } else { print.to_vec() };
@@ -524,6 +533,14 @@ pub(crate) fn order(
         }
         Order::FailTerminal { force: false, .. } | Order::NotDone { force: false } if danger => {
             return Err("STATE_NOT_ALLOWED");
+        }
+        Order::Redrive { .. }
+        | Order::Complete { .. }
+        | Order::FailTerminal { .. }
+        | Order::NotDone { .. }
+            if used_up(row.token, now + offset) =>
+        {
+            return Err("ENTRY_UNREADABLE");
         }
         Order::Redrive { drop_fingerprint, .. } => {
             let mut after = forgotten(State::Received);
