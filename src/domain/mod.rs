@@ -8,6 +8,7 @@ mod claim;
 mod command;
 mod context;
 mod decide;
+mod delete_unreadable;
 mod entrance;
 mod entry;
 mod fold;
@@ -40,6 +41,7 @@ pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
 pub(crate) use decide::{decide_absent, without_entry};
+pub use delete_unreadable::delete_unreadable;
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use fold::{Fold, Folded};
 pub use hold::{Hold, held_consumers, liftable, names_many, placeable};
@@ -68,7 +70,7 @@ pub use submission::{Submission, TraceId};
 pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
-pub use unreadable::{UnreadableEntry, delete_unreadable, leaves_a_higher_one};
+pub use unreadable::{UnreadableEntry, leaves_a_higher_one};
 
 /// The highest token: it fits a JavaScript number.
 pub const TOKEN_MAX: i64 = (1 << 53) - 1;
