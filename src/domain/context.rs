@@ -16,6 +16,8 @@ pub struct Context<'a> {
     pub position: i64,
     /// The store's clock runs behind what it showed before: no new token is safe.
     pub clock_behind: bool,
+    /// The store's clock has jumped ahead: leases, windows and retentions seem over that are not.
+    pub clock_ahead: bool,
 }
 
 impl<'a> Context<'a> {
@@ -28,6 +30,7 @@ impl<'a> Context<'a> {
             token_offset: reading.token_offset,
             position,
             clock_behind: reading.behind(),
+            clock_ahead: reading.ahead(),
         }
     }
 

@@ -48,14 +48,16 @@ pub use hold::{Hold, held_consumers, liftable, names_many, placeable};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
 pub use namespace::Namespace;
-pub use operate::{Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, operate};
+pub use operate::{
+    Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, clock_refusal, operate,
+};
 pub use patch::PolicyPatch;
 pub use policy::{
     Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,
 };
 pub use read::{
-    AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
-    PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary,
+    AuditEvent, AuditListing, AuditOf, ClockLimits, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
+    NameCounts, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary, TOKEN_CLOCK_MAX,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use replay::{ReplayRun, RunMode, Standing};

@@ -46,6 +46,9 @@ pub enum ServerCommand {
         /// Postgres: give this role the rights that a server needs, and no others; repeat it with each migration
         #[arg(long, value_name = "ROLE")]
         grant_to: Option<String>,
+        /// Accept the store's clock though it is more than a year ahead of what it showed before: grants go on by it
+        #[arg(long)]
+        accept_clock: bool,
     },
     /// Ask a server whether it serves; exits with 0 if it does
     Health(HealthArgs),
@@ -87,7 +90,7 @@ impl ServerCommand {
                 }
                 ended(&log, on_threads(config.runtime_threads(), serve::serve(config, files, &log)))
             }
-            ServerCommand::Migrate { mut config, grant_to } => {
+            ServerCommand::Migrate { mut config, grant_to, accept_clock } => {
                 let log = config.log.clone();
                 // It listens nowhere: an address that is refused to a server is no fault of it.
                 config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
@@ -95,7 +98,8 @@ impl ServerCommand {
                 match config.load() {
                     Err(code) => code,
                     Ok((config, _)) => {
-                        ended(&log, on_threads(1, migrate::migrate(config, grant_to.as_deref(), &log)))
+                        let migrated = migrate::migrate(config, grant_to.as_deref(), accept_clock, &log);
+                        ended(&log, on_threads(1, migrated))
                     }
                 }
             }

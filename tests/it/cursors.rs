@@ -94,7 +94,14 @@ fn granted(consumer: &str, number: u128, now: StoreTime) -> Entry {
         traceparent: String::new(),
     };
     let policy = Policy::default();
-    let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+    let context = Context {
+        policy: &policy,
+        now,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_ahead: false,
+    };
     let key = Key::new(consumer, "s", &number.to_string());
     decide(&key, None, &Command::Claim(claim), &context).write.unwrap()
 }

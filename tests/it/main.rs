@@ -63,3 +63,4 @@ mod token_offset;
 mod trust;
 mod unreadable;
 mod upkeep;
+mod wrong_clock;

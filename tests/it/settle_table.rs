@@ -339,7 +339,14 @@ fn the_core_answers_every_row() {
         let now = START;
         let before = entry(case, number, now);
         let policy = policy(case);
-        let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &policy,
+            now,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let command = Command::Settle(token(case), command(case));
         let decision = decide(&key(case, number), before.as_ref(), &command, &context);
         let want = want(case);
@@ -388,8 +395,14 @@ fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
         let mut before = entry(&case, 1, START).unwrap();
         before.closed_by = by;
         let policy = policy(&case);
-        let context =
-            Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &policy,
+            now: START,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let command = Command::Settle(token(&case), command(&case));
         let refused = decide(&key(&case, 1), Some(&before), &command, &context).answer.unwrap_err();
         assert_eq!(refused.state, Some(State::Completed));

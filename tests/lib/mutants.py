@@ -1648,4 +1648,36 @@ MUTANTS = [
         ("src/store/row.rs", "if !leaves_a_higher_one(value) {", "if value < 0 {"),
         ("src/domain/context.rs", "self.next_token(old) >= TOKEN_MAX", "self.next_token(old) < 0"),
     ]),
+    Mutant("K62", "a clock from before the release grants", "wrong_clock::", [
+        ("src/domain/read/clock.rs", "behind_mark.max(self.limits.earliest.micros().saturating_sub(self.now.micros()))", "behind_mark"),
+    ]),
+    Mutant("K63", "a heartbeat takes a clock that has jumped for the mark", "wrong_clock::", [
+        (LITE_UPKEEP, "    if reading.is_sound() {", "    if !reading.behind() {"),
+        (PG_UPKEEP, "c.now + m.token_offset - m.clock_mark <= $7)", "$7 > 0)"),
+    ]),
+    Mutant("K64", "migrate does not look whom the store serves", "schema::level", [
+        ("src/store/postgres/migrate.rs", "still(serves_from, level, newest(migrations))", "still(serves_from * 0, level, newest(migrations))"),
+        (LITE_CONNECT, "still(serves_from, level, newest(&MIGRATIONS))", "still(serves_from * 0, level, newest(&MIGRATIONS))"),
+    ]),
+    Mutant("K65", "completions do not look whom the store serves", "schema::level", [
+        (PG_ENTRIES, "            \" AND c.serves_from <= \",", "            \" AND 0 * c.serves_from <= \","),
+    ]),
+    Mutant("K66", "the gauge of sources counts consumers", "observe::entries", [
+        ("src/metrics/entries.rs", "(\"source\", stored.sources)", "(\"source\", stored.consumers)"),
+    ]),
+    Mutant("K67", "a source per object is no warning", "cli::policy::lint", [
+        ("src/cli/policy/lint.rs", "sources * 2 > sample", "sources > sample"),
+    ]),
+    Mutant("K68", "the publication for a standby leaves a table out", "schema::replication", [
+        ("docs/postgres.md", "ledger.replay_runs, ledger.holds;", "ledger.replay_runs;"),
+    ]),
+    Mutant("K69", "the publication for readers carries the heartbeats", "schema::replication", [
+        ("docs/postgres.md", "CREATE PUBLICATION ledger_entries FOR TABLE ledger.entries;", "CREATE PUBLICATION ledger_entries FOR TABLE ledger.entries, ledger.meta;"),
+    ]),
+    Mutant("K70", "an owner that rotates owns what it makes", "schema::restored", [
+        ("docs/postgres.md", "  ALTER ROLE \"{{name}}\" SET role = 'ledger_migrators';\n", ""),
+    ]),
+    Mutant("K71", "the row of another key is taken for that of the key", "schema::restored", [
+        ("src/store/entries.rs", "Found::Entry(entry) if entry.key != *key => Found::Collision,", "Found::Entry(entry) if entry.version < 0 => Found::Collision,"),
+    ]),
 ]

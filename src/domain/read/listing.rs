@@ -124,4 +124,17 @@ pub struct Summary {
     pub completed: Vec<(String, i64)>,
     /// The numbers of COMPLETED ones are estimates.
     pub estimated: bool,
+    /// How many names are stored, of all consumers.
+    pub names: NameCounts,
+}
+
+/// How many names are stored: none of them is ever forgotten, since entries and servers know them by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameCounts {
+    /// Consumers, and consumers in a replay run.
+    pub consumers: i64,
+    /// Sources.
+    pub sources: i64,
+    /// Principals.
+    pub principals: i64,
 }

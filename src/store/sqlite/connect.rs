@@ -13,7 +13,7 @@ use super::errors::of_sqlx;
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::statements as sql;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
-use crate::store::schema::Standing;
+use crate::store::schema::{Standing, still};
 use crate::store::{Fault, StoreError};
 
 /// How long to wait for another process that looks into the file. Shorter than a session for claims waits for
@@ -92,6 +92,10 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     let mut connection = connect(path).await?;
     let before = applied(&mut connection).await?;
     carry_over(&mut connection, &MIGRATIONS).await?;
+    if let Some(Standing { serves_from, level, .. }) = standing(&mut connection).await? {
+        // What a newer binary has taken from older ones this one must neither migrate nor call sound.
+        still(serves_from, level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
+    }
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
     let after = applied(&mut connection).await?;

@@ -54,7 +54,7 @@ impl Entries for SqliteSession {
         let work: RowWork<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading, way| {
             let entries = Arc::clone(&entries);
             Box::pin(async move {
-                if reading.behind() {
+                if !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
                 if reading.now > until {

@@ -7,7 +7,9 @@ use uuid::Uuid;
 use super::at_once::Way;
 use super::entries::load;
 use super::errors::of_sqlx;
-use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
+use crate::domain::{
+    Count, EntryFilter, Expired, KeyHash, Listed, Listing, NameCounts, Reading, StoreTime, Summary,
+};
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
@@ -88,11 +90,15 @@ GROUP BY 1, 2
 ORDER BY 1, 2"
 );
 
-/// Whether there are more than so many entries, and between which rows of the table.
+/// Whether there are more than so many entries, and between which rows of the table; and how many names there are, which are
+/// numbered from 1 on.
 pub(super) const SIZE: &str = "\
 -- ledger.size
 SELECT (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?1)) AS entries,
-       coalesce((SELECT min(rowid) FROM entries), 0) AS first, coalesce((SELECT max(rowid) FROM entries), 0) AS last";
+       coalesce((SELECT min(rowid) FROM entries), 0) AS first, coalesce((SELECT max(rowid) FROM entries), 0) AS last,
+       (SELECT coalesce(max(no), 0) FROM consumers) AS consumers,
+       (SELECT coalesce(max(no), 0) FROM sources) AS sources,
+       (SELECT coalesce(max(no), 0) FROM principals) AS principals";
 
 /// What a small ledger has completed.
 pub(super) const COMPLETED: &str = concat!(
@@ -235,18 +241,23 @@ pub(super) async fn count(
             });
         }
     }
-    let (completed, estimated) = completed(connection, &consumers).await?;
-    Ok(Summary { reading, counts, expired, completed, estimated })
+    let (completed, estimated, names) = completed(connection, &consumers).await?;
+    Ok(Summary { reading, counts, expired, completed, estimated, names })
 }
 
-/// How many entries of these consumers are COMPLETED, and whether that is estimated.
+/// How many entries of these consumers are COMPLETED, whether that is estimated, and how many names there are.
 async fn completed(
     connection: &mut SqliteConnection,
     consumers: &[(String, Option<i32>)],
-) -> Result<(Vec<(String, i64)>, bool), StoreError> {
+) -> Result<(Vec<(String, i64)>, bool, NameCounts), StoreError> {
     let size = sqlx::query(SIZE).bind(EXACT_MAX + 1).fetch_one(&mut *connection).await;
     let size = size.map_err(|error| of_sqlx(&error))?;
     let estimated = size.get::<i64, _>("entries") > EXACT_MAX;
+    let names = NameCounts {
+        consumers: size.get("consumers"),
+        sources: size.get("sources"),
+        principals: size.get("principals"),
+    };
     let (first, span) =
         (size.get::<i64, _>("first"), size.get::<i64, _>("last") - size.get::<i64, _>("first") + 1);
     let (query, parts) = if estimated {
@@ -262,7 +273,7 @@ async fn completed(
             found.push((consumer, scaled(completed, parts)));
         }
     }
-    Ok((found, estimated))
+    Ok((found, estimated, names))
 }
 
 /// How many rows each place of a sample stands for.

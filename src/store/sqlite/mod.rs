@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use super::{
     Clock, Entries, HoldBook, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep,
 };
+use crate::domain::StoreTime;
 use file::{SqliteFile, Work};
 
 /// The ledger in one `SQLite` file.
@@ -71,6 +72,12 @@ impl Store for SqliteStore {
 
     async fn migrate(&self) -> Result<usize, StoreError> {
         connect::migrate(self.file.path()).await
+    }
+
+    async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
+        let work: Work<()> =
+            Box::new(move |connection, _, reading| Box::pin(upkeep::accept_clock(connection, reading)));
+        Ok(self.file.write(work).await?.0.now)
     }
 }
 

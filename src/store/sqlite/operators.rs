@@ -93,7 +93,7 @@ impl Operators for SqliteSession {
             Box::pin(async move {
                 let grows =
                     matches!(write, Write::Insert(_) | Write::Delete(..) | Write::DeleteUnreadable(..));
-                if grows && reading.behind() {
+                if grows && !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
                 change(connection, dictionary, reading, &write, event).await
@@ -121,7 +121,7 @@ impl Operators for SqliteSession {
         let (entries, events) = (entries.to_vec(), events.to_vec());
         let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                if reading.behind() {
+                if !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
                 import(connection, dictionary, reading, entries, events).await

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use idempotency_ledger::domain::{Entry, Key, Reading, Span, StoreTime};
+use idempotency_ledger::domain::{ClockLimits, Entry, Key, Reading, Span, StoreTime};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::metrics::Metrics;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Listeners, ServeOptions, serve};
 use idempotency_ledger::store::{
-    Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, Session,
-    SqliteStore, Store,
+    CLOCK_LIMITS, Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica,
+    Session, SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
 use tokio::sync::oneshot;
@@ -39,6 +39,19 @@ pub(crate) enum Kind {
 /// A clock that stands still until a test moves it.
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicI64);
+
+/// The same clock, judged like a machine's.
+struct Judged(Arc<TestClock>);
+
+impl Clock for Judged {
+    fn now(&self) -> StoreTime {
+        self.0.now()
+    }
+
+    fn limits(&self) -> ClockLimits {
+        CLOCK_LIMITS
+    }
+}
 
 impl Clock for TestClock {
     fn now(&self) -> StoreTime {
@@ -85,6 +98,8 @@ fn options(source: PostgresSource) -> PostgresOptions {
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
         transaction_pooling: false,
+        // The clock is a test's own.
+        clock_limits: ClockLimits::NONE,
     }
 }
 
@@ -128,6 +143,25 @@ impl TestStore {
         let made = TestStore { store, database, clock, folder, behind: Behind::default() };
         made.set_clock(START).await;
         made
+    }
+
+    /// The same store with a clock that is judged like a machine's.
+    pub(crate) async fn judged(self) -> TestStore {
+        let TestStore { store, database, clock, folder, behind } = self;
+        drop(store);
+        let store: Arc<dyn Store> = match &database {
+            Some(database) => {
+                let options = options(PostgresSource::of_url(&postgres::shared().url(database)));
+                Arc::new(
+                    PostgresStore::new(&PostgresOptions { clock_limits: CLOCK_LIMITS, ..options }).unwrap(),
+                )
+            }
+            None => {
+                let clock = Arc::new(Judged(clock.clone()));
+                Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock).unwrap())
+            }
+        };
+        TestStore { store, database, clock, folder, behind }
     }
 
     /// A store that was there before, with its migrations, at this instant.

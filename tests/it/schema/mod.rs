@@ -5,6 +5,8 @@ mod clock;
 mod level;
 pub(crate) mod load;
 mod next;
+mod replication;
+mod restored;
 mod rights;
 mod servers;
 mod together;
