@@ -14,7 +14,7 @@ pub fn delete_unreadable(entry: &UnreadableEntry, force: bool, reading: &Reading
     if !force {
         return Err(Rejection::new(
             Reason::StateNotAllowed,
-            "nobody can know whether the effect of an entry that cannot be read has happened: once it is deleted a \
+            "whether the effect of an entry that cannot be read has happened is unknown: once it is deleted a \
              later delivery is new and has its effect again; nothing was changed: `force` deletes it all the same",
         ));
     }

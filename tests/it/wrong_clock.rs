@@ -34,7 +34,7 @@ async fn refused(server: &mut TestServer, request: proto::ClaimRequest, reason: 
     assert_eq!(refused.advice, "RETRY_LATER");
 }
 
-/// Waits until the heartbeat has told it.
+/// Waits until the heartbeat has set the metric.
 async fn told(server: &TestServer, metric: &str) {
     let until = async {
         while server.metric(metric) < Some(1.0) {

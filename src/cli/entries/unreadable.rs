@@ -1,4 +1,4 @@
-//! `entries delete --hash`: an entry that cannot be read, of which nobody can show what would be lost.
+//! `entries delete --hash`: an entry that cannot be read, so that no look shows what would be lost.
 
 use crate::cli::client::Client;
 use crate::cli::confirm::confirm;

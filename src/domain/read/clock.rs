@@ -90,7 +90,7 @@ mod tests {
             (1_000 * DAY - 1, DAY, 0, limits, true, false),
             (1_500 * DAY, 0, 1_500 * DAY + 1, limits, true, false),
             (1_500 * DAY, 1, 1_500 * DAY + 1, limits, false, false),
-            // Of a new ledger nobody knows what its clock showed before.
+            // A new ledger does not know what its clock showed before.
             (9_000 * DAY, 0, 0, limits, false, false),
             (1_867 * DAY, 0, 1_500 * DAY, limits, false, false),
             (1_867 * DAY + 1, 0, 1_500 * DAY, limits, false, true),

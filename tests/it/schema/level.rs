@@ -273,7 +273,7 @@ async fn a_newer_schema_that_serves_this_binary_is_served() {
     }
 }
 
-/// A binary that the store serves no more is told so by `migrate` too, on both stores.
+/// `migrate` of a binary that the store does not serve any more refuses too, on both stores.
 #[tokio::test]
 async fn migrate_of_a_store_that_serves_newer_binaries_exits_with_8() {
     let folder = tempfile::tempdir().unwrap();

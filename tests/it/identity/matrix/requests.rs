@@ -117,7 +117,7 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
         }
         .encode_to_vec(),
         "DeleteEntry" => {
-            // The key of a request is in its place, or the hash of one that nobody has.
+            // The key of a request is in its place, or the hash of a key that no entry has.
             let (key, expected_version, key_hash) = match way {
                 Way::ByHash => (None, 0, uuid::Uuid::nil().to_string()),
                 _ => (key, expected_version, String::new()),
