@@ -392,9 +392,8 @@ fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
         let mut before = entry(&case, 1, START).unwrap();
         before.closed_by = by;
         let policy = policy(&case);
-        let context = sound(&policy);
         let command = Command::Settle(token(&case), command(&case));
-        let refused = decide(&key(&case, 1), Some(&before), &command, &context).answer.unwrap_err();
+        let refused = decide(&key(&case, 1), Some(&before), &command, &sound(&policy)).answer.unwrap_err();
         assert_eq!(refused.state, Some(State::Completed));
         assert_eq!(refused.alert.is_some(), alarmed, "{by:?}: {:?}", refused.alert);
     }
