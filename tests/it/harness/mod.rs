@@ -5,6 +5,7 @@ pub(crate) mod details;
 pub(crate) mod disk;
 pub(crate) mod dynamic;
 pub(crate) mod faulty;
+mod judged;
 pub(crate) mod pgbouncer;
 pub(crate) mod pki;
 pub(crate) mod pooler;

@@ -13,8 +13,8 @@ use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Listeners, ServeOptions, serve};
 use idempotency_ledger::store::{
-    CLOCK_LIMITS, Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica,
-    Session, SqliteStore, Store,
+    Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, Session,
+    SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
 use tokio::sync::oneshot;
@@ -40,19 +40,6 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicI64);
 
-/// The same clock, judged like a machine's.
-struct Judged(Arc<TestClock>);
-
-impl Clock for Judged {
-    fn now(&self) -> StoreTime {
-        self.0.now()
-    }
-
-    fn limits(&self) -> ClockLimits {
-        CLOCK_LIMITS
-    }
-}
-
 impl Clock for TestClock {
     fn now(&self) -> StoreTime {
         StoreTime(self.0.load(Ordering::SeqCst))
@@ -66,7 +53,7 @@ pub(crate) const START: StoreTime = StoreTime(1_780_000_000_000_000);
 pub(crate) struct TestStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) database: Option<String>,
-    clock: Arc<TestClock>,
+    pub(super) clock: Arc<TestClock>,
     pub(super) folder: tempfile::TempDir,
     pub(super) behind: Behind,
 }
@@ -90,7 +77,7 @@ pub(crate) fn pooled_store(url: &str) -> PostgresStore {
     PostgresStore::new(&PostgresOptions { sessions: 1, transaction_pooling: true, ..options }).unwrap()
 }
 
-fn options(source: PostgresSource) -> PostgresOptions {
+pub(super) fn options(source: PostgresSource) -> PostgresOptions {
     PostgresOptions {
         source,
         sessions: coalescing("IDEMPOTENCY_LEDGER_SESSIONS", 3),
@@ -143,25 +130,6 @@ impl TestStore {
         let made = TestStore { store, database, clock, folder, behind: Behind::default() };
         made.set_clock(START).await;
         made
-    }
-
-    /// The same store with a clock that is judged like a machine's.
-    pub(crate) async fn judged(self) -> TestStore {
-        let TestStore { store, database, clock, folder, behind } = self;
-        drop(store);
-        let store: Arc<dyn Store> = match &database {
-            Some(database) => {
-                let options = options(PostgresSource::of_url(&postgres::shared().url(database)));
-                Arc::new(
-                    PostgresStore::new(&PostgresOptions { clock_limits: CLOCK_LIMITS, ..options }).unwrap(),
-                )
-            }
-            None => {
-                let clock = Arc::new(Judged(clock.clone()));
-                Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock).unwrap())
-            }
-        };
-        TestStore { store, database, clock, folder, behind }
     }
 
     /// A store that was there before, with its migrations, at this instant.
