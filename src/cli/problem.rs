@@ -198,6 +198,7 @@ fn exit(reason: ErrorReason) -> Exit {
         | ErrorReason::QuotaExceeded
         | ErrorReason::StoreUnavailable
         | ErrorReason::StoreClockBehind
+        | ErrorReason::StoreClockAhead
         | ErrorReason::Draining
         | ErrorReason::OutcomeUnknown
         | ErrorReason::DeadlineExceeded
@@ -254,6 +255,9 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
         }
         ErrorReason::StoreClockBehind => {
             "wait until the database's clock has caught up, and try again; `tokens show` tells by how much it is behind"
+        }
+        ErrorReason::StoreClockAhead => {
+            "set the database's clock right; if it is right, accept it with `migrate --accept-clock`"
         }
         // Of what only looks. Each change says how to repeat it.
         ErrorReason::OutcomeUnknown => "nothing was changed: try again",

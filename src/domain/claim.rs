@@ -56,6 +56,10 @@ fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     if let Some(reason) = doubtful(policy) {
         return not_granted(&blank, policy, reason);
     }
+    // By a clock that has jumped every message would be outside the window.
+    if context.clock_ahead {
+        return not_granted(&blank, policy, Reason::StoreClockAhead);
+    }
     // What a run replays may be older than all that is remembered: the run has a deduplication of its own.
     if let Some(occurred_at) = claim.occurred_at.filter(|_| policy.run == Standing::Live) {
         let window_start = (context.now - policy.retention).max(policy.window_floor);
@@ -117,6 +121,9 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
     if let Some(reason) = held_back(context.policy, context.now) {
         return not_granted(entry, context.policy, reason);
     }
+    if context.clock_ahead {
+        return not_granted(entry, context.policy, Reason::StoreClockAhead);
+    }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
     park(entry, cause, context)
 }
@@ -136,11 +143,17 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     if let Some(reason) = held_back(policy, context.now) {
         return not_granted(entry, policy, reason);
     }
+    if context.clock_ahead {
+        return not_granted(entry, policy, Reason::StoreClockAhead);
+    }
     if policy.exhausted(entry.attempts) {
         return park(entry, ParkCause::AttemptsExhausted, context);
     }
     if context.clock_behind {
         return not_granted(entry, policy, Reason::StoreClockBehind);
+    }
+    if context.tokens_are_used_up(entry.token) {
+        return not_granted(entry, policy, Reason::EntryUnreadable);
     }
     let now = context.now;
     let mut next = entry.clone();
@@ -231,8 +244,10 @@ fn acquired(entry: &Entry, grant: Grant, context: &Context<'_>) -> Verdict {
 
 fn completed(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Verdict {
     let completed_at = entry.closed_at.unwrap_or(entry.updated_at);
-    let result_expired =
-        !entry.result.is_empty() && completed_at + context.policy.result_retention <= context.now;
+    // By a clock that has jumped every result seems old.
+    let result_expired = !context.clock_ahead
+        && !entry.result.is_empty()
+        && completed_at + context.policy.result_retention <= context.now;
     let compared = context.policy.fingerprint != FingerprintMode::Ignore
         && !entry.fingerprint.is_empty()
         && !claim.fingerprint.is_empty();

@@ -1,7 +1,7 @@
 //! What surrounds a decision, and what comes of it.
 
 use super::entry::VERSION_STEP;
-use super::{Answer, Entry, Policy, Reading, StoreTime};
+use super::{Answer, Entry, Policy, Reading, StoreTime, TOKEN_MAX};
 
 /// What surrounds a decision. Nothing else is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,8 @@ pub struct Context<'a> {
     pub position: i64,
     /// The store's clock runs behind what it showed before: no new token is safe.
     pub clock_behind: bool,
+    /// The store's clock has jumped ahead: leases, windows and retentions seem over that are not.
+    pub clock_ahead: bool,
 }
 
 impl<'a> Context<'a> {
@@ -28,6 +30,7 @@ impl<'a> Context<'a> {
             token_offset: reading.token_offset,
             position,
             clock_behind: reading.behind(),
+            clock_ahead: reading.ahead(),
         }
     }
 
@@ -40,6 +43,11 @@ impl<'a> Context<'a> {
     /// The token of a new grant: it strictly grows per key.
     pub(super) fn next_token(&self, old: i64) -> i64 {
         old.saturating_add(1).max(self.token_clock().saturating_add(self.position))
+    }
+
+    /// Whether the token of a new grant leaves no higher one below 2^53: then none is made.
+    pub(super) fn tokens_are_used_up(&self, old: i64) -> bool {
+        self.next_token(old) >= TOKEN_MAX
     }
 
     /// The version of a new row: clock + offset, in whole milliseconds.

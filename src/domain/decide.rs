@@ -39,7 +39,14 @@ pub(crate) fn decide_absent(
     policy: &Policy,
     position: i64,
 ) -> (Decision, StoreTime) {
-    let context = Context { policy, now: StoreTime(0), token_offset: 0, position, clock_behind: false };
+    let context = Context {
+        policy,
+        now: StoreTime(0),
+        token_offset: 0,
+        position,
+        clock_behind: false,
+        clock_ahead: false,
+    };
     match command {
         Command::Claim(claim) if claim.occurred_at.is_some() || policy.run != Standing::Live => {
             // At instant zero no message has an age: it is as young as can be.

@@ -87,7 +87,7 @@ pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
 }
 
 /// A refusal for this reason, and what to do.
-fn refusal(reason: Reason) -> Rejection {
+pub(super) fn refusal(reason: Reason) -> Rejection {
     let why = if reason == Reason::ConsumerDisabled {
         "the consumer's policy is `disabled`: no new grants until an operator enables it"
     } else if reason == Reason::PolicyUnreadable {
@@ -102,11 +102,18 @@ fn refusal(reason: Reason) -> Rejection {
     } else if reason == Reason::ReplayRunClosed {
         "this replay run is closed or over, and grants nothing more: stop the replay, or have an operator create a \
          new run"
+    } else if reason == Reason::EntryUnreadable {
+        "the next token of this key would not be below 2^53: the stored token or the store's clock is damaged; nothing \
+         was changed: an operator must look, see \"A damaged row\" in docs/runbooks.md"
     } else if reason == Reason::ReplayForbidden {
         "the consumer's policy forbids replays by now, so nothing more is granted in this run: stop the replay"
+    } else if reason == Reason::StoreClockAhead {
+        "the store's clock is more than a year ahead of what it showed before, so that leases and retentions would seem \
+         over; nothing was changed: set the clock right, or have an operator accept it (`migrate --accept-clock`)"
     } else {
-        "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
-         caught up, or have an operator raise token_offset"
+        "the store's clock runs behind what it showed before, or behind the date of this server's release, so no new \
+         token is safe; nothing was changed: wait until it has caught up, set it right, or have an operator raise \
+         token_offset"
     };
     Rejection::new(reason, why)
 }

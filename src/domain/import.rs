@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::context::Context;
+use super::entrance::refusal;
 use super::entry::{ClosedBy, Entry, State};
+use super::operate::clock_fault;
 use super::reason::{Reason, Rejection};
 use super::{FingerprintMode, Key, StoreTime};
 
@@ -77,12 +79,8 @@ pub fn import(
             ));
         }
     }
-    if context.clock_behind {
-        return Err(Rejection::new(
-            Reason::StoreClockBehind,
-            "the store's clock runs behind what it showed before, so no new token is safe: wait until it has \
-             caught up, or have an operator raise token_offset",
-        ));
+    if let Some(reason) = clock_fault(context.clock_behind, context.clock_ahead) {
+        return Err(refusal(reason));
     }
     let completed_at = import.completed_at.unwrap_or(context.now).min(context.now);
     let retain_until = completed_at + context.policy.retention;

@@ -8,6 +8,7 @@ mod claim;
 mod command;
 mod context;
 mod decide;
+mod delete_unreadable;
 mod entrance;
 mod entry;
 mod fold;
@@ -32,6 +33,7 @@ mod terms;
 mod time;
 mod timed_id;
 mod token_offset;
+mod unreadable;
 
 pub use advice::Advice;
 pub(crate) use claim::guessable;
@@ -39,20 +41,23 @@ pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
 pub(crate) use decide::{decide_absent, without_entry};
+pub use delete_unreadable::delete_unreadable;
 pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, State};
 pub use fold::{Fold, Folded};
 pub use hold::{Hold, held_consumers, liftable, names_many, placeable};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
 pub use namespace::Namespace;
-pub use operate::{Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, operate};
+pub use operate::{
+    Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, clock_refusal, operate,
+};
 pub use patch::PolicyPatch;
 pub use policy::{
     Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,
 };
 pub use read::{
-    AuditEvent, AuditListing, AuditOf, Count, EntryFilter, Expired, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, Summary,
+    AuditEvent, AuditListing, AuditOf, ClockLimits, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
+    NameCounts, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary, TOKEN_CLOCK_MAX,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use replay::{ReplayRun, RunMode, Standing};
@@ -67,6 +72,7 @@ pub use submission::{Submission, TraceId};
 pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
+pub use unreadable::{UnreadableEntry, leaves_a_higher_one};
 
 /// The highest token: it fits a JavaScript number.
 pub const TOKEN_MAX: i64 = (1 << 53) - 1;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::context::Context;
+use super::entrance::refusal;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::reason::{Reason, Rejection};
 use super::{Key, Reading, StoreTime, retention};
@@ -97,7 +98,11 @@ pub struct AllowedChange {
 /// The changes that an entry allows at this reading of the store's clock, each once.
 #[must_use]
 pub fn allowed_changes(entry: &Entry, reading: &Reading) -> Vec<AllowedChange> {
-    let clock = Clock { now: reading.now, for_tokens: reading.token_clock(), behind: reading.behind() };
+    let clock = Clock {
+        now: reading.now,
+        for_tokens: reading.token_clock(),
+        fault: clock_fault(reading.behind(), reading.ahead()),
+    };
     let allowed = ChangeKind::ALL.into_iter().map(|kind| (kind, obstacles(entry, kind, clock)));
     let allowed = allowed.filter(|(_, obstacles)| obstacles.refusal.is_none());
     allowed.map(|(kind, obstacles)| AllowedChange { kind, needs_force: obstacles.danger.is_some() }).collect()
@@ -109,8 +114,19 @@ struct Clock {
     now: StoreTime,
     /// Clock + offset.
     for_tokens: i64,
-    /// The clock runs behind what it showed before.
-    behind: bool,
+    /// Why nothing may be made or forgotten by it; `None` if it is sound.
+    fault: Option<Reason>,
+}
+
+/// Why nothing may be made or forgotten by a clock; `None` if it is sound.
+pub(super) fn clock_fault(behind: bool, ahead: bool) -> Option<Reason> {
+    behind.then_some(Reason::StoreClockBehind).or(ahead.then_some(Reason::StoreClockAhead))
+}
+
+/// Why no entry may be made by this reading of the clock; `None` if it is sound.
+#[must_use]
+pub fn clock_refusal(reading: &Reading) -> Option<Rejection> {
+    clock_fault(reading.behind(), reading.ahead()).map(refusal)
 }
 
 /// What stands in the way of a change.
@@ -147,7 +163,7 @@ pub enum Changed {
 /// Decides an operator's change.
 ///
 /// # Errors
-/// `ENTRY_NOT_FOUND`, `VERSION_MISMATCH`, `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`, `TOO_RECENT`.
+/// `ENTRY_NOT_FOUND`, `VERSION_MISMATCH`, `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`, `TOO_RECENT`, `ENTRY_UNREADABLE`.
 pub fn operate(
     key: &Key,
     entry: Option<&Entry>,
@@ -168,6 +184,10 @@ pub fn operate(
         ));
     }
     permitted(entry, change, context)?;
+    let makes_a_token = matches!(change.action, Action::Redrive { .. } | Action::Resolve(_));
+    if makes_a_token && context.tokens_are_used_up(entry.token) {
+        return Err(refusal(Reason::EntryUnreadable));
+    }
     let mut next = match &change.action {
         Action::Park => park(entry, context),
         Action::Redrive { drop_fingerprint, .. } => redrive(entry, *drop_fingerprint, context),
@@ -202,8 +222,8 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
             format!("there is no entry, not one of version {}: look again", change.expected_version),
         ));
     }
-    if context.clock_behind {
-        return Err(clock_behind());
+    if let Some(reason) = clock_fault(context.clock_behind, context.clock_ahead) {
+        return Err(refusal(reason));
     }
     let mut next = Entry::blank(key, context.policy, context.now);
     next.token = context.next_token(0);
@@ -221,7 +241,11 @@ fn at_work(entry: &Entry, now: StoreTime) -> bool {
 
 /// Whether the entry allows the change at this moment.
 fn permitted(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<(), Rejection> {
-    let clock = Clock { now: context.now, for_tokens: context.token_clock(), behind: context.clock_behind };
+    let clock = Clock {
+        now: context.now,
+        for_tokens: context.token_clock(),
+        fault: clock_fault(context.clock_behind, context.clock_ahead),
+    };
     let Obstacles { danger, refusal } = obstacles(entry, change.action.kind(), clock);
     match danger {
         Some(danger) if !change.force => Err(not_allowed(entry, danger)),
@@ -261,16 +285,18 @@ fn not_parkable(entry: &Entry) -> Option<Rejection> {
 /// Why the entry cannot be deleted now. As with the purge: a later token or version of this key must not be
 /// lower.
 fn not_forgettable(entry: &Entry, clock: Clock) -> Option<Rejection> {
-    if clock.behind {
-        return Some(clock_behind());
+    if let Some(reason) = clock.fault {
+        return Some(refusal(reason));
     }
-    (!retention::forgettable(entry, clock.for_tokens)).then(|| {
-        Rejection::new(
-            Reason::TooRecent,
-            "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
-             nothing was changed: try again in a minute",
-        )
-    })
+    (!retention::forgettable(entry, clock.for_tokens)).then(too_recent)
+}
+
+pub(super) fn too_recent() -> Rejection {
+    Rejection::new(
+        Reason::TooRecent,
+        "what was handed out for this key is less than a minute old, so that the entry cannot be forgotten yet; \
+         nothing was changed: try again in a minute",
+    )
 }
 
 /// The claim is forgotten: no token and no `claim_id` of the past works any more.
@@ -341,12 +367,4 @@ fn park(entry: &Entry, context: &Context<'_>) -> Entry {
 
 fn not_allowed(entry: &Entry, why: &str) -> Rejection {
     Rejection::in_state(Reason::StateNotAllowed, entry.state, format!("{why}; nothing was changed"))
-}
-
-fn clock_behind() -> Rejection {
-    Rejection::new(
-        Reason::StoreClockBehind,
-        "the store's clock runs behind what it showed before; nothing was changed: wait until it has caught up, or \
-         have token_offset raised",
-    )
 }

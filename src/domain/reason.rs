@@ -50,6 +50,7 @@ reasons! {
     QuotaExceeded = "QUOTA_EXCEEDED",
     StoreUnavailable = "STORE_UNAVAILABLE",
     StoreClockBehind = "STORE_CLOCK_BEHIND",
+    StoreClockAhead = "STORE_CLOCK_AHEAD",
     Draining = "DRAINING",
     OutcomeUnknown = "OUTCOME_UNKNOWN",
     DeadlineExceeded = "DEADLINE_EXCEEDED",
@@ -76,6 +77,7 @@ impl Reason {
             Reason::Overloaded
                 | Reason::StoreUnavailable
                 | Reason::StoreClockBehind
+                | Reason::StoreClockAhead
                 | Reason::Draining
                 | Reason::OutcomeUnknown
                 | Reason::DeadlineExceeded

@@ -355,7 +355,14 @@ mod tests {
         let (mut now, mut entry, mut token) = (StoreTime(1_780_000_000_000_000), None::<Entry>, 0);
         for (number, (after, step, expected)) in steps.into_iter().enumerate() {
             now = now + Span::from_secs(after);
-            let context = Context { policy: &policy, now, token_offset: 0, position: 0, clock_behind: false };
+            let context = Context {
+                policy: &policy,
+                now,
+                token_offset: 0,
+                position: 0,
+                clock_behind: false,
+                clock_ahead: false,
+            };
             let settle = |settle| Command::Settle(token, settle);
             let command = match step {
                 Step::Claim => Command::Claim(Claim {

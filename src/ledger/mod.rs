@@ -64,6 +64,7 @@ pub use self::operators::long::{OpenOperation, WorkPermit};
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
+pub use self::operators::unreadable::DeleteUnreadable;
 pub use self::policies::holds::{HoldChange, HoldOrder, HoldResult};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::replays::{RunChange, RunOrder, RunResult};

@@ -233,6 +233,12 @@ pub(super) const CLOCK_BEHIND: Family = gauge(
     &[],
     "How far the store's clock is behind what it has shown before, rounded up: nothing is granted or purged then.",
 );
+pub(super) const CLOCK_AHEAD: Family = gauge(
+    "idempotency_ledger_store_clock_ahead_seconds",
+    &[],
+    "How far the store's clock has jumped ahead of what it has shown before, by more than a year: nothing is granted or \
+     purged then.",
+);
 pub(super) const POLICIES_AGE: Family = gauge(
     "idempotency_ledger_policies_age_seconds",
     &[],
@@ -298,6 +304,11 @@ pub(super) const ENTRIES_COUNTED_AT: Family = gauge(
     &[],
     "When the entries were counted last, by the store's clock; 0: not yet, or not for so long that nothing is shown.",
 );
+pub(super) const STORED_NAMES: Family = gauge(
+    "idempotency_ledger_stored_names",
+    &["kind"],
+    "How many names the store keeps as numbers, at the last count. kind: consumer (also in replay runs), source, principal.      None is ever forgotten: a source for each object grows without end.",
+);
 pub(super) const REQUEST_BYTES: Family = gauge(
     "idempotency_ledger_request_bytes",
     &[],
@@ -356,6 +367,7 @@ pub(super) const ALL: &[Family] = &[
     LEFT_BEHIND,
     LOSSES,
     CLOCK_BEHIND,
+    CLOCK_AHEAD,
     POLICIES_AGE,
     POLICIES_UNREADABLE,
     HOLDS,
@@ -367,6 +379,7 @@ pub(super) const ALL: &[Family] = &[
     ENTRIES_EXPIRED,
     ENTRIES_NEAR_EXHAUSTION,
     ENTRIES_COUNTED_AT,
+    STORED_NAMES,
     ENTRIES_COUNTING,
     STARTED,
     HANDLED,

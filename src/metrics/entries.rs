@@ -9,9 +9,11 @@ use prometheus::{Error, Histogram, IntGauge, IntGaugeVec, Registry};
 
 use super::catalogue::{
     ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_COUNTING, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
+    STORED_NAMES,
 };
 use super::consumer::OTHER;
 use super::room::{Named, Needs, Room};
+use crate::domain::NameCounts;
 use crate::misleading::visible;
 
 pub(super) const STATES: [&str; 6] =
@@ -46,6 +48,7 @@ pub(super) struct Entries {
     oldest: IntGaugeVec,
     expired: IntGaugeVec,
     near_exhaustion: IntGaugeVec,
+    names: IntGaugeVec,
     counted_at: IntGauge,
     counting: Histogram,
     /// Who has series, and whether by a policy of its own.
@@ -59,6 +62,7 @@ impl Entries {
             oldest: ENTRIES_OLDEST.gauges(registry)?,
             expired: ENTRIES_EXPIRED.gauges(registry)?,
             near_exhaustion: ENTRIES_NEAR_EXHAUSTION.gauges(registry)?,
+            names: STORED_NAMES.gauges(registry)?,
             counted_at: ENTRIES_COUNTED_AT.gauge(registry)?,
             counting: ENTRIES_COUNTING.histograms(registry)?.get_metric_with_label_values::<&str>(&[])?,
             shown: Mutex::default(),
@@ -114,6 +118,17 @@ impl Entries {
             None => self.forget(OTHER),
         }
         self.counted_at.set(at);
+    }
+
+    /// How many names there were at the last count.
+    pub(super) fn names(&self, stored: &NameCounts) {
+        for (kind, count) in
+            [("consumer", stored.consumers), ("source", stored.sources), ("principal", stored.principals)]
+        {
+            if let Ok(gauge) = self.names.get_metric_with_label_values(&[kind]) {
+                gauge.set(count);
+            }
+        }
     }
 
     /// It took so long to count them, or to fail.

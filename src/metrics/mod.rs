@@ -38,7 +38,7 @@ pub(crate) use self::limits::{Closed, Ended, Full, Limited};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
 pub(crate) use self::work::{LANES, Statement, Work};
-use crate::domain::{Command, Key, Rejection};
+use crate::domain::{Command, Key, NameCounts, Rejection};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -202,6 +202,11 @@ impl Metrics {
     /// It took so long to count the entries, or to fail.
     pub(crate) fn entries_took(&self, time: Duration) {
         self.inner.entries.took(time);
+    }
+
+    /// So many names are stored.
+    pub(crate) fn names_counted(&self, stored: &NameCounts) {
+        self.inner.entries.names(stored);
     }
 
     /// The entries were counted, by consumer, at this second of the store's clock.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
-    ANSWER_BYTES, CLOCK_BEHIND, HOLDS, LEFT_BEHIND, LOG_DROPPED, LOSSES, OPENED, POLICIES_AGE,
+    ANSWER_BYTES, CLOCK_AHEAD, CLOCK_BEHIND, HOLDS, LEFT_BEHIND, LOG_DROPPED, LOSSES, OPENED, POLICIES_AGE,
     POLICIES_UNREADABLE, PURGE_FAILURES, PURGE_OLDEST, PURGED, REPLACED, REQUEST_BYTES, SESSIONS,
     SESSIONS_WANTED,
 };
@@ -26,6 +26,7 @@ pub(crate) struct Upkeep {
     policies_unreadable: IntGauge,
     holds: IntGauge,
     clock_behind: IntGauge,
+    clock_ahead: IntGauge,
     request_bytes: IntGauge,
     answer_bytes: IntGauge,
     log_dropped: IntCounter,
@@ -72,6 +73,7 @@ impl Upkeep {
             policies_unreadable: POLICIES_UNREADABLE.gauge(registry)?,
             holds: HOLDS.gauge(registry)?,
             clock_behind: CLOCK_BEHIND.gauge(registry)?,
+            clock_ahead: CLOCK_AHEAD.gauge(registry)?,
             request_bytes: REQUEST_BYTES.gauge(registry)?,
             answer_bytes: ANSWER_BYTES.gauge(registry)?,
             log_dropped: LOG_DROPPED.counter(registry)?,
@@ -115,6 +117,11 @@ impl Upkeep {
     pub(crate) fn clock_behind(&self, micros: i64) {
         // Rounded up: a clock that is behind by less than a second is behind.
         self.clock_behind.set(micros.max(0).saturating_add(999_999) / 1_000_000);
+    }
+
+    /// So far the store's clock has jumped ahead of its mark.
+    pub(crate) fn clock_ahead(&self, micros: i64) {
+        self.clock_ahead.set(micros.max(0) / 1_000_000);
     }
 
     /// At each scrape these are asked how many bytes requests and answers hold: the first ones that are named.

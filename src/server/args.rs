@@ -55,6 +55,9 @@ pub enum ServerCommand {
         /// Postgres: give this role the rights that a server needs, and no others; repeat it with each migration
         #[arg(long, value_name = "ROLE")]
         grant_to: Option<String>,
+        /// Accept the store's clock though it is more than a year ahead of what it showed before: grants go on by it
+        #[arg(long)]
+        accept_clock: bool,
     },
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     /// Copy an SQLite ledger into one file, while its server may go on; `restore` puts it back
@@ -139,19 +142,18 @@ impl ServerCommand {
                 let work = serve::serve(config, files, &log, signals, accept_loss);
                 ended(&log, on_threads(threads, work))
             }
-            ServerCommand::Migrate { config, grant_to } => config.tend(
+            ServerCommand::Migrate { config, grant_to, accept_clock } => config.tend(
                 "ended before `migrate` was done; what was applied stays applied: run it again",
-                async |config, log| migrate::migrate(config, grant_to.as_deref(), log).await,
+                async |config, log| migrate::migrate(config, grant_to.as_deref(), accept_clock, log).await,
             ),
-            ServerCommand::Backup { config, copy, replace } => config.tend(
-                "ended before the copy was whole: run it again",
-                async |config, log| backup::backup(&config, &copy, replace, log).await,
-            ),
-            ServerCommand::Restore { config, copy, accept_loss } => {
-                config.tend("ended before the copy was restored: run it again", async |config, log| {
+            ServerCommand::Backup { config, copy, replace } => config
+                .tend("ended before the copy was whole: run it again", async |config, log| {
+                    backup::backup(&config, &copy, replace, log).await
+                }),
+            ServerCommand::Restore { config, copy, accept_loss } => config
+                .tend("ended before the copy was restored: run it again", async |config, log| {
                     backup::restore(&config, &copy, accept_loss, log).await
-                })
-            }
+                }),
             ServerCommand::Health(args) => match on_threads(1, health::health(&args, HEALTH_TIMEOUT)) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(problem) => {

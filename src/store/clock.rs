@@ -2,12 +2,28 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::domain::StoreTime;
+use crate::domain::{ClockLimits, Span, StoreTime, TOKEN_OFFSET_STEP_MAX};
+
+/// The day from which this release is: no clock that is right shows an earlier one. Raised at each release (a test compares it
+/// with the changelog): 2026-01-01.
+pub const RELEASED: StoreTime = StoreTime(1_767_225_600_000_000);
+
+/// How far a clock may be ahead of its mark: a year, and more than one step of `token_offset`, which moves both.
+const JUMP_MAX: Span = Span::from_days(367);
+const _: () = assert!(JUMP_MAX.micros() > TOKEN_OFFSET_STEP_MAX.micros(), "an operator's step is not a jump");
+
+/// What the clocks of stores may show.
+pub const CLOCK_LIMITS: ClockLimits = ClockLimits { earliest: RELEASED, jump_max: JUMP_MAX };
 
 /// A clock that can be replaced.
 pub trait Clock: Send + Sync + 'static {
     /// The present instant.
     fn now(&self) -> StoreTime;
+
+    /// What it may show. A clock that a test sets may show anything.
+    fn limits(&self) -> ClockLimits {
+        ClockLimits::NONE
+    }
 }
 
 /// The operating system's clock.
@@ -19,5 +35,9 @@ impl Clock for SystemClock {
     fn now(&self) -> StoreTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         StoreTime(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn limits(&self) -> ClockLimits {
+        CLOCK_LIMITS
     }
 }

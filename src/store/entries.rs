@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms};
+use super::unreadable::log_unreadable;
+use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms, UnreadableEntry};
 use crate::once_a_second::error_once_a_second;
 
 /// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.
@@ -50,16 +51,16 @@ pub enum Found {
     Entry(Box<Entry>),
     /// The entry of another key with the same hash.
     Collision,
-    /// A row that cannot be read; the text names table, column and key.
-    Unreadable(String),
+    /// A row that cannot be read.
+    Unreadable(UnreadableEntry),
 }
 
 /// A row, or why it cannot be read.
-impl From<Result<Entry, String>> for Found {
-    fn from(read: Result<Entry, String>) -> Found {
+impl From<Result<Entry, UnreadableEntry>> for Found {
+    fn from(read: Result<Entry, UnreadableEntry>) -> Found {
         match read {
             Ok(entry) => Found::Entry(Box::new(entry)),
-            Err(problem) => Found::Unreadable(problem),
+            Err(unreadable) => Found::Unreadable(unreadable),
         }
     }
 }
@@ -88,12 +89,9 @@ impl Found {
                     "another key has the same 128-bit hash; this message cannot be tracked: use another id",
                 ))
             }
-            Found::Unreadable(problem) => {
-                error_once_a_second!(problem, "an entry cannot be read");
-                Err(Rejection::new(
-                    Reason::EntryUnreadable,
-                    "the stored entry of this key cannot be read; an operator must look at it",
-                ))
+            Found::Unreadable(unreadable) => {
+                log_unreadable(unreadable);
+                Err(unreadable.rejection())
             }
         }
     }

@@ -43,8 +43,8 @@ pub enum Fault {
     /// The session's own prepared statements are of no use any more: a new session works.
     #[error("the session is stale: {0}")]
     Stale(String),
-    /// The store's clock runs behind what it showed before.
-    #[error("the store's clock is behind its mark")]
+    /// The store's clock runs behind what it showed before, or has jumped ahead of it.
+    #[error("the store's clock is behind its mark, or has jumped ahead of it")]
     ClockBehind,
     /// The schema is not the one that this binary works with.
     #[error("{0}")]

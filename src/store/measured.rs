@@ -32,7 +32,7 @@ impl MeasuredRows {
     /// The entry; none where the row cannot be read.
     #[must_use]
     pub fn entry(&self, row: MeasuredRow) -> Option<Entry> {
-        row.0.entry(&self.0).ok()
+        row.0.entry_of(None, &self.0).ok()
     }
 }
 

@@ -28,15 +28,16 @@ mod row;
 mod schema;
 mod sqlite;
 mod traceparent;
+mod unreadable;
 mod upkeep;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 
-use crate::domain::{Reading, State};
+use crate::domain::{Reading, State, StoreTime};
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{CLOCK_LIMITS, Clock, RELEASED, SystemClock};
 pub use entries::{Completion, Done, Entries, Found, InsertOutcome, Inserted, Loaded};
 pub use error::{Fault, StoreError};
 pub use holds::{HOLD_LEVEL, HoldBook};
@@ -140,6 +141,12 @@ pub trait Store: Send + Sync + 'static {
     /// time do no harm.
     async fn migrate(&self) -> Result<usize, StoreError>;
 
+    /// Takes the present reading of a clock that has jumped ahead for its mark, so that grants go on; the clock. A running
+    /// server sees the mark with its next statement.
+    async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
+        Err(StoreError::NotApplied(Fault::Permanent("this kind of store has no clock of its own".into())))
+    }
+
     /// Gives a role what a server needs, and nothing else.
     async fn grant_to(&self, role: &str) -> Result<(), StoreError> {
         Err(StoreError::NotApplied(Fault::Permanent(format!("{role}: this kind of store has no roles"))))
@@ -183,7 +190,11 @@ impl Mark {
         self.0.load(Ordering::SeqCst)
     }
 
+    /// A reading that is not sound is not what a later one is judged by.
     fn raise(&self, reading: &Reading) {
+        if !reading.is_sound() {
+            return;
+        }
         self.0.fetch_max(reading.token_clock(), Ordering::SeqCst);
     }
 }

@@ -99,6 +99,9 @@ pub enum Write {
     Insert(Box<Entry>),
     /// The entry goes, where its version is still this one.
     Delete(KeyHash, i64),
+    /// The entry goes, which cannot be read, where its version is still this one; `None` if the version cannot be read
+    /// either.
+    DeleteUnreadable(KeyHash, Option<i64>),
     /// No entry changes: the event itself is what is kept.
     Nothing,
 }

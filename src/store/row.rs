@@ -13,9 +13,12 @@ use super::history;
 use super::ids;
 use super::numbers::{self, COMPLETED, PARKED};
 use super::traceparent;
+use super::unreadable::log_unreadable;
 use super::{Found, StoreError};
-use crate::domain::{Claimant, ClosedBy, Entry, Key, Namespace, State, StoreTime, retain_until_by_terms};
-use crate::once_a_second::error_once_a_second;
+use crate::domain::{
+    Claimant, ClosedBy, Entry, Key, KeyHash, ListedRow, Namespace, State, StoreTime, UnreadableEntry,
+    leaves_a_higher_one, retain_until_by_terms,
+};
 
 /// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
 const NEVER: i64 = i64::MAX;
@@ -23,7 +26,7 @@ const NEVER: i64 = i64::MAX;
 /// What a statement gave back: a key, and its row or why it is none.
 pub(super) struct Raw {
     key: Uuid,
-    row: Result<Row, String>,
+    row: Result<Row, UnreadableEntry>,
 }
 
 impl Raw {
@@ -41,7 +44,11 @@ impl Raw {
         let raw = |row: &'r R| {
             let key = row.try_get::<Option<Uuid>, _>(place).ok().flatten()?;
             let unreadable = |(column, error): (&'static str, sqlx::Error)| {
-                Unreadable { key, column, problem: error.to_string() }.to_string()
+                let number = |name: &'static str| {
+                    row.try_get::<i64, _>(sqlx::Column::ordinal(row.try_column(name).ok()?)).ok()
+                };
+                let problem = error.to_string();
+                Unreadable { key, column, problem }.of_row(number("version"), number("token"))
             };
             Some(Raw { key, row: Row::read_at(row, place).map_err(unreadable) })
         };
@@ -60,32 +67,41 @@ impl Raw {
 
     /// What was found under a key whose hash is this row's.
     pub(super) fn under(self, key: &Key, dictionary: &Dictionary) -> Found {
-        let entry = |row: Row| row.entry_of(Some(key), dictionary).map_err(|problem| problem.to_string());
-        Found::from(self.row.and_then(entry)).under(key)
+        Found::from(self.row.and_then(|row| row.entry_of(Some(key), dictionary))).under(key)
     }
 
     /// With the entry, by what the connection has learnt.
     pub(super) fn stored(self, dictionary: &Dictionary) -> Stored {
-        let entry = |row: Row| row.entry(dictionary).map_err(|unreadable| unreadable.to_string());
-        Stored { entry: self.row.and_then(entry) }
+        Stored { entry: self.row.and_then(|row| row.entry_of(None, dictionary)) }
     }
 }
 
 /// An entry, or why it cannot be read.
 pub(super) struct Stored {
-    pub(super) entry: Result<Entry, String>,
+    pub(super) entry: Result<Entry, UnreadableEntry>,
 }
 
 /// The entries that can be read; the others are logged.
 pub(super) fn readable(all: Vec<Stored>) -> Vec<Entry> {
     let entries = all.into_iter().filter_map(|stored| match stored.entry {
         Ok(entry) => Some(entry),
-        Err(problem) => {
-            error_once_a_second!(problem, "an entry cannot be read");
+        Err(unreadable) => {
+            log_unreadable(&unreadable);
             None
         }
     });
     entries.collect()
+}
+
+/// The rows of a page, which names those that cannot be read too.
+pub(super) fn listed(places: Vec<(StoreTime, KeyHash)>, all: Vec<Stored>) -> Vec<ListedRow> {
+    let row = |(place, stored): (_, Stored)| {
+        if let Err(unreadable) = &stored.entry {
+            log_unreadable(unreadable);
+        }
+        ListedRow { place, entry: stored.entry }
+    };
+    places.into_iter().zip(all).map(row).collect()
 }
 
 /// A value that no version of the ledger has written.
@@ -97,14 +113,26 @@ pub(super) struct Unreadable {
     problem: String,
 }
 
+impl Unreadable {
+    fn of_row(self, version: Option<i64>, token: Option<i64>) -> UnreadableEntry {
+        let Unreadable { key, column, .. } = self;
+        UnreadableEntry { key, column, problem: self.to_string(), version, token }
+    }
+}
+
 impl Row {
-    /// The entry, or which column of which row cannot be read.
-    pub(super) fn entry(self, dictionary: &Dictionary) -> Result<Entry, Unreadable> {
-        self.entry_of(None, dictionary)
+    /// The entry, or which column of which row cannot be read. Its key is most likely `likely`, which then need not be
+    /// made.
+    pub(super) fn entry_of(
+        self,
+        likely: Option<&Key>,
+        dictionary: &Dictionary,
+    ) -> Result<Entry, UnreadableEntry> {
+        let (version, token) = (Some(self.version), Some(self.token));
+        self.read(likely, dictionary).map_err(|unreadable| unreadable.of_row(version, token))
     }
 
-    /// The same, where its key is most likely this one, which then need not be made.
-    fn entry_of(self, likely: Option<&Key>, dictionary: &Dictionary) -> Result<Entry, Unreadable> {
+    fn read(self, likely: Option<&Key>, dictionary: &Dictionary) -> Result<Entry, Unreadable> {
         let key = self.key;
         let bad = |column, problem: String| Unreadable { key, column, problem };
         let number = |column, value: i16| bad(column, format!("{value} is none of its values"));
@@ -114,6 +142,11 @@ impl Row {
             PARKED => number("cause", cause),
             state => number("state", state),
         })?;
+        for (column, value) in [("token", self.token), ("version", self.version)] {
+            if !leaves_a_higher_one(value) {
+                return Err(bad(column, format!("{value} leaves no higher one below 2^53")));
+            }
+        }
         let closed_by =
             numbers::closed_by(self.closed_by).ok_or_else(|| number("closed_by", self.closed_by))?;
         let history = history::read(self.history.as_deref()).map_err(|problem| bad("history", problem))?;

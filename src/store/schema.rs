@@ -12,6 +12,15 @@ macro_rules! level {
 }
 pub(super) use level;
 
+/// The version of this binary's last migration, for the statements that look at `serves_from` themselves. A test compares it
+/// with the migrations.
+macro_rules! known {
+    () => {
+        4
+    };
+}
+pub(super) use known;
+
 /// The newest feature that this binary knows. Features have numbers of one row: a format of stored policies is
 /// one, and so is whatever raises `level` in `meta`. See docs/changing.md, "A feature that older binaries must not
 /// meet". 2: the policy field `occurred_at`. 3: replay runs, and the policy
@@ -57,7 +66,7 @@ pub(super) fn still(serves_from: i32, level: i32, known: i64) -> Result<(), Faul
 }
 
 /// Whether a binary knows the features that are in use.
-pub(super) fn knows(level: i32) -> Result<(), Fault> {
+fn knows(level: i32) -> Result<(), Fault> {
     if level > LEVEL {
         return Err(Fault::Outdated(format!(
             "the store uses features up to number {level}, this binary knows those up to {LEVEL}: run the newer \
@@ -70,6 +79,14 @@ pub(super) fn knows(level: i32) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::migrations;
+
+    #[test]
+    fn statements_know_the_last_migration() {
+        for all in [&migrations::POSTGRES, &migrations::SQLITE] {
+            assert_eq!(migrations::newest(all), known!());
+        }
+    }
 
     #[test]
     fn the_store_says_whom_it_serves() {

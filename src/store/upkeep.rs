@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::StoreError;
 use super::from_row::from_row;
-use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, Span, StoreTime};
+use super::{Fault, StoreError};
+use crate::domain::{Entry, KeyHash, PurgeWorker, Reading, Span, StoreTime, TOKEN_CLOCK_MAX};
 
 /// What a server does by itself.
 #[async_trait]
@@ -65,6 +65,22 @@ pub trait Upkeep: Send {
 
 /// What is further off than this was written down by a clock that was wrong: it is due now.
 pub const TURN_MAX: Span = Span::from_days(2);
+
+/// Whether an operator may accept this reading of the clock: one that is behind, or from which no tokens can be made, stays
+/// wrong whatever the operator says.
+pub(super) fn acceptable(reading: &Reading) -> Result<(), StoreError> {
+    let problem = if reading.behind() {
+        "it is behind its mark, or behind the date of this release: set it right"
+    } else if reading.token_clock() > TOKEN_CLOCK_MAX {
+        "no token is left below 2^53: set it right"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::NotApplied(Fault::Permanent(format!(
+        "the store's clock ({} us since 1970) cannot be accepted: {problem}; nothing was changed",
+        reading.now.micros()
+    ))))
+}
 
 /// How long a server is told of that was not heard of since.
 pub(super) const HEARD_OF: Span = Span::from_days(1);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Action, AllowedChange, Change, ChangeKind, Changed, ClosedBy, Context, Entry, Key, ParkCause, Policy,
-    Reading, Reason, Resolution, Span, State, StoreTime, allowed_changes, operate,
+    Action, AllowedChange, Change, ChangeKind, Changed, ClockLimits, ClosedBy, Context, Entry, Key,
+    ParkCause, Policy, Reading, Reason, Resolution, Span, State, StoreTime, allowed_changes, operate,
 };
 
 const STATES: [State; 10] = [
@@ -44,7 +44,8 @@ fn context<'a>(reading: &Reading, policy: &'a Policy) -> Context<'a> {
 
 /// An entry as the ledger makes one, an hour ago.
 fn entry(policy: &Policy) -> Entry {
-    let then = Reading { now: NOW - Span::from_secs(3_600), token_offset: 0, mark: 0 };
+    let then =
+        Reading { now: NOW - Span::from_secs(3_600), token_offset: 0, mark: 0, limits: ClockLimits::NONE };
     let admit = Change {
         expected_version: 0,
         action: Action::Redrive { drop_fingerprint: false, admit: true },
@@ -92,7 +93,10 @@ fn entries() -> Vec<(Entry, Reading)> {
                                 version: (NOW.0 - age.0) / 1_000 * 1_000,
                                 ..base.clone()
                             };
-                            all.push((entry, Reading { now: NOW, token_offset: 0, mark }));
+                            all.push((
+                                entry,
+                                Reading { now: NOW, token_offset: 0, mark, limits: ClockLimits::NONE },
+                            ));
                         }
                     }
                 }
@@ -178,7 +182,7 @@ fn what_an_entry_says_is_the_table_of_the_contract() {
             grace: Span::from_secs(1),
             ..entry(&Policy::default())
         };
-        let reading = Reading { now: NOW, token_offset: 0, mark: 0 };
+        let reading = Reading { now: NOW, token_offset: 0, mark: 0, limits: ClockLimits::NONE };
         let says = allowed_changes(&entry, &reading);
         let expected: Vec<AllowedChange> =
             allowed.into_iter().map(|(kind, needs_force)| AllowedChange { kind, needs_force }).collect();

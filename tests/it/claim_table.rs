@@ -282,7 +282,14 @@ fn the_core_answers_every_row() {
             traceparent: String::new(),
         });
         let policy = policy(case);
-        let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &policy,
+            now,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let decision = decide(&key(case, number), before.as_ref(), &command, &context);
         let got = match &decision.answer {
             Err(rejection) => Want::Refused(leak(&format!("{:?}", rejection.reason))),

@@ -94,7 +94,14 @@ fn granted(consumer: &str, number: u128, now: StoreTime) -> Entry {
         traceparent: String::new(),
     };
     let policy = Policy::default();
-    let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+    let context = Context {
+        policy: &policy,
+        now,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_ahead: false,
+    };
     let key = Key::new(consumer, "s", &number.to_string());
     decide(&key, None, &Command::Claim(claim), &context).write.unwrap()
 }
@@ -129,8 +136,13 @@ async fn pages_of_entries_leave_nothing_out(kind: Kind) {
                 loop {
                     let listing = Listing { filter: filter.clone(), newest_first, after, limit };
                     let page = session.operators().list(&listing).await.unwrap();
-                    assert!(page.entries.len() <= limit);
-                    found.extend(page.entries.into_iter().map(|entry| (entry.created_at, entry.key)));
+                    assert!(page.rows.len() <= limit);
+                    found.extend(
+                        page.rows
+                            .into_iter()
+                            .flat_map(|row| row.entry)
+                            .map(|entry| (entry.created_at, entry.key)),
+                    );
                     after = page.next;
                     if after.is_none() {
                         break;

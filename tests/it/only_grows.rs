@@ -34,7 +34,14 @@ fn granted(id: &str, now: StoreTime) -> Entry {
         traceparent: String::new(),
     };
     let policy = Policy::default();
-    let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+    let context = Context {
+        policy: &policy,
+        now,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_ahead: false,
+    };
     decide(&Key::new("c", "s", id), None, &Command::Claim(claim), &context).write.unwrap()
 }
 

@@ -208,7 +208,14 @@ fn ask(
 }
 
 fn context(policy: &Policy) -> Context<'_> {
-    Context { policy, now: NOW, token_offset: OFFSET, position: POSITION, clock_behind: false }
+    Context {
+        policy,
+        now: NOW,
+        token_offset: OFFSET,
+        position: POSITION,
+        clock_behind: false,
+        clock_ahead: false,
+    }
 }
 
 #[test]

@@ -158,12 +158,13 @@ async fn request_id_belongs_to_the_consumer_of_its_request(kind: Kind) {
     server.stop().await;
 }
 
-/// The consumer or prefix, to which the id belongs; the id itself; and of a bulk redrive what may change when it goes on.
-const OTHERWISE: [&str; 11] = [
+/// The consumer, the prefix or the hash, to which the id belongs; the id itself; and of a bulk redrive what may change when it goes on.
+const OTHERWISE: [&str; 12] = [
     "request_id",
     "operation_id",
     "consumer",
     "key.consumer",
+    "key_hash",
     "filter.consumer",
     "prefix",
     "all",

@@ -83,6 +83,10 @@ const HOLD: Span = Span::from_secs(3_600);
 const CLOSED: Want = Want::Refused("CLAIM_CLOSED");
 
 /// The two tables of docs/contract.md, section 5.
+fn sound(policy: &Policy) -> Context<'_> {
+    Context { policy, now: START, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false }
+}
+
 fn want(case: &Case) -> Want {
     match (case.was, case.token) {
         (Was::Absent, _) => return Want::Refused("ENTRY_NOT_FOUND"),
@@ -339,7 +343,7 @@ fn the_core_answers_every_row() {
         let now = START;
         let before = entry(case, number, now);
         let policy = policy(case);
-        let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context { now, ..sound(&policy) };
         let command = Command::Settle(token(case), command(case));
         let decision = decide(&key(case, number), before.as_ref(), &command, &context);
         let want = want(case);
@@ -388,10 +392,8 @@ fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
         let mut before = entry(&case, 1, START).unwrap();
         before.closed_by = by;
         let policy = policy(&case);
-        let context =
-            Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
         let command = Command::Settle(token(&case), command(&case));
-        let refused = decide(&key(&case, 1), Some(&before), &command, &context).answer.unwrap_err();
+        let refused = decide(&key(&case, 1), Some(&before), &command, &sound(&policy)).answer.unwrap_err();
         assert_eq!(refused.state, Some(State::Completed));
         assert_eq!(refused.alert.is_some(), alarmed, "{by:?}: {:?}", refused.alert);
     }

@@ -156,8 +156,14 @@ async fn change(admin: &mut Admin, number: usize, expected_version: i64) -> Opti
             admin.raise_token_offset(request).await.map(|answer| answer.into_inner().replayed)
         }
         8 => {
-            let request =
-                proto::DeleteEntryRequest { key, request_id, expected_version, reason, force: true };
+            let request = proto::DeleteEntryRequest {
+                key,
+                request_id,
+                expected_version,
+                reason,
+                force: true,
+                ..Default::default()
+            };
             admin.delete_entry(request).await.map(|answer| answer.into_inner().replayed)
         }
         9 => {

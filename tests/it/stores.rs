@@ -48,17 +48,21 @@ fn claim(number: u128) -> Command {
     })
 }
 
+fn context(policy: &Policy, now: StoreTime) -> Context<'_> {
+    Context { policy, now, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false }
+}
+
 /// What the core decides for a first claim.
 fn granted(id: &str, now: StoreTime) -> Entry {
     let key = Key::new("stores", "tests", id);
     let policy = Policy::default();
-    let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+    let context = context(&policy, now);
     decide(&key, None, &claim(1), &context).write.unwrap()
 }
 
 fn next(entry: &Entry, command: &Command, now: StoreTime) -> Entry {
     let policy = Policy { max_attempts: 0, ..Policy::default() };
-    let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+    let context = context(&policy, now);
     decide(&entry.key, Some(entry), command, &context).write.unwrap()
 }
 
@@ -361,8 +365,7 @@ async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
             let id = uuid::Uuid::from_u128(number);
             let id = if is_uuid { id.to_string() } else { id.simple().to_string() };
             let policy = Policy { retention: Span::from_secs(lease * 1_000), ..Policy::default() };
-            let context =
-                Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+            let context = context(&policy, START);
             let claimant = Claimant {
                 claim_id: uuid::Uuid::from_u128(number),
                 principal: principal.into(),

@@ -578,8 +578,8 @@ MUTANTS = [
         (PG_UPKEEP, "      AND e.created_at <= c.until\n    OFFSET 0)", "      AND e.created_at <= c.until)"),
     ]),
     Mutant("S15", "the purge goes on while the clock is behind", "only_grows::", [
-        (PG_PURGE, "  AND c.token_clock >= greatest(c.clock_mark, $3)\";", "  AND $3::bigint IS NOT NULL\";"),
-        (LITE_PURGE, "if reading.behind() || policy_epoch(", "if policy_epoch("),
+        (PG_PURGE, "  AND c.token_clock >= greatest(c.clock_mark, $3)\"\n", "  AND $3::bigint IS NOT NULL\"\n"),
+        (LITE_PURGE, "if !reading.is_sound() || policy_epoch(", "if policy_epoch("),
     ]),
     Mutant("S16", "the mark is of the clock alone, without token_offset", "only_grows::", [
         (PG_UPKEEP, "greatest(m.clock_mark, c.now + m.token_offset)", "greatest(m.clock_mark, c.now)"),
@@ -614,8 +614,8 @@ MUTANTS = [
         (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && version < VERSION_MIN {'),
     ]),
     Mutant("S25", "an operator's Delete goes on while the clock is behind", "only_grows::", [
-        (PG_ENTRIES, "  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level", "  AND $3::bigint IS NOT NULL AND c.level"),
-        (LITE_OPERATORS, "if grows && reading.behind() {", "if grows && reading.behind() && entry_is_new(&write) {"),
+        (PG_ENTRIES, "greatest(e.version, e.token) + $4 < c.token_clock\n  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level", "greatest(e.version, e.token) + $4 < c.token_clock\n  AND $3::bigint IS NOT NULL AND c.level"),
+        (LITE_OPERATORS, "if grows && !reading.is_sound() {", "if grows && !reading.is_sound() && entry_is_new(&write) {"),
         (LITE_OPERATORS, "#[async_trait]\nimpl Operators for", "fn entry_is_new(write: &Write) -> bool {\n    matches!(write, Write::Insert(_))\n}\n\n#[async_trait]\nimpl Operators for"),
     ]),
     Mutant("S26", "sessions compile their plans", "trust::", [(PG_STATEMENTS, "SET jit = off; ", "")]),
@@ -822,10 +822,10 @@ MUTANTS = [
         ("src/store/postgres/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),
     ]),
     Mutant("K9", "a claim is completed beyond the level that the server knows", "schema::level", [
-        (PG_ENTRIES, '            " FROM clock c WHERE c.level <= ",\n            level!(),\n            ") AS r', '            " FROM clock c) AS r'),
+        (PG_ENTRIES, '            " FROM clock c WHERE c.level <= ",\n            level!(),\n            " AND c.serves_from <= ",\n            known!(),\n            ") AS r\nWHERE e.key = ANY (ARRAY[r.key]) AND e.token', '            " FROM clock c WHERE c.serves_from <= ",\n            known!(),\n            ") AS r\nWHERE e.key = ANY (ARRAY[r.key]) AND e.token'),
     ]),
     Mutant("K10", "an entry is changed beyond the level that the server knows", "schema::level", [
-        (PG_ENTRIES, "WHERE c.level <= {LEVEL})", "WHERE c.level <= {LEVEL} + 1)"),
+        (PG_ENTRIES, "WHERE c.level <= {LEVEL} AND", "WHERE c.level <= {LEVEL} + 1 AND"),
     ]),
     Mutant("R1", "a later grant is read as if it were the first", LOCKSTEP, [
         ("src/store/row.rs", "self.granted_at.map_or(created_at, StoreTime);", "created_at;"),
@@ -1777,5 +1777,44 @@ MUTANTS = [
     ]),
     Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
         (LITE_UPKEEP, "        self.file.watch_wal();\n", ""),
+    ]),
+    Mutant("K60", "a bulk redrive leaves rows out that cannot be read", "damaged::", [
+        ("src/ledger/operators/redrive.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
+    ]),
+    Mutant("K61", "a damaged token is granted from", "damaged::", [
+        ("src/store/row.rs", "if !leaves_a_higher_one(value) {", "if value < 0 {"),
+        ("src/domain/context.rs", "self.next_token(old) >= TOKEN_MAX", "self.next_token(old) < 0"),
+    ]),
+    Mutant("K62", "a clock from before the release grants", "wrong_clock::", [
+        ("src/domain/read/clock.rs", "behind_mark.max(self.limits.earliest.micros().saturating_sub(self.now.micros()))", "behind_mark"),
+    ]),
+    Mutant("K63", "a heartbeat takes a clock that has jumped for the mark", "wrong_clock::", [
+        (LITE_UPKEEP, "    if reading.is_sound() {", "    if !reading.behind() {"),
+        (PG_UPKEEP, "c.now + m.token_offset - m.clock_mark <= $7)", "$7 > 0)"),
+    ]),
+    Mutant("K64", "migrate does not look whom the store serves", "schema::level", [
+        ("src/store/postgres/migrate.rs", "still(serves_from, level, newest(migrations))", "still(i32::min(serves_from, 0), level, newest(migrations))"),
+        (LITE_CONNECT, "still(serves_from, level, newest(&MIGRATIONS))", "still(serves_from * 0, level, newest(&MIGRATIONS))"),
+    ]),
+    Mutant("K65", "completions do not look whom the store serves", "schema::level", [
+        (PG_ENTRIES, "            \" AND c.serves_from <= \",", "            \" AND 0 * c.serves_from <= \","),
+    ]),
+    Mutant("K66", "the gauge of sources counts consumers", "observe::entries", [
+        ("src/metrics/entries.rs", "(\"source\", stored.sources)", "(\"source\", stored.consumers)"),
+    ]),
+    Mutant("K67", "a source per object is no warning", "cli::policy::lint", [
+        ("src/cli/policy/lint.rs", "sources * 2 > sample", "sources > sample"),
+    ]),
+    Mutant("K68", "the publication for a standby leaves a table out", "schema::replication", [
+        ("docs/postgres.md", "ledger.replay_runs, ledger.holds;", "ledger.replay_runs;"),
+    ]),
+    Mutant("K69", "the publication for readers carries the heartbeats", "schema::replication", [
+        ("docs/postgres.md", "CREATE PUBLICATION ledger_entries FOR TABLE ledger.entries;", "CREATE PUBLICATION ledger_entries FOR TABLE ledger.entries, ledger.meta;"),
+    ]),
+    Mutant("K70", "an owner that rotates owns what it makes", "schema::restored", [
+        ("docs/postgres.md", "  ALTER ROLE \"{{name}}\" SET role = 'ledger_migrators';\n", ""),
+    ]),
+    Mutant("K71", "the row of another key is taken for that of the key", "schema::restored", [
+        ("src/store/entries.rs", "Found::Entry(entry) if entry.key != *key => Found::Collision,", "Found::Entry(entry) if entry.version < 0 => Found::Collision,"),
     ]),
 ]

@@ -197,6 +197,7 @@ TABLE = [
     ("StoreSlow", {"statement": "insert"}, statement("insert", 97, 100), statement("insert", 100, 100)),
     ("OutcomesUnknown", {}, refused("OUTCOME_UNKNOWN", "0+1x200"), refused("OUTCOME_UNKNOWN", "0x195 1x5")),
     ("ClockBehind", {"instance": "a"}, gauge("store_clock_behind_seconds", 1), gauge("store_clock_behind_seconds", 0)),
+    ("ClockAhead", {"instance": "a"}, gauge("store_clock_ahead_seconds", 31708801), gauge("store_clock_ahead_seconds", 0)),
     ("PoliciesStale", {"instance": "a"}, gauge("policies_age_seconds", 11), gauge("policies_age_seconds", 10)),
     ("PoliciesUnreadable", {"instance": "a"}, gauge("policies_unreadable", 1), gauge("policies_unreadable", 0)),
     ("Refusals", {"reason": "OVERLOADED"}, refused("OVERLOADED", GROWS), refused("OVERLOADED", "0+1x200")),

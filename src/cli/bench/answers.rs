@@ -46,6 +46,7 @@ pub(super) fn goes_on(call: Call, reason: ErrorReason) -> bool {
             | ErrorReason::QuotaExceeded
             | ErrorReason::StoreUnavailable
             | ErrorReason::StoreClockBehind
+            | ErrorReason::StoreClockAhead
             | ErrorReason::Draining
             | ErrorReason::OutcomeUnknown
             | ErrorReason::DeadlineExceeded

@@ -183,15 +183,19 @@ async fn follow(
 
 fn refusals(client: &Client, outcomes: &[proto::RedriveOutcome]) -> Result<(), Problem> {
     for outcome in outcomes.iter().filter(|outcome| !outcome.redriven) {
-        let key = outcome.key.clone().unwrap_or_default();
         let why = outcome.rejected.as_ref().map_or_else(String::new, rejected);
-        let line = format!(
-            "refused: {} {} {} ({}): {why}",
-            clean(&key.consumer),
-            clean(&key.source),
-            clean(&key.id),
-            enums::state(outcome.state)
-        );
+        let what = match &outcome.key {
+            Some(key) => format!(
+                "{} {} {} ({})",
+                clean(&key.consumer),
+                clean(&key.source),
+                clean(&key.id),
+                enums::state(outcome.state)
+            ),
+            // What cannot be read has no other name.
+            None => format!("key hash {}", clean(&outcome.key_hash)),
+        };
+        let line = format!("refused: {what}: {why}");
         client.screen.line(&line)?;
     }
     Ok(())

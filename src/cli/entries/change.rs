@@ -4,10 +4,12 @@
 use std::fs;
 use std::io::{self, Read as _};
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use prost::Message;
 use tonic::{Response, Status};
 
+use super::unreadable::{self, DeleteByHash};
 use super::{Key, get, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
@@ -293,8 +295,16 @@ fn contents(file: &str) -> Result<Vec<u8>, Problem> {
 /// `entries delete`.
 #[derive(Args)]
 pub(in crate::cli) struct Delete {
-    #[command(flatten)]
-    key: Key,
+    /// The entry's key
+    #[arg(num_args = 3, required_unless_present = "hash", value_names = ["CONSUMER", "SOURCE", "ID"])]
+    key: Vec<String>,
+    /// The hash of the key of an entry that cannot be read: in place of the key, and with --force
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["key", "replay_run", "expected_version"], requires = "force",
+        value_parser = NonEmptyStringValueParser::new())]
+    hash: Option<String>,
+    /// The replay run whose entry it is [default: the live one]
+    #[arg(long, value_name = "RUN")]
+    replay_run: Option<String>,
     /// Also where the effect happened or may have happened, and would happen again
     #[arg(long)]
     force: bool,
@@ -304,14 +314,20 @@ pub(in crate::cli) struct Delete {
 
 impl Delete {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        if let Some(hash) = self.hash {
+            let EntryChangeArgs { reason, request_id, yes, .. } = self.args;
+            return unreadable::delete(client, DeleteByHash { hash, reason, request_id, yes }).await;
+        }
         let what = "forget it for good: a later delivery of the message is new";
-        let change = Change::prepare(client, self.key.message(), &self.args, what, Ask::Always).await?;
+        let key = super::key_of(&self.key, self.replay_run.as_deref());
+        let change = Change::prepare(client, key, &self.args, what, Ask::Always).await?;
         let request = proto::DeleteEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
             expected_version: change.expected_version,
             reason: self.args.reason,
             force: self.force,
+            key_hash: String::new(),
         };
         let call = |mut admin: Admin| {
             let request = client.request(request.clone());

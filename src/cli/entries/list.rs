@@ -6,9 +6,10 @@ use super::filter::Filter;
 use crate::cli::client::Client;
 use crate::cli::clock;
 use crate::cli::enums;
+use crate::cli::json;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::table::{Cell, Table};
-use crate::cli::text::{ago, clean, name};
+use crate::cli::text::{ago, clean, counted, name};
 use crate::rpc::proto;
 
 const PAGE_MAX: usize = 500;
@@ -42,7 +43,7 @@ impl List {
             page_size: i32::try_from(limit.min(PAGE_MAX)).unwrap_or(i32::MAX),
             page_token: String::new(),
         };
-        let (mut printed, mut more) = (0_usize, true);
+        let (mut printed, mut unreadable, mut more) = (0_usize, 0_usize, true);
         while more && printed < limit {
             let page = admin.list_entries(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
@@ -52,14 +53,36 @@ impl List {
             request.page_token = page.next_page_token;
             show(client, &page.entries, printed == 0)?;
             printed += page.entries.len();
+            unreadable += page.unreadable.len();
+            page.unreadable.iter().try_for_each(|entry| name_unreadable(client, entry))?;
         }
-        if printed == 0 {
+        if unreadable > 0 {
+            client.screen.aside(&format!(
+                "{} cannot be read: mend or delete each, see \"A damaged row\" in docs/runbooks.md",
+                counted(unreadable, "entry", "entries")
+            ));
+        }
+        if printed == 0 && unreadable == 0 {
             client.screen.note("there is no such entry");
         } else if more {
             client.screen.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
         }
         Ok(Exit::Done)
     }
+}
+
+/// Of a row that cannot be read the hash of its key is all that names it.
+fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<(), Problem> {
+    if client.screen.json() {
+        let line = serde_json::json!({ "unreadable": json::value("UnreadableEntry", entry)? });
+        return client.screen.line(&line.to_string());
+    }
+    let created = ago(entry.created_at.as_ref(), &clock::now());
+    client.screen.line(&format!(
+        "cannot be read: key hash {}, column {}, created {created}",
+        clean(&entry.key_hash),
+        clean(&entry.column)
+    ))
 }
 
 fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Problem> {

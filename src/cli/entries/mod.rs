@@ -8,6 +8,7 @@ mod list;
 mod redrive;
 mod suggestions;
 mod summary;
+mod unreadable;
 
 use clap::{Args, Subcommand};
 

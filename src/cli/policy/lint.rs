@@ -253,6 +253,7 @@ fn check(subject: &Subject) -> Vec<(&'static str, String)> {
     if let (Some(observed), Some(own)) = (observed, time(policy.lease)) {
         found.extend(lease(own, observed));
     }
+    found.extend(observed.as_ref().and_then(names_that_grow));
     found
 }
 
@@ -287,6 +288,20 @@ fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)>
     None
 }
 
+/// A source for each object: nearly every message brings a name that the store keeps for ever.
+fn names_that_grow(observed: &Observed) -> Option<(&'static str, String)> {
+    let Observed { sample, sources, .. } = *observed;
+    (sample >= SAMPLE_MIN && sources * 2 > sample).then(|| {
+        (
+            "source",
+            format!(
+                "the newest {} have {sources} different sources: each source is stored for ever. Name the producer in                  `source`, and the object in `id`",
+                counted(sample, "completed entry", "completed entries")
+            ),
+        )
+    })
+}
+
 fn as_millis(value: Duration) -> u64 {
     u64::try_from(value.as_millis()).unwrap_or(u64::MAX)
 }
@@ -303,7 +318,7 @@ mod tests {
     }
 
     fn took(p99: u64, max: u64) -> Observed {
-        Observed { sample: 200, p99: Duration::from_secs(p99), max: Duration::from_secs(max) }
+        Observed { sample: 200, p99: Duration::from_secs(p99), max: Duration::from_secs(max), sources: 1 }
     }
 
     #[test]
@@ -325,6 +340,17 @@ mod tests {
             ("{max_redelivery_window: 7d, lease: 5m}", Some(took(2, 3)), &["lease"]),
         ] {
             assert_eq!(fields(yaml, observed), expected, "{yaml}");
+        }
+    }
+
+    #[test]
+    fn a_source_per_object_is_a_warning() {
+        for (sample, sources, warned) in
+            [(200, 101, true), (200, 100, false), (20, 11, true), (19, 19, false), (200, 1, false)]
+        {
+            let observed = Observed { sample, sources, ..took(20, 25) };
+            let found = fields("{max_redelivery_window: 7d, lease: 30s}", Some(observed));
+            assert_eq!(found, if warned { &["source"][..] } else { &[] }, "{sources} of {sample}");
         }
     }
 

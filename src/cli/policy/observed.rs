@@ -1,5 +1,6 @@
 //! How long a consumer's handler takes, seen from a sample of its newest completed entries.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use prost_types::Timestamp;
@@ -18,6 +19,8 @@ pub(super) struct Observed {
     pub(super) sample: usize,
     pub(super) p99: Duration,
     pub(super) max: Duration,
+    /// How many different sources the sample has.
+    pub(super) sources: usize,
 }
 
 /// Of a consumer's newest completed entries; none where there are none.
@@ -36,17 +39,21 @@ pub(super) async fn look(
         page_size: i32::try_from(SAMPLE).unwrap_or(i32::MAX),
         page_token: String::new(),
     };
-    let mut took = Vec::new();
+    let (mut took, mut sources) = (Vec::new(), BTreeSet::new());
     for _ in 0..PAGES_MAX {
         let page = admin.list_entries(client.request(request.clone())).await;
         let page = page.map_err(|status| Problem::of(&status))?.into_inner();
-        took.extend(page.entries.iter().filter_map(duration));
+        let timed = |entry: &proto::Entry| Some((duration(entry)?, entry.key.as_ref()?.source.clone()));
+        for (duration, source) in page.entries.iter().filter_map(timed) {
+            took.push(duration);
+            sources.insert(source);
+        }
         if took.len() >= SAMPLE || page.next_page_token.is_empty() {
             break;
         }
         request.page_token = page.next_page_token;
     }
-    Ok(figures(took))
+    Ok(figures(took, sources.len()))
 }
 
 /// From the grant to the close by its holder; what operators resolved or imported tells nothing.
@@ -59,11 +66,11 @@ fn duration(entry: &proto::Entry) -> Option<Duration> {
     u64::try_from(took).ok().map(Duration::from_millis)
 }
 
-fn figures(mut took: Vec<Duration>) -> Option<Observed> {
+fn figures(mut took: Vec<Duration>, sources: usize) -> Option<Observed> {
     took.sort_unstable();
     let sample = took.len();
     let rank = (sample * 99).div_ceil(100).max(1) - 1;
-    Some(Observed { sample, p99: *took.get(rank)?, max: *took.last()? })
+    Some(Observed { sample, p99: *took.get(rank)?, max: *took.last()?, sources })
 }
 
 #[cfg(test)]
@@ -72,9 +79,9 @@ mod tests {
 
     #[test]
     fn figures_are_of_the_sample() {
-        assert_eq!(figures(Vec::new()), None);
-        let found = figures((1..=200).rev().map(Duration::from_secs).collect()).unwrap();
+        assert_eq!(figures(Vec::new(), 0), None);
+        let found = figures((1..=200).rev().map(Duration::from_secs).collect(), 3).unwrap();
         let (p99, max) = (Duration::from_secs(198), Duration::from_secs(200));
-        assert_eq!(found, Observed { sample: 200, p99, max });
+        assert_eq!(found, Observed { sample: 200, p99, max, sources: 3 });
     }
 }

@@ -1,7 +1,7 @@
 //! What operators ask for: lists and counts.
 
 use super::Reading;
-use crate::domain::{Entry, KeyHash, Namespace, State, StoreTime};
+use crate::domain::{Entry, KeyHash, Namespace, State, StoreTime, UnreadableEntry};
 
 /// Which entries of one consumer: those that fit all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +70,19 @@ pub struct Listing {
 pub struct Listed {
     /// The clock at the time.
     pub reading: Reading,
-    /// The entries; those that cannot be read are left out, and logged.
-    pub entries: Vec<Entry>,
+    /// What the page shows, in the order of the listing.
+    pub rows: Vec<ListedRow>,
     /// Where to go on; none: there is no more.
     pub next: Option<(StoreTime, KeyHash)>,
+}
+
+/// A row of a page.
+#[derive(Debug)]
+pub struct ListedRow {
+    /// Where it stands in the order of the listing.
+    pub place: (StoreTime, KeyHash),
+    /// Its entry, or why that cannot be read.
+    pub entry: Result<Entry, UnreadableEntry>,
 }
 
 /// How many entries of a consumer are in a state.
@@ -115,4 +124,17 @@ pub struct Summary {
     pub completed: Vec<(String, i64)>,
     /// The numbers of COMPLETED ones are estimates.
     pub estimated: bool,
+    /// How many names are stored, of all consumers.
+    pub names: NameCounts,
+}
+
+/// How many names are stored: none of them is ever forgotten, since entries and servers know them by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameCounts {
+    /// Consumers, and consumers in a replay run.
+    pub consumers: i64,
+    /// Sources.
+    pub sources: i64,
+    /// Principals.
+    pub principals: i64,
 }

@@ -7,7 +7,7 @@ mod policy_version;
 mod purge;
 
 pub use audit::{AuditEvent, AuditListing, AuditOf};
-pub use clock::Reading;
-pub use listing::{Count, EntryFilter, Expired, Listed, Listing, Summary};
+pub use clock::{ClockLimits, Reading, TOKEN_CLOCK_MAX};
+pub use listing::{Count, EntryFilter, Expired, Listed, ListedRow, Listing, NameCounts, Summary};
 pub use policy_version::PolicyVersion;
 pub use purge::{PurgeStatus, PurgeWorker};

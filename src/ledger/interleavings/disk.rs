@@ -8,7 +8,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::watch;
 
 use super::tally::Tally;
-use crate::domain::{ClosedBy, Entry, Key, KeyHash, Reading, Span, StoreTime};
+use crate::domain::{ClockLimits, ClosedBy, Entry, Key, KeyHash, Reading, Span, StoreTime};
 use crate::store::{Fault, StoreError};
 
 /// What may go wrong with a statement.
@@ -184,7 +184,7 @@ impl Inner {
             tally.count("leases ended");
             self.now += Span::from_secs(60).micros();
         }
-        Reading { now: StoreTime(self.now), token_offset: 0, mark: 0 }
+        Reading { now: StoreTime(self.now), token_offset: 0, mark: 0, limits: ClockLimits::NONE }
     }
 
     pub(super) fn commit(&mut self, row: Entry, tally: &Tally) {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Operators;
 use super::read::CountScope;
-use crate::domain::{Namespace, Rejection, State, StoreTime, Summary};
+use crate::domain::{NameCounts, Namespace, Rejection, State, StoreTime, Summary};
 use crate::ledger::runtime::{Instant, sleep};
 use crate::metrics::{Counted, Metrics};
 
@@ -36,8 +36,9 @@ pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration,
         let policies = operators.policies_here();
         let has_policy = |name: &str| policies.registered(name);
         match counted {
-            Ok((counted, at)) => {
+            Ok((counted, at, stored)) => {
                 failures = 0;
+                metrics.names_counted(&stored);
                 metrics.entries_counted(counted, at.micros() / 1_000_000, &has_policy);
             }
             Err(rejection) => {
@@ -54,13 +55,16 @@ pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration,
     }
 }
 
-async fn count(operators: &Operators) -> Result<(BTreeMap<String, Counted>, StoreTime), Rejection> {
+/// What was counted, when, and how many names there are.
+type AllCounted = (BTreeMap<String, Counted>, StoreTime, NameCounts);
+
+async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
     let (mut counted, mut after) = (BTreeMap::new(), String::new());
-    let mut at = StoreTime(0);
+    let (mut at, mut stored) = (StoreTime(0), NameCounts::default());
     for _ in 0..PAGES_MAX {
         let page = CountScope::ConsumerPage(after.clone(), PAGE);
         let (names, summary) = operators.count(page).await?;
-        at = summary.reading.now;
+        (at, stored) = (summary.reading.now, summary.names);
         // What runs hold waits for nobody: it is no entry of the live ones, whose ages are watched.
         let live: Vec<String> =
             names.iter().filter(|name| Namespace::stored(name).replay_run().is_empty()).cloned().collect();
@@ -70,7 +74,7 @@ async fn count(operators: &Operators) -> Result<(BTreeMap<String, Counted>, Stor
             Some(_) | None => break,
         }
     }
-    Ok((counted, at))
+    Ok((counted, at, stored))
 }
 
 fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary) {

@@ -14,6 +14,7 @@ use super::operation::{self, Operation, StartOperation};
 use super::read::{self, Ages, CountScope, Page, Sought};
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
+use super::unreadable::{self, DeleteUnreadable};
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
     Span, Summary,
@@ -195,6 +196,18 @@ impl Operators {
                 Box::pin(change::change(session, policies, order, before))
             });
         change.await
+    }
+
+    /// Deletes an entry that cannot be read; says whether the request had been carried out before.
+    ///
+    /// # Errors
+    /// Those of [`crate::domain::delete_unreadable`], `ENTRY_NOT_FOUND`, a request id that was used for something else,
+    /// and those of the store.
+    pub async fn delete_unreadable(&self, order: DeleteUnreadable) -> Result<bool, Rejection> {
+        let delete = self.inner.changes.change(&self.principal, order, |session, order, before| {
+            Box::pin(unreadable::delete(session, order, before))
+        });
+        delete.await
     }
 
     /// Stores messages that were processed elsewhere as completed.

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::tries::Tried;
 use crate::domain::{
-    AuditEvent, Context, Import, Imported, ImportedEntry, Key, KeyHash, Reading, Reason, Rejection,
-    RequestDigest, import,
+    AuditEvent, Context, Import, Imported, ImportedEntry, Key, KeyHash, Reading, Rejection, RequestDigest,
+    clock_refusal, import,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::refusals::used_before;
@@ -89,8 +89,10 @@ pub(super) async fn carry_out(
     let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
     for _ in 0..ROUNDS_MAX {
         let loaded = session.entries().load(&keys).await.map_err(StoreError::nothing_sent)?;
-        if loaded.reading.behind() && loaded.found.iter().any(|found| matches!(found, Found::Absent)) {
-            return Ok(Err(clock_behind()));
+        if let Some(rejection) = clock_refusal(&loaded.reading)
+            && loaded.found.iter().any(|found| matches!(found, Found::Absent))
+        {
+            return Ok(Err(rejection));
         }
         let mut entries = Vec::new();
         let outcomes: ImportOutcomes = order
@@ -130,18 +132,12 @@ pub(super) async fn carry_out(
             }
             // Somebody claimed one of them in between.
             Ok(false) => {}
-            Err(StoreError::NotApplied(Fault::ClockBehind)) => return Ok(Err(clock_behind())),
+            // The next look says which way it is wrong.
+            Err(StoreError::NotApplied(Fault::ClockBehind)) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(Err(contended("callers", "claim what is imported")))
-}
-
-fn clock_behind() -> Rejection {
-    Rejection::new(
-        Reason::StoreClockBehind,
-        "the store's clock runs behind what it showed before; nothing was stored: wait until it has caught up",
-    )
 }
 
 fn decide(

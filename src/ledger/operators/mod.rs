@@ -12,3 +12,4 @@ pub(super) mod read;
 pub(super) mod redrive;
 pub(super) mod token_offset;
 mod tries;
+pub(super) mod unreadable;

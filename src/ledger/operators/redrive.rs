@@ -11,8 +11,8 @@ use super::long::{OpenOperation, WorkPermit};
 use super::operation::StartOperation;
 use super::read::{Ages, CountScope};
 use crate::domain::{
-    Action, Change, Context, Entry, EntryFilter, Key, Listing, Reading, Reason, Rejection, RequestDigest,
-    State, StoreTime, operate,
+    Action, Change, Context, Entry, EntryFilter, Key, KeyHash, Listing, Reading, Reason, Rejection,
+    RequestDigest, State, StoreTime, UnreadableEntry, operate,
 };
 use crate::ledger::runtime::{Instant, sleep, timeout};
 
@@ -74,10 +74,12 @@ impl RedriveOrder {
 /// What became of one entry.
 #[derive(Clone, Debug)]
 pub struct RedriveOutcome {
-    /// The key.
-    pub key: Key,
-    /// The state that it was in.
-    pub state: State,
+    /// The hash of its key.
+    pub key_hash: KeyHash,
+    /// The key; `None` if the entry cannot be read.
+    pub key: Option<Key>,
+    /// The state that it was in; `None` if the entry cannot be read.
+    pub state: Option<State>,
     /// Why it was not redriven; none: it was.
     pub rejected: Option<Rejection>,
     /// Its effect may have happened.
@@ -187,13 +189,22 @@ impl Run {
             // From here on the ages are instants.
             ages = Ages::default();
             listing = Listing { after: listed.next, ..carried_out };
-            if self.began.is_some() && !listed.entries.is_empty() {
+            if self.began.is_some() && !listed.rows.is_empty() {
                 // Another call of the operation may be at it too: what it did counts.
                 let done = self.operators.begin(self.order.begin()).await?.done;
                 self.progress.redriven = done.max(self.progress.redriven);
             }
             drop(place);
-            for entry in &listed.entries {
+            for row in &listed.rows {
+                let entry = match &row.entry {
+                    Ok(entry) => entry,
+                    Err(unreadable) => {
+                        if self.note_unreadable(unreadable).await.is_err() {
+                            return Ok(());
+                        }
+                        continue;
+                    }
+                };
                 if self.began.is_some_and(|began| entry.updated_at > began) {
                     continue;
                 }
@@ -209,7 +220,7 @@ impl Run {
             if self.tell.is_closed() || (self.told_at.elapsed() >= TELL_EVERY && self.tell().await.is_err()) {
                 return Ok(());
             }
-            if listed.entries.is_empty() {
+            if listed.rows.is_empty() {
                 sleep(REST).await;
             }
             if listing.after.is_none() {
@@ -276,13 +287,32 @@ impl Run {
                 Some(rejection)
             }
         };
-        self.standing = (self.standing - 1).max(0);
-        self.progress.outcomes.push(RedriveOutcome {
-            key: entry.key.clone(),
-            state: entry.state,
+        self.add(RedriveOutcome {
+            key_hash: entry.key.hash(),
+            key: Some(entry.key.clone()),
+            state: Some(entry.state),
             rejected,
             effect_doubtful: entry.effect_doubtful(),
-        });
+        })
+        .await
+    }
+
+    /// An entry that cannot be read is refused like any other that cannot be redriven: left out, it would look redriven.
+    async fn note_unreadable(&mut self, unreadable: &UnreadableEntry) -> Result<(), Gone> {
+        self.progress.refused += 1;
+        self.add(RedriveOutcome {
+            key_hash: unreadable.key,
+            key: None,
+            state: None,
+            rejected: Some(unreadable.rejection()),
+            effect_doubtful: true,
+        })
+        .await
+    }
+
+    async fn add(&mut self, outcome: RedriveOutcome) -> Result<(), Gone> {
+        self.standing = (self.standing - 1).max(0);
+        self.progress.outcomes.push(outcome);
         if self.progress.outcomes.len() >= PAGE || self.told_at.elapsed() >= TELL_EVERY {
             self.tell().await?;
         }

@@ -121,11 +121,19 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
         };
         shared.clock.note(&reading);
         shared.policies.refresh_as_of(session.as_mut(), reading.now).await?;
-        shared.metrics.upkeep().clock_behind(reading.mark - reading.token_clock());
+        shared.metrics.upkeep().clock_behind(reading.behind_by());
+        shared.metrics.upkeep().clock_ahead(reading.ahead_by());
         if reading.behind() {
             tracing::error!(
-                behind_micros = reading.mark - reading.token_clock(),
-                "the store's clock is behind its mark: no new grants until it has caught up"
+                behind_micros = reading.behind_by(),
+                "the store's clock is behind its mark, or behind the date of this release: no new grants until it has \
+                 caught up, or is set right"
+            );
+        } else if reading.ahead() {
+            tracing::error!(
+                ahead_micros = reading.ahead_by(),
+                "the store's clock is more than a year ahead of its mark: no new grants until it is set right, or accepted \
+                 by `migrate --accept-clock`"
             );
         }
     }

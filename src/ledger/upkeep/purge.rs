@@ -173,7 +173,7 @@ impl Purger {
         };
         self.turn = taken.map(|taken| (taken.clone(), Turn::begin(&taken)));
         // No policy speaks of them, and no message comes back for them.
-        let events = if reading.behind() {
+        let events = if !reading.is_sound() {
             0
         } else {
             let before = reading.now - Span::from_std(self.options.audit_retention);
@@ -292,7 +292,7 @@ impl Purger {
         if over.is_empty() {
             return Ok(Some(Forgotten::default()));
         }
-        if reading.behind() {
+        if !reading.is_sound() {
             self.left(&StoreError::NotApplied(Fault::ClockBehind), over.len());
             return Ok(None);
         }

@@ -144,7 +144,7 @@ pub(super) fn words(error: &StoreError) -> &'static str {
             Fault::Stale(_) => "the connection to the store had to be renewed",
             Fault::Locked(_) => "somebody held a row, and did not let go",
             Fault::Permanent(_) => "the store refused a statement",
-            Fault::ClockBehind => "the store's clock was behind its mark",
+            Fault::ClockBehind => "the store's clock was behind its mark, or had jumped ahead of it",
             Fault::Schema(_) => "the schema was not the one that this server works with",
             Fault::Outdated(_) => "the store needs a newer server",
         },

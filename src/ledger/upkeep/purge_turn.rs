@@ -133,6 +133,7 @@ impl Turn {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use crate::domain::ClockLimits;
 
     const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
     const DAY: Span = Span::from_days(1);
@@ -146,7 +147,7 @@ mod tests {
         Turn {
             stage: Stage::First,
             place: PurgePlace { passed, again, again_due },
-            taken: Reading { now: NOW, token_offset: 0, mark: 0 },
+            taken: Reading { now: NOW, token_offset: 0, mark: 0, limits: ClockLimits::NONE },
             began: Instant::now(),
             left: false,
         }

@@ -123,12 +123,13 @@ pub(super) fn told(
 
 fn progress(progress: Progress) -> proto::RedriveEntriesResponse {
     let outcomes = progress.outcomes.into_iter().map(|outcome| proto::RedriveOutcome {
-        key: Some(words::key(&outcome.key)),
-        state: words::state(outcome.state).into(),
-        cause: words::cause(outcome.state).into(),
+        key: outcome.key.as_ref().map(words::key),
+        state: outcome.state.map_or(proto::EntryState::Unspecified, words::state).into(),
+        cause: outcome.state.map_or(proto::ParkCause::Unspecified, words::cause).into(),
         redriven: outcome.rejected.is_none(),
         rejected: outcome.rejected.map(|rejection| errors::rejected(&rejection, During::Other)),
         effect_doubtful: outcome.effect_doubtful,
+        key_hash: outcome.key_hash.to_string(),
     });
     proto::RedriveEntriesResponse {
         outcomes: outcomes.collect(),

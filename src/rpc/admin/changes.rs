@@ -9,7 +9,7 @@ use crate::domain::{
     Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, RequestDigest, Resolution,
     StoreTime,
 };
-use crate::ledger::ChangeRequest;
+use crate::ledger::{ChangeRequest, DeleteUnreadable};
 use crate::rpc::proto;
 use crate::rpc::wire::digest::digest;
 use crate::rpc::wire::fields::{Fields, Limits};
@@ -128,6 +128,36 @@ pub(super) fn delete(
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!("DeleteEntry", request, request.force);
     order(Fields::new(limits), &common, actor, "", Action::Delete)
+}
+
+/// The same of an entry that cannot be read, by the hash of its key.
+pub(super) fn delete_unreadable(
+    request: &proto::DeleteEntryRequest,
+    actor: &str,
+    limits: &Limits,
+) -> Result<DeleteUnreadable, Rejection> {
+    let mut fields = Fields::new(limits);
+    if request.key.is_some() {
+        fields.wrong("key_hash", "is set beside key: name the entry by one of them");
+    }
+    let key = fields.key_hash("key_hash", &request.key_hash);
+    fields.request_id("request_id", &request.request_id, REQUEST_ID_MAX);
+    fields.name("reason", &request.reason, REASON_MAX);
+    if request.expected_version != 0 {
+        fields.wrong(
+            "expected_version",
+            "is set beside key_hash: what cannot be read has no version that you looked at",
+        );
+    }
+    fields.finish(|| DeleteUnreadable {
+        request_id: request.request_id.clone(),
+        digest: digest("DeleteEntry", request),
+        actor: actor.to_owned(),
+        reason: request.reason.clone(),
+        // Without a hash there is a violation, so that the placeholder is never used.
+        key: key.unwrap_or_default(),
+        force: request.force,
+    })
 }
 
 /// A page of the audit: what to ask the store for, and how to name the next one.

@@ -10,6 +10,7 @@ use crate::rpc::proto;
 use crate::rpc::wire::entry;
 use crate::rpc::wire::errors;
 use crate::rpc::wire::fields::{Fields, Limits};
+use crate::rpc::wire::words;
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
@@ -27,13 +28,7 @@ pub(super) fn sought(request: &proto::GetEntryRequest, limits: &Limits) -> Resul
             fields.wrong("key_hash", "is set beside key: name the entry by one of them");
             None
         }
-        (None, hash) => {
-            let hash = Uuid::try_parse(hash).ok();
-            if hash.is_none() {
-                fields.wrong("key_hash", "is not a hash of a key: logs and audit events show it as a UUID");
-            }
-            hash.map(Sought::Hash)
-        }
+        (None, hash) => fields.key_hash("key_hash", hash).map(Sought::Hash),
     };
     // Where nothing is sought there is a violation.
     let sought = fields.finish(|| sought)?;
@@ -153,16 +148,24 @@ impl Query {
         let (listing, listed) = operators.list(self.listing, self.ages).await?;
         let mut page = proto::ListEntriesResponse::default();
         let (mut next, mut bytes) = (listed.next, 0);
-        for entry in listed.entries {
+        for row in listed.rows {
             if bytes >= PAGE_BYTES {
                 break;
             }
-            let place = (entry.created_at, entry.key.hash());
-            let entry = entry::entry(entry, &listed.reading);
-            bytes += entry.encoded_len();
-            page.entries.push(entry);
+            match row.entry {
+                Ok(entry) => {
+                    let entry = entry::entry(entry, &listed.reading);
+                    bytes += entry.encoded_len();
+                    page.entries.push(entry);
+                }
+                Err(unreadable) => page.unreadable.push(proto::UnreadableEntry {
+                    key_hash: unreadable.key.to_string(),
+                    column: unreadable.column.to_owned(),
+                    created_at: Some(words::timestamp(row.place.0)),
+                }),
+            }
             if bytes >= PAGE_BYTES {
-                next = Some(place);
+                next = Some(row.place);
             }
         }
         page.next_page_token = next.map_or(String::new(), |after| {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
 use super::fit::cut;
-use crate::domain::{Key, Namespace, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
+use crate::domain::{Key, KeyHash, Namespace, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
 use crate::rpc::proto;
 
 /// The limits of fields and batches; sizes in bytes.
@@ -285,6 +285,15 @@ impl<'a> Fields<'a> {
             return None;
         }
         Some(StoreTime(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
+    }
+
+    /// The hash of a key.
+    pub(crate) fn key_hash(&mut self, field: &str, value: &str) -> Option<KeyHash> {
+        let hash = Uuid::try_parse(value).ok();
+        if hash.is_none() {
+            self.wrong(field, "is not a hash of a key: logs and audit events show it as a UUID");
+        }
+        hash
     }
 
     /// How many items a page holds at most; 0: the default.

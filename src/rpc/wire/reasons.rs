@@ -126,6 +126,7 @@ reasons! {
     QuotaExceeded,      ResourceExhausted,             No,      Some(ms(250)),    Wait,     Later;
     StoreUnavailable,   Unavailable,                   No,      Some(ms(1_000)),  Wait,     Later;
     StoreClockBehind,   Unavailable,                   No,      Some(ms(1_000)),  Wait,     Later;
+    StoreClockAhead,    Unavailable,                   No,      Some(ms(1_000)),  Wait,     Later;
     Draining,           Unavailable,                   No,      Some(ms(50)),     Wait,     Later;
     OutcomeUnknown,     Unavailable,                   Unknown, Some(ms(50)),     Wait,     Later;
     DeadlineExceeded,   DeadlineExceeded,              Unknown, Some(ms(50)),     Caller,   Later;

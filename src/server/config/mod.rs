@@ -23,7 +23,7 @@ use std::thread::available_parallelism;
 use self::checker::Checker;
 use self::file::File;
 use self::problem::Places;
-use crate::store::{PostgresOptions, PostgresSource, PostgresStore, Store as _, UrlSource};
+use crate::store::{CLOCK_LIMITS, PostgresOptions, PostgresSource, PostgresStore, Store as _, UrlSource};
 
 pub use self::admin_listen::AdminListen;
 pub use self::checked::Config;
@@ -102,6 +102,7 @@ impl Config {
             lock_wait: self.lock_wait,
             prepared_statements: self.prepared_statements,
             transaction_pooling: self.transaction_pooling,
+            clock_limits: CLOCK_LIMITS,
         }
     }
 }

@@ -8,16 +8,15 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::entry_statements::{
-    COMPLETE, COMPLETE_ONE, DELETE, INSERT, INSERT_NEW, INSERT_NEW_ONE, INSERT_ONE, LOAD, LOAD_ONE, LOCKED,
-    REPLACE,
+    COMPLETE, COMPLETE_ONE, DELETE, DELETE_UNREADABLE, INSERT, INSERT_NEW, INSERT_NEW_ONE, INSERT_ONE, LOAD,
+    LOAD_ONE, LOCKED, REPLACE,
 };
 use super::errors::of_sqlx;
-use super::{PgSession, column, no_meta, shared, sparse};
-use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
+use super::{PgSession, column, no_meta, serves, shared, sparse};
+use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime, TOKEN_CLOCK_MAX, TOKEN_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
 use crate::store::row::Raw;
-use crate::store::schema::knows;
 use crate::store::{
     Completion, Done, Entries, Fault, Found, InsertOutcome, Inserted, Loaded, StoreError, in_order,
 };
@@ -52,7 +51,7 @@ impl PgSession {
         };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = rows.first().ok_or_else(no_meta)?;
-        known_level(first)?;
+        serves(first)?;
         let reading = self.reading(first, mark)?;
         let rows = self.raw_of(&rows).await?;
         let rows = rows.into_iter().map(|row| (row.hash(), row)).collect();
@@ -182,7 +181,10 @@ impl PgSession {
             .bind(sparse(rows, |row| row.id_uuid))
             .bind(shared(rows, |row| row.owner.as_ref()))
             .bind(sparse(rows, |row| row.fingerprint.as_ref()))
-            .bind(sparse(rows, |row| row.traceparent.as_ref()));
+            .bind(sparse(rows, |row| row.traceparent.as_ref()))
+            .bind(self.clock_limits.earliest.micros())
+            .bind(self.clock_limits.jump_max.micros())
+            .bind(TOKEN_CLOCK_MAX);
         query.fetch_all(&mut self.connection).await
     }
 
@@ -237,9 +239,9 @@ impl PgSession {
     /// The reading of an insert, and the row that tells it.
     fn read_first<'a>(&self, mark: i64, answers: &'a [PgRow]) -> Result<(Reading, &'a PgRow), StoreError> {
         let first = answers.first().ok_or_else(no_meta)?;
-        known_level(first)?;
+        serves(first)?;
         let reading = self.reading(first, mark)?;
-        if reading.behind() {
+        if !reading.is_sound() {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
         }
         Ok((reading, first))
@@ -271,7 +273,10 @@ impl PgSession {
             .bind(row.id_uuid)
             .bind(row.owner)
             .bind(row.fingerprint)
-            .bind(row.traceparent);
+            .bind(row.traceparent)
+            .bind(self.clock_limits.earliest.micros())
+            .bind(self.clock_limits.jump_max.micros())
+            .bind(TOKEN_CLOCK_MAX);
         let fresh = match query.fetch_optional(&mut self.connection).await {
             Err(error) if !looks && meets_an_entry(&error) => None,
             fresh => fresh.map_err(of_sqlx)?,
@@ -280,7 +285,8 @@ impl PgSession {
         let (now, token): (i64, i64) =
             (fresh.try_get("created_at").map_err(of_sqlx)?, fresh.try_get("token").map_err(of_sqlx)?);
         // What is inserted is not behind: the mark that the database has written down is not above the token.
-        let reading = Reading { now: StoreTime(now), token_offset: token - row.token - now, mark };
+        let limits = self.clock_limits;
+        let reading = Reading { now: StoreTime(now), token_offset: token - row.token - now, mark, limits };
         self.mark.raise(&reading);
         self.acknowledged.granted(self.server_started, key.hash(), token, now);
         Ok(Inserted { reading, outcomes: vec![InsertOutcome::Granted(token)] })
@@ -293,7 +299,7 @@ impl PgSession {
             StoreError::NotApplied(_) => error,
         };
         let (reading, rows) = self.rows_of(vec![key.hash()]).await.map_err(not_applied)?;
-        if reading.behind() {
+        if !reading.is_sound() {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
         }
         if rows.iter().any(Option::is_some) {
@@ -323,6 +329,22 @@ impl PgSession {
         }
     }
 
+    pub(super) async fn delete_unreadable(
+        &mut self,
+        key: KeyHash,
+        version: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let query = self
+            .query(DELETE_UNREADABLE)
+            .bind(key)
+            .bind(version)
+            .bind(self.mark.get())
+            .bind(SETTLED.micros())
+            .bind(TOKEN_MAX - 1);
+        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
+        Ok(done.rows_affected() == 1)
+    }
+
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {
         let query = self.query(DELETE).bind(key).bind(version).bind(self.mark.get()).bind(SETTLED.micros());
         let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
@@ -342,9 +364,4 @@ fn done(row: &PgRow) -> Result<Done, StoreError> {
 /// Whether an insert has failed, and written nothing, since there is an entry of one of its keys.
 fn meets_an_entry(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
-}
-
-/// Whether the store uses nothing that this binary does not know.
-fn known_level(row: &PgRow) -> Result<(), StoreError> {
-    knows(row.try_get("level").map_err(of_sqlx)?).map_err(StoreError::NotApplied)
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::store::columns::{REPLACED, columns, empty_list, no_columns, select_list};
 use crate::store::numbers::number;
-use crate::store::schema::{LEVEL, level};
+use crate::store::schema::{LEVEL, known, level};
 
 /// The parameters of a statement as columns of `r`: of many rows as arrays, of one row as plain values, which costs the
 /// database and the server less. What all rows share is selected beside the arrays: joined to them, each row would be
@@ -28,9 +28,9 @@ macro_rules! load {
             $name,
             "
 WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() AS clock_now, token_offset, clock_mark, level FROM ledger.meta
+    SELECT ledger.clock() AS clock_now, token_offset, clock_mark, level, serves_from FROM ledger.meta
 )
-SELECT r.clock_now, r.token_offset, r.clock_mark, r.level, ",
+SELECT r.clock_now, r.token_offset, r.clock_mark, r.level, r.serves_from, ",
             columns!(),
             "
 FROM (SELECT c.*",
@@ -71,16 +71,20 @@ macro_rules! first_grants {
             $name,
             "
 WITH clock AS MATERIALIZED (
-    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level,
-           now + token_offset >= greatest(clock_mark, $1) AND now <= $2 AND level <= ",
+    SELECT now AS clock_now, now + token_offset AS token_clock, token_offset, clock_mark, level, serves_from,
+           now + token_offset >= greatest(clock_mark, $1) AND now <= $2 AND now >= $16
+           AND (greatest(clock_mark, $1) = 0 OR now + token_offset - greatest(clock_mark, $1) <= $17)
+           AND now + token_offset <= $18 AND level <= ",
             level!(),
+            " AND serves_from <= ",
+            known!(),
             " AS may_write",
             first!(
                 $rows; "$6" "bigint" "lease_until" "$7" "int" "consumer" "$8" "int" "source" "$9" "int" "principal"
                 "$10" "int" "terms" "$13" "text" "owner"
             ),
             "
-    FROM (SELECT ledger.clock() AS now, token_offset, clock_mark, level FROM ledger.meta OFFSET 0) AS reading
+    FROM (SELECT ledger.clock() AS now, token_offset, clock_mark, level, serves_from FROM ledger.meta OFFSET 0) AS reading
 )",
             $open,
             "INSERT INTO ledger.entries AS e (
@@ -123,7 +127,7 @@ pub(super) const INSERT_NEW: &str = concat!(
     first_grants!("insert_new", many, ", fresh AS (\n    ", ""),
     "
 )
-SELECT clock_now, token_offset, clock_mark, level, may_write AS inserted FROM clock"
+SELECT clock_now, token_offset, clock_mark, level, serves_from, may_write AS inserted FROM clock"
 );
 
 /// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
@@ -135,12 +139,12 @@ pub(super) const INSERT: &str = concat!(
     "
     RETURNING e.key, e.token
 )
-SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, f.fresh_keys, f.fresh_tokens, ",
+SELECT c.clock_now, c.token_offset, c.clock_mark, c.level, c.serves_from, f.fresh_keys, f.fresh_tokens, ",
     no_columns!(),
     "
 FROM clock c CROSS JOIN (SELECT array_agg(key) AS fresh_keys, array_agg(token) AS fresh_tokens FROM fresh) AS f
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, ",
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, ",
     columns!(),
     "
 FROM unnest($3::uuid[]) AS r(key)
@@ -165,7 +169,7 @@ macro_rules! complete {
             "-- ledger.",
             $name,
             "
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)",
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level, serves_from FROM ledger.meta)",
             $open,
             "UPDATE ledger.entries e
 SET version = e.version + 1, state = ",
@@ -183,6 +187,8 @@ FROM (SELECT c.now",
             ),
             " FROM clock c WHERE c.level <= ",
             level!(),
+            " AND c.serves_from <= ",
+            known!(),
             ") AS r
 WHERE e.key = ANY (ARRAY[r.key]) AND e.token = r.token AND e.state = ",
             number!(IN_PROGRESS),
@@ -218,14 +224,15 @@ pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "\
 -- ledger.replace
-WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level FROM ledger.meta)
+WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, level, serves_from FROM ledger.meta)
 UPDATE ledger.entries e
 SET version = e.version + 1, attention = r.attention, {}
-FROM (SELECT c.now, {} FROM clock c WHERE c.level <= {LEVEL}) AS r
+FROM (SELECT c.now, {} FROM clock c WHERE c.level <= {LEVEL} AND c.serves_from <= {}) AS r
 WHERE e.key = ANY (ARRAY[r.key]) AND e.version = r.version - 1 AND r.now <= r.until
 RETURNING e.key",
         set.join(", "),
-        given.join(", ")
+        given.join(", "),
+        known!()
     )
 });
 
@@ -241,16 +248,34 @@ WHERE e.key NOT IN (
     JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key])
     FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
+/// An operator's, of an entry that cannot be read. What stands in its token counts only where it is a token.
+pub(super) const DELETE_UNREADABLE: &str = concat!(
+    "-- ledger.delete_unreadable
+WITH clock AS MATERIALIZED (
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level, serves_from FROM ledger.meta
+)
+DELETE FROM ledger.entries e
+USING clock c
+WHERE e.key = ANY (ARRAY[$1::uuid])
+  AND ($2::bigint IS NULL OR e.version = $2) AND (e.token NOT BETWEEN 0 AND $5 OR e.token + $4 < c.token_clock)
+  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
+    level!(),
+    " AND c.serves_from <= ",
+    known!()
+);
+
 /// An operator's, whatever the rules.
 pub(super) const DELETE: &str = concat!(
     "-- ledger.delete
 WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level FROM ledger.meta
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level, serves_from FROM ledger.meta
 )
 DELETE FROM ledger.entries e
 USING clock c
 WHERE e.key = ANY (ARRAY[$1::uuid])
   AND e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock
   AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
-    level!()
+    level!(),
+    " AND c.serves_from <= ",
+    known!()
 );

@@ -7,20 +7,22 @@ use uuid::Uuid;
 
 use super::errors::of_sqlx;
 use super::{PgSession, place};
-use crate::domain::{Count, Expired, Listed, Listing, StoreTime, Summary};
+use crate::domain::{Count, Expired, Listed, Listing, NameCounts, StoreTime, Summary};
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
-use crate::store::row::readable;
+use crate::store::row::listed;
 use crate::store::{Entries as _, StoreError};
 
-/// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones.
+/// Whether an entry `e` fits the filter, and the page that is made of the `scanned` ones. A state or cause that is none of
+/// the known ones fits every filter: the entry cannot be read, and a list names it.
 macro_rules! fits {
     () => {
         concat!(
             "($6::text IS NULL OR e.source = (SELECT s.no FROM ledger.sources s WHERE s.name = $6))
-           AND ($7 = '' OR starts_with(coalesce(e.id, e.id_uuid::text), $7)) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8))
-           AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9))
+           AND ($7 = '' OR starts_with(coalesce(e.id, e.id_uuid::text), $7)) AND (cardinality($8::smallint[]) = 0 OR e.state = ANY ($8) OR e.state NOT BETWEEN 1 AND 6)
+           AND (cardinality($9::smallint[]) = 0 OR e.cause = ANY ($9) OR e.state NOT BETWEEN 1 AND 6
+                OR e.state = 6 AND coalesce(e.cause, 0) NOT BETWEEN 1 AND 5)
            AND (NOT $10::boolean OR (e.state = ",
             number!(IN_PROGRESS),
             " AND e.lease_until <= k.clock_now
@@ -252,11 +254,15 @@ GROUP BY a.name, o.state, o.cause
 ORDER BY a.name, o.state, o.cause"
 );
 
-/// Whether there are more than so many entries, and in how many pages.
+/// Whether there are more than so many entries, and in how many pages; and how many names there are, which are numbered from 1
+/// on.
 pub(super) const SIZE: &str = "\
 -- ledger.size
 SELECT (SELECT count(*) FROM (SELECT 1 FROM ledger.entries ORDER BY key LIMIT $1) AS first) AS entries,
-       pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages";
+       pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages,
+       (SELECT coalesce(max(no), 0)::bigint FROM ledger.consumers) AS consumers,
+       (SELECT coalesce(max(no), 0)::bigint FROM ledger.sources) AS sources,
+       (SELECT coalesce(max(no), 0)::bigint FROM ledger.principals) AS principals";
 
 /// Of pages that are chosen at random, always the same ones.
 pub(super) const SAMPLED: &str = concat!(
@@ -310,7 +316,7 @@ impl PgSession {
             shown.extend(place(row, "created_at", "key")?);
         }
         let next = Listed::place(listing, &shown, looked_at, ended);
-        Ok(Listed { reading, entries: readable(self.entries_of(&rows).await?), next })
+        Ok(Listed { reading, rows: listed(shown, self.entries_of(&rows).await?), next })
     }
 
     pub(super) async fn names_of_consumers(
@@ -355,6 +361,11 @@ impl PgSession {
             self.query(SIZE).bind(EXACT_MAX + 1).fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         let estimated = size.try_get::<i64, _>("entries").map_err(of_sqlx)? > EXACT_MAX;
         let pages: i64 = size.try_get("pages").map_err(of_sqlx)?;
+        let stored = NameCounts {
+            consumers: size.try_get("consumers").map_err(of_sqlx)?,
+            sources: size.try_get("sources").map_err(of_sqlx)?,
+            principals: size.try_get("principals").map_err(of_sqlx)?,
+        };
         let parts = if estimated { parts(pages) } else { 1.0 };
         let query = planned_anew(SAMPLED).bind(100.0 / parts).bind(names);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
@@ -363,7 +374,7 @@ impl PgSession {
             let found = row.try_get("completed").map_err(of_sqlx)?;
             completed.push((row.try_get("name").map_err(of_sqlx)?, scaled(found, parts)));
         }
-        Ok(Summary { reading, counts, expired, completed, estimated })
+        Ok(Summary { reading, counts, expired, completed, estimated, names: stored })
     }
 }
 

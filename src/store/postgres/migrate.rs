@@ -16,8 +16,11 @@ use super::connect::{schema, unavailable};
 use super::errors::of_sqlx;
 use super::owner::{Whose, whose};
 use super::schema_name::SchemaName;
+use super::statements::SCHEMA;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::StoreError;
+use crate::store::migrations::newest;
+use crate::store::schema::still;
 
 /// How a migration makes way for those who serve.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +84,14 @@ pub(super) async fn migrate(
         Whose::Other(objects) => return Err(others(name, &objects)),
     }
     let before = applied(connection, migrations).await?;
+    if !before.is_empty() {
+        // What a newer binary has taken from older ones this one must neither migrate nor call sound.
+        let found = AssertSqlSafe(name.render(SCHEMA).into_owned());
+        let meta = sqlx::raw_sql(found).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+        let (serves_from, level) =
+            (meta.try_get("serves_from").map_err(of_sqlx)?, meta.try_get("level").map_err(of_sqlx)?);
+        still(serves_from, level, newest(migrations)).map_err(StoreError::NotApplied)?;
+    }
     // Where there is no ledger yet nobody is in the way, however slow the machine is.
     let pace = if before.is_empty() { Pace { statement: Duration::ZERO, ..pace } } else { pace };
     let missing: Vec<&Migration> =

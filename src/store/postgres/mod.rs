@@ -46,7 +46,7 @@ use uuid::Uuid;
 use super::migrations::{POSTGRES as MIGRATIONS, newest};
 use super::schema::still;
 use super::{Fault, Purpose, Session, Store, StoreError};
-use crate::domain::{KeyHash, StoreTime};
+use crate::domain::{ClockLimits, KeyHash, StoreTime};
 use crate::program::program;
 use connect::How;
 use errors::of_sqlx;
@@ -76,6 +76,8 @@ pub struct PostgresOptions {
     pub prepared_statements: bool,
     /// Whether a pooler gives each transaction another connection.
     pub transaction_pooling: bool,
+    /// What the database's clock may show.
+    pub clock_limits: ClockLimits,
 }
 
 /// The ledger on Postgres.
@@ -99,7 +101,7 @@ impl PostgresStore {
         };
         // A name is known to one backend.
         let persistent = options.prepared_statements && !how.pooled;
-        let opener = Opener::new(servers, options.sessions, how, persistent);
+        let opener = Opener::new(servers, (options.sessions, options.clock_limits), how, persistent);
         Ok(PostgresStore { opener: Arc::new(opener), lifetime: options.lifetime })
     }
 
@@ -158,6 +160,11 @@ impl Store for PostgresStore {
 
     async fn migrate(&self) -> Result<usize, StoreError> {
         self.migrate_by(&MIGRATIONS, Pace::default()).await
+    }
+
+    async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
+        let mut connection = connect::open_as_owner(self.opener.servers()).await?;
+        upkeep::accept_clock(&mut connection, self.opener.schema(), self.opener.clock_limits()).await
     }
 
     async fn grant_to(&self, role: &str) -> Result<(), StoreError> {

@@ -14,6 +14,7 @@ use super::replaced::Replaced;
 use super::schema_name::SchemaName;
 use super::servers::Servers;
 use super::session::{Leaves, PgSession};
+use crate::domain::ClockLimits;
 use crate::store::dictionary::Dictionary;
 use crate::store::{Mark, Purpose, StoreError};
 
@@ -25,6 +26,7 @@ pub(super) struct Opener {
     how: How,
     persistent: bool,
     mark: Arc<Mark>,
+    clock_limits: ClockLimits,
     quiet: Arc<Quiet>,
     left_behind: Arc<LeftBehind>,
     acknowledged: Arc<Acknowledged>,
@@ -35,13 +37,19 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    pub(super) fn new(servers: Servers, sessions: usize, how: How, persistent: bool) -> Opener {
+    pub(super) fn new(
+        servers: Servers,
+        (sessions, clock_limits): (usize, ClockLimits),
+        how: How,
+        persistent: bool,
+    ) -> Opener {
         Opener {
             servers,
             sessions,
             how,
             persistent,
             mark: Arc::default(),
+            clock_limits,
             quiet: Arc::default(),
             left_behind: Arc::default(),
             acknowledged: Arc::default(),
@@ -56,6 +64,11 @@ impl Opener {
 
     pub(super) fn schema(&self) -> &SchemaName {
         &self.how.schema
+    }
+
+    /// What the database's clock may show.
+    pub(super) fn clock_limits(&self) -> ClockLimits {
+        self.clock_limits
     }
 
     /// How many sessions carry claims.
@@ -95,6 +108,7 @@ impl Opener {
             server_started: peer.server_started,
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
+            clock_limits: self.clock_limits,
             quiet: Arc::clone(&self.quiet),
             acknowledged: Arc::clone(&self.acknowledged),
             dictionary: Dictionary::default(),

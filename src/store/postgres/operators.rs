@@ -198,6 +198,7 @@ impl PgSession {
             Write::Replace(entry) => self.replace(std::slice::from_ref(entry)).await? == [true],
             Write::Nothing => true,
             Write::Delete(key, version) => self.delete(*key, *version).await?,
+            Write::DeleteUnreadable(key, version) => self.delete_unreadable(*key, *version).await?,
             Write::Insert(entry) => {
                 // The insert knows only first grants; the rest of the row follows.
                 let inserted = self.insert(std::slice::from_ref(entry), StoreTime::MAX).await?;

@@ -8,6 +8,7 @@ use super::{PgSession, column};
 use crate::domain::{KeyHash, SETTLED, Span, StoreTime};
 use crate::store::columns::{columns, select_list};
 use crate::store::row::readable;
+use crate::store::schema::{known, level};
 use crate::store::{Created, Entries as _, PurgePlace, PurgeTurn, StoreError, TURN_MAX};
 
 /// A row that somebody has locked is left for another time: whoever changes policies may stand still there.
@@ -55,10 +56,15 @@ ORDER BY e.created_at LIMIT 1";
 /// statement runs for as long. A row is found by the place where it lay when it was read, for less than half of what
 /// a look into the index of keys costs: a row that has moved since then stays for another time. The key is compared, and
 /// not looked up, lest the index is used all the same.
-pub(super) const PURGE: &str = "\
--- ledger.purge
+pub(super) const PURGE: &str = concat!(
+    "-- ledger.purge
 WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta WHERE policy_epoch = $4
+    SELECT ledger.clock() + token_offset AS token_clock, clock_mark FROM ledger.meta
+    WHERE policy_epoch = $4 AND serves_from <= ",
+    known!(),
+    " AND level <= ",
+    level!(),
+    "
 )
 DELETE FROM ledger.entries e
 USING clock c CROSS JOIN (
@@ -66,7 +72,8 @@ USING clock c CROSS JOIN (
     FROM unnest($1::uuid[], $2::bigint[], $6::text[]::tid[]) AS o(key, version, place) OFFSET 0) AS r
 WHERE e.ctid = r.place AND e.key IS NOT DISTINCT FROM r.key
   AND e.version = r.version AND greatest(e.version, e.token) + $5 < c.token_clock
-  AND c.token_clock >= greatest(c.clock_mark, $3)";
+  AND c.token_clock >= greatest(c.clock_mark, $3)"
+);
 
 impl PgSession {
     pub(super) async fn take_turn(&mut self, hold: Span) -> Result<Option<PurgeTurn>, StoreError> {

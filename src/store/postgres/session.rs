@@ -15,7 +15,7 @@ use super::errors::of_sqlx;
 use super::left_behind::LeftBehind;
 use super::link::Link;
 use super::quiet::Quiet;
-use crate::domain::{KeyHash, Reading, StoreTime};
+use crate::domain::{ClockLimits, KeyHash, Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
 use crate::store::{
     Entries, HoldBook, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep,
@@ -32,6 +32,7 @@ pub(super) struct PgSession {
     pub(super) leaves: Leaves,
     pub(super) persistent: bool,
     pub(super) mark: Arc<Mark>,
+    pub(super) clock_limits: ClockLimits,
     pub(super) quiet: Arc<Quiet>,
     pub(super) acknowledged: Arc<Acknowledged>,
     pub(super) dictionary: Dictionary,
@@ -80,6 +81,7 @@ impl PgSession {
             now: StoreTime(row.try_get("clock_now").map_err(of_sqlx)?),
             token_offset: row.try_get("token_offset").map_err(of_sqlx)?,
             mark: mark.max(row.try_get("clock_mark").map_err(of_sqlx)?),
+            limits: self.clock_limits,
         };
         self.mark.raise(&reading);
         Ok(reading)

@@ -47,6 +47,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         policies::RAISE_POLICY_EPOCH,
         purge::PURGE,
         entry_statements::DELETE,
+        entry_statements::DELETE_UNREADABLE,
         upkeep::PURGES_REPORT,
         operators::PURGE_PLACES,
         operators::BACKLOG,

@@ -2,14 +2,16 @@
 //! statements are in `purge.rs`.
 
 use async_trait::async_trait;
-use sqlx::Row as _;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Row as _};
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
+use super::schema_name::SchemaName;
 use super::{PgSession, place, serves};
-use crate::domain::{KeyHash, PurgeWorker, Reading, Span, StoreTime};
+use crate::domain::{ClockLimits, KeyHash, PurgeWorker, Reading, Span, StoreTime, TOKEN_CLOCK_MAX};
 use crate::store::numbers::number;
-use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF};
+use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, acceptable};
 use crate::store::{Created, PurgeTurn, Replica, StoreError, Upkeep};
 
 /// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
@@ -18,6 +20,15 @@ const MARK_BEHIND: i64 = 60_000_000;
 
 /// How many consumers one round of marking looks at.
 const CONSUMERS_AT_ONCE: i64 = 100;
+
+/// The operator says that the clock is right, however far ahead of its mark.
+const ACCEPT_CLOCK: &str = "\
+-- ledger.accept_clock
+UPDATE ledger.meta SET clock_mark = greatest(clock_mark, $1 + token_offset)";
+
+const CLOCK: &str = "\
+-- ledger.clock
+SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta";
 
 /// It waits for nobody: whoever changes a policy locks `meta` until the commit, and may stand still there. Then
 /// the mark is left to a later heartbeat, of any replica. The replica's own row is always written, which
@@ -31,7 +42,8 @@ WITH clock AS MATERIALIZED (
 ), marked AS (
     UPDATE ledger.meta m SET clock_mark = greatest(m.clock_mark, c.now + m.token_offset)
     FROM clock c CROSS JOIN free f
-    WHERE m.one = f.one
+    WHERE m.one = f.one AND c.now >= $6 AND c.now + m.token_offset <= $8
+      AND (m.clock_mark = 0 OR c.now + m.token_offset - m.clock_mark <= $7)
 ), old AS MATERIALIZED (
     SELECT o.replica FROM ledger.replicas o CROSS JOIN clock c
     WHERE o.heard_at < c.now - $4 AND o.replica <> $1
@@ -118,6 +130,27 @@ pub(super) const MARKED: &str = "\
 UPDATE ledger.consumers n SET marked_at = $2, marked_key = $3
 WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)";
 
+/// Takes the present reading of the clock for its mark, with the rights of the schema's owner.
+pub(super) async fn accept_clock(
+    connection: &mut PgConnection,
+    name: &SchemaName,
+    limits: ClockLimits,
+) -> Result<StoreTime, StoreError> {
+    let rendered = |template: &str| AssertSqlSafe(name.render(template).into_owned());
+    let row =
+        sqlx::query(rendered(CLOCK)).persistent(false).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+    let reading = Reading {
+        now: StoreTime(row.try_get("clock_now").map_err(of_sqlx)?),
+        token_offset: row.try_get("token_offset").map_err(of_sqlx)?,
+        mark: row.try_get("clock_mark").map_err(of_sqlx)?,
+        limits,
+    };
+    acceptable(&reading)?;
+    let query = sqlx::query(rendered(ACCEPT_CLOCK)).persistent(false).bind(reading.now.micros());
+    query.execute(connection).await.map_err(of_sqlx)?;
+    Ok(reading.now)
+}
+
 #[async_trait]
 impl Upkeep for PgSession {
     async fn write_heartbeat(&mut self, replica: &Replica) -> Result<Reading, StoreError> {
@@ -128,7 +161,10 @@ impl Upkeep for PgSession {
             .bind(replica.speaks)
             .bind(replica.version.clone())
             .bind(HEARD_OF.micros())
-            .bind(FORGOTTEN_MAX);
+            .bind(FORGOTTEN_MAX)
+            .bind(self.clock_limits.earliest.micros())
+            .bind(self.clock_limits.jump_max.micros())
+            .bind(TOKEN_CLOCK_MAX);
         let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         serves(&row)?;
         self.reading(&row, mark)

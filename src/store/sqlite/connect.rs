@@ -16,7 +16,7 @@ use super::losses;
 use super::statements as sql;
 use crate::program::program;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
-use crate::store::schema::Standing;
+use crate::store::schema::{Standing, still};
 use crate::store::{Fault, StoreError};
 
 /// What a backup's header says (`application_id`): "ILBP" in ASCII.
@@ -121,6 +121,10 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
     carry_over(&mut connection, &MIGRATIONS).await?;
+    if let Some(Standing { serves_from, level, .. }) = standing(&mut connection).await? {
+        // What a newer binary has taken from older ones this one must neither migrate nor call sound.
+        still(serves_from, level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
+    }
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
     let after = applied(&mut connection).await?;

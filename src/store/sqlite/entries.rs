@@ -10,10 +10,10 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteSession;
 use super::at_once::{RowQuery, RowWork, Way};
-use super::entry_statements::{ADDED, COMPLETE, DELETE, INSERT, LOAD, REPLACE};
+use super::entry_statements::{ADDED, COMPLETE, DELETE, DELETE_UNREADABLE, INSERT, LOAD, REPLACE};
 use super::errors::of_sqlx;
 use super::names::{learn_names, learn_values};
-use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime};
+use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime, TOKEN_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
 use crate::store::row::{Raw, Stored};
@@ -58,7 +58,7 @@ impl Entries for SqliteSession {
             let withheld = withheld.load(Ordering::SeqCst);
             let entries = Arc::clone(&entries);
             Box::pin(async move {
-                if reading.behind() {
+                if !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
                 if reading.now > until || withheld {
@@ -258,6 +258,22 @@ pub(super) async fn replace(
     };
     let done = REPLACE.carry_out(connection, way, rows, bind).await?;
     Ok(done.map(|done| done.rows.iter().map(|row| row.get(0)).collect()))
+}
+
+pub(super) async fn delete_unreadable(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+    key: KeyHash,
+    version: Option<i64>,
+) -> Result<bool, StoreError> {
+    let query = sqlx::query(DELETE_UNREADABLE)
+        .bind(key)
+        .bind(version)
+        .bind(reading.token_clock())
+        .bind(SETTLED.micros())
+        .bind(TOKEN_MAX - 1);
+    let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(done.rows_affected() == 1)
 }
 
 pub(super) async fn delete(

@@ -131,6 +131,12 @@ RETURNING key"
 pub(super) static REPLACE: LazyLock<RowStatement> =
     LazyLock::new(|| RowStatement::new(entry_columns!(replace), REPLACED.len() + 3));
 
+/// An operator's, of an entry that cannot be read. What stands in its token counts only where it is a token.
+pub(super) const DELETE_UNREADABLE: &str = "\
+-- ledger.delete_unreadable
+DELETE FROM entries
+WHERE key = ?1 AND (?2 IS NULL OR version = ?2) AND (token NOT BETWEEN 0 AND ?5 OR token + ?4 < ?3)";
+
 /// The purge's and operators' own.
 pub(super) const DELETE: &str = "\
 -- ledger.delete

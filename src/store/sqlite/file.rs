@@ -237,7 +237,7 @@ impl SqliteFile {
         let Some(meta) = *meta else { return Ok(None) };
         // Before BEGIN: no other transaction comes between them.
         let reading = self.read(meta, self.mark.get());
-        if reading.behind() {
+        if !reading.is_sound() {
             return Ok(None);
         }
         let done = work(connection, dictionary, reading, Way::AtOnce(meta)).await?;
@@ -291,7 +291,8 @@ impl SqliteFile {
 
     fn read(&self, meta: Meta, mark: i64) -> Reading {
         let Meta { token_offset, clock_mark, .. } = meta;
-        let reading = Reading { now: self.clock.now(), token_offset, mark: mark.max(clock_mark) };
+        let limits = self.clock.limits();
+        let reading = Reading { now: self.clock.now(), token_offset, mark: mark.max(clock_mark), limits };
         self.mark.raise(&reading);
         reading
     }

@@ -7,13 +7,17 @@ use uuid::Uuid;
 use super::at_once::Way;
 use super::entries::load;
 use super::errors::of_sqlx;
-use crate::domain::{Count, EntryFilter, Expired, KeyHash, Listed, Listing, Reading, StoreTime, Summary};
+use crate::domain::{
+    Count, EntryFilter, Expired, KeyHash, Listed, Listing, NameCounts, Reading, StoreTime, Summary,
+};
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
-use crate::store::row::readable;
+use crate::store::row::listed;
 use crate::store::{StoreError, in_order};
 
+/// As in Postgres, a state or cause that is none of the known ones fits every filter: the entry cannot be read, and a list
+/// names it.
 macro_rules! scan {
     ($name:literal, $state:literal, $beyond:literal, $order:literal) => {
         concat!(
@@ -25,8 +29,9 @@ SELECT e.key, e.created_at,
        AND (?6 = '' OR substr(coalesce(e.id, lower(substr(hex(e.id_uuid), 1, 8) || '-' || substr(hex(e.id_uuid), 9, 4)
            || '-' || substr(hex(e.id_uuid), 13, 4) || '-' || substr(hex(e.id_uuid), 17, 4) || '-'
            || substr(hex(e.id_uuid), 21))), 1, length(?6)) = ?6)
-       AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0)
-       AND (?8 = '' OR instr(?8, ',' || coalesce(e.cause, 0) || ',') > 0)
+       AND (?7 = '' OR instr(?7, ',' || e.state || ',') > 0 OR e.state NOT BETWEEN 1 AND 6)
+       AND (?8 = '' OR instr(?8, ',' || coalesce(e.cause, 0) || ',') > 0 OR e.state NOT BETWEEN 1 AND 6
+            OR e.state = 6 AND coalesce(e.cause, 0) NOT BETWEEN 1 AND 5)
        AND (NOT ?9 OR (e.state = ",
             number!(IN_PROGRESS),
             " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10)) AS fits
@@ -85,11 +90,15 @@ GROUP BY 1, 2
 ORDER BY 1, 2"
 );
 
-/// Whether there are more than so many entries, and between which rows of the table.
+/// Whether there are more than so many entries, and between which rows of the table; and how many names there are, which are
+/// numbered from 1 on.
 pub(super) const SIZE: &str = "\
 -- ledger.size
 SELECT (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?1)) AS entries,
-       coalesce((SELECT min(rowid) FROM entries), 0) AS first, coalesce((SELECT max(rowid) FROM entries), 0) AS last";
+       coalesce((SELECT min(rowid) FROM entries), 0) AS first, coalesce((SELECT max(rowid) FROM entries), 0) AS last,
+       (SELECT coalesce(max(no), 0) FROM consumers) AS consumers,
+       (SELECT coalesce(max(no), 0) FROM sources) AS sources,
+       (SELECT coalesce(max(no), 0) FROM principals) AS principals";
 
 /// What a small ledger has completed.
 pub(super) const COMPLETED: &str = concat!(
@@ -140,11 +149,12 @@ pub(super) async fn list(
         .filter_map(|(at, key, fits)| fits.then_some((at, key)))
         .take(listing.limit)
         .collect();
+    let next = Listed::place(&listing, &shown, looked_at, ended);
     let keys: Vec<KeyHash> = shown.iter().map(|(_, key)| *key).collect();
     let found = load(connection, dictionary, Way::Begun, keys.clone()).await?.unwrap_or_default();
-    let found = in_order(keys.into_iter(), found).flatten().collect();
-    let next = Listed::place(&listing, &shown, looked_at, ended);
-    Ok(Listed { reading, entries: readable(found), next })
+    let found = in_order(keys.into_iter(), found);
+    let (shown, found) = shown.into_iter().zip(found).filter_map(|(at, found)| Some((at, found?))).unzip();
+    Ok(Listed { reading, rows: listed(shown, found), next })
 }
 
 async fn scan(
@@ -231,18 +241,23 @@ pub(super) async fn count(
             });
         }
     }
-    let (completed, estimated) = completed(connection, &consumers).await?;
-    Ok(Summary { reading, counts, expired, completed, estimated })
+    let (completed, estimated, names) = completed(connection, &consumers).await?;
+    Ok(Summary { reading, counts, expired, completed, estimated, names })
 }
 
-/// How many entries of these consumers are COMPLETED, and whether that is estimated.
+/// How many entries of these consumers are COMPLETED, whether that is estimated, and how many names there are.
 async fn completed(
     connection: &mut SqliteConnection,
     consumers: &[(String, Option<i32>)],
-) -> Result<(Vec<(String, i64)>, bool), StoreError> {
+) -> Result<(Vec<(String, i64)>, bool, NameCounts), StoreError> {
     let size = sqlx::query(SIZE).bind(EXACT_MAX + 1).fetch_one(&mut *connection).await;
     let size = size.map_err(|error| of_sqlx(&error))?;
     let estimated = size.get::<i64, _>("entries") > EXACT_MAX;
+    let names = NameCounts {
+        consumers: size.get("consumers"),
+        sources: size.get("sources"),
+        principals: size.get("principals"),
+    };
     let (first, span) =
         (size.get::<i64, _>("first"), size.get::<i64, _>("last") - size.get::<i64, _>("first") + 1);
     let (query, parts) = if estimated {
@@ -258,7 +273,7 @@ async fn completed(
             found.push((consumer, scaled(completed, parts)));
         }
     }
-    Ok((found, estimated))
+    Ok((found, estimated, names))
 }
 
 /// How many rows each place of a sample stands for.

@@ -39,6 +39,7 @@ use async_trait::async_trait;
 use super::{
     Clock, Entries, HoldBook, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep,
 };
+use crate::domain::StoreTime;
 pub use backup::Copied;
 use file::{SqliteFile, Work};
 
@@ -122,6 +123,12 @@ impl Store for SqliteStore {
 
     async fn migrate(&self) -> Result<usize, StoreError> {
         connect::migrate(self.file.path()).await
+    }
+
+    async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
+        let work: Work<()> =
+            Box::new(move |connection, _, reading| Box::pin(upkeep::accept_clock(connection, reading)));
+        Ok(self.file.write(work).await?.0.now)
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::SqliteSession;
 use super::at_once::Way;
 use super::audit::{self, add_event};
-use super::entries::{delete, insert, load, replace};
+use super::entries::{delete, delete_unreadable, insert, load, replace};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
@@ -91,8 +91,9 @@ impl Operators for SqliteSession {
         let (write, event) = (write.clone(), event.clone());
         let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                let grows = matches!(write, Write::Insert(_) | Write::Delete(..));
-                if grows && reading.behind() {
+                let grows =
+                    matches!(write, Write::Insert(_) | Write::Delete(..) | Write::DeleteUnreadable(..));
+                if grows && !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
                 change(connection, dictionary, reading, &write, event).await
@@ -120,7 +121,7 @@ impl Operators for SqliteSession {
         let (entries, events) = (entries.to_vec(), events.to_vec());
         let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                if reading.behind() {
+                if !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
                 import(connection, dictionary, reading, entries, events).await
@@ -203,6 +204,9 @@ pub(super) async fn change(
         Write::Replace(entry) => replaced(connection, Row::of(entry, dictionary)?).await?,
         Write::Nothing => true,
         Write::Delete(key, version) => delete(connection, reading, *key, *version).await?,
+        Write::DeleteUnreadable(key, version) => {
+            delete_unreadable(connection, reading, *key, *version).await?
+        }
         Write::Insert(entry) => {
             // The insert knows only first grants; the rest of the row follows.
             let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());

@@ -123,7 +123,7 @@ pub(super) async fn delete_over(
     judged_by: i64,
 ) -> Result<usize, StoreError> {
     let mut gone = 0;
-    if reading.behind() || policy_epoch(connection).await? != judged_by {
+    if !reading.is_sound() || policy_epoch(connection).await? != judged_by {
         return Ok(gone);
     }
     for (key, version) in entries {

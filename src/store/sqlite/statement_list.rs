@@ -51,6 +51,7 @@ const ALONE: &[&str] = &[
     policies::POLICY_EPOCH,
     policies::RAISE_POLICY_EPOCH,
     entry_statements::DELETE,
+    entry_statements::DELETE_UNREADABLE,
     upkeep::PURGES_FORGET,
     upkeep::PURGES_REPORT,
     operators::PURGE_PLACES,

@@ -10,7 +10,7 @@ use super::errors::of_sqlx;
 use super::file::Work;
 use super::{SqliteSession, purge};
 use crate::domain::{KeyHash, PurgeWorker, Reading, Span, StoreTime};
-use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF};
+use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, acceptable};
 use crate::store::{Created, PurgeTurn, Replica, StoreError, Upkeep};
 
 pub(super) const BEAT: &str = "\
@@ -134,8 +134,11 @@ pub(super) async fn beat(
     reading: Reading,
     replica: Replica,
 ) -> Result<(), StoreError> {
-    let mark = sqlx::query(BEAT).bind(reading.now.micros());
-    mark.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    // A clock that is wrong must not become the mark.
+    if reading.is_sound() {
+        let mark = sqlx::query(BEAT).bind(reading.now.micros());
+        mark.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+    }
     let forget = sqlx::query(REPLICAS_FORGET)
         .bind((reading.now - HEARD_OF).micros())
         .bind(replica.id)
@@ -147,6 +150,17 @@ pub(super) async fn beat(
         .bind(replica.speaks)
         .bind(replica.version);
     tell.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
+}
+
+/// The operator says that the clock is right, however far ahead of its mark.
+pub(super) async fn accept_clock(
+    connection: &mut SqliteConnection,
+    reading: Reading,
+) -> Result<(), StoreError> {
+    acceptable(&reading)?;
+    let mark = sqlx::query(BEAT).bind(reading.now.micros());
+    mark.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The file of the repository that has this path.
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&whole).unwrap_or_else(|error| panic!("{path}: {error}"))
 }

@@ -131,6 +131,7 @@ async fn a_grant_that_was_deleted_since_is_not_given_once_more(kind: Kind) {
         expected_version: entry.version,
         reason: "the customer asked for it".into(),
         force: true,
+        key_hash: String::new(),
     };
     other.admin.delete_entry(delete).await.unwrap();
     plan.open();

@@ -6,6 +6,7 @@ pub(crate) mod details;
 pub(crate) mod disk;
 pub(crate) mod dynamic;
 pub(crate) mod faulty;
+mod judged;
 pub(crate) mod log_file;
 pub(crate) mod log_reader;
 pub(crate) mod pgbouncer;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use idempotency_ledger::domain::{Entry, Key, Reading, Span, StoreTime};
+use idempotency_ledger::domain::{ClockLimits, Entry, Key, Reading, Span, StoreTime};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::metrics::Metrics;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
@@ -53,7 +53,7 @@ pub(crate) const START: StoreTime = StoreTime(1_780_000_000_000_000);
 pub(crate) struct TestStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) database: Option<String>,
-    clock: Arc<TestClock>,
+    pub(super) clock: Arc<TestClock>,
     pub(super) folder: tempfile::TempDir,
     pub(super) behind: Behind,
 }
@@ -77,7 +77,7 @@ pub(crate) fn pooled_store(url: &str) -> PostgresStore {
     PostgresStore::new(&PostgresOptions { sessions: 1, transaction_pooling: true, ..options }).unwrap()
 }
 
-fn options(source: PostgresSource) -> PostgresOptions {
+pub(super) fn options(source: PostgresSource) -> PostgresOptions {
     PostgresOptions {
         source,
         schema: SchemaName::default(),
@@ -86,6 +86,8 @@ fn options(source: PostgresSource) -> PostgresOptions {
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
         transaction_pooling: false,
+        // The clock is a test's own.
+        clock_limits: ClockLimits::NONE,
     }
 }
 

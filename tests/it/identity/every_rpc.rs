@@ -128,7 +128,7 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
             request_id: id,
             expected_version: 1,
             reason,
-            force: false,
+            ..Default::default()
         }))),
         "RedriveEntries" => {
             let request =

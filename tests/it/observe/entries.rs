@@ -79,6 +79,9 @@ async fn entries_are_counted(url: &str) {
             (r#"idempotency_ledger_entries_oldest_seconds{consumer="short",kind="expired"}"#, 1.0, 20.0),
             (r#"idempotency_ledger_entries_near_exhaustion{consumer="tried"}"#, 1.0, 1.0),
             ("idempotency_ledger_entries_counted_timestamp_seconds", 1.7e9, 1e10),
+            (r#"idempotency_ledger_stored_names{kind="consumer"}"#, 3.0, 10.0),
+            (r#"idempotency_ledger_stored_names{kind="source"}"#, 1.0, 1.0),
+            (r#"idempotency_ledger_stored_names{kind="principal"}"#, 1.0, 1.0),
         ]
         .into_iter()
         .filter(|(series, least, most)| {

@@ -1,8 +1,8 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 use idempotency_ledger::domain::{
-    Changed, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Standing, StoreTime,
-    allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
+    Changed, ClockLimits, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Span,
+    Standing, StoreTime, TOKEN_MAX, allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
 };
 
 use super::run::Run;
@@ -112,6 +112,12 @@ impl Walk {
         if random.percent(1) {
             self.offset += random.below(5_000_000) as i64;
         }
+        if random.below(300) == 0
+            && let Some(entry) = &mut self.entry
+        {
+            // Damaged: few tokens are left, or none.
+            entry.token = TOKEN_MAX - 1 - random.below(4) as i64;
+        }
         let row = self.entry.as_ref().map(told::row);
         self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);
         if random.percent(6) {
@@ -121,13 +127,19 @@ impl Walk {
         // instant, and written once.
         let together = if random.percent(25) { 2 + random.below(4) } else { 1 };
         let behind = random.percent(2);
+        let ahead = !behind && random.percent(2);
         let position = 1 + random.below(1_000) as i64;
-        self.allowed(behind)?;
-        self.decided(together, behind, position)
+        self.allowed(behind, ahead)?;
+        self.decided(together, (behind, ahead), position)
     }
 
     /// Each is answered as if it had come alone, after the ones before it; what they come to is one write.
-    fn decided(&mut self, together: u64, behind: bool, position: i64) -> Result<Said, String> {
+    fn decided(
+        &mut self,
+        together: u64,
+        (behind, ahead): (bool, bool),
+        position: i64,
+    ) -> Result<Said, String> {
         let (key, read) = (key(&self.policy), self.entry.clone());
         let context = Context {
             policy: &self.policy,
@@ -135,6 +147,7 @@ impl Walk {
             token_offset: self.offset,
             position,
             clock_behind: behind,
+            clock_ahead: ahead,
         };
         let mut fold = Fold::new(&key, read.as_ref());
         let (mut said, mut row, mut wrote) = (Err("nothing was asked".to_owned()), self.row(), 0);
@@ -144,7 +157,8 @@ impl Walk {
             let folded = fold.keep(fold.decide(&told::command(&op), &context));
             let says = told::by_core(&folded.answer);
             let choice = if let Said::Acquired { token, .. } = &says { *token } else { 0 };
-            let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice };
+            let world =
+                World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice };
             let (expected, after) = spec::step(row.as_ref(), &op, &world);
             self.log
                 .push(format!("at {}, {number} {op:?}\n  core: {says:?}\n  spec: {expected:?}", self.now));
@@ -174,15 +188,18 @@ impl Walk {
     }
 
     /// What the row says to operators: both say the same of its effect, and allow the same changes.
-    fn allowed(&self, behind: bool) -> Result<(), String> {
+    fn allowed(&self, behind: bool, ahead: bool) -> Result<(), String> {
         let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
         let token_clock = self.now + self.offset;
         let reading = Reading {
             now: StoreTime(self.now),
             token_offset: self.offset,
-            mark: token_clock + i64::from(behind),
+            // A reading that jumps by more than nothing is ahead where nothing is allowed.
+            mark: token_clock + i64::from(behind) - i64::from(ahead),
+            limits: ClockLimits { jump_max: Span::ZERO, ..ClockLimits::NONE },
         };
-        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice: 0 };
+        let world =
+            World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice: 0 };
         let says = allowed_changes(entry, &reading);
         let says: Vec<_> =
             says.iter().map(|one| (told::word(&format!("{:?}", one.kind)), one.needs_force)).collect();
@@ -203,6 +220,7 @@ impl Walk {
     fn order(&mut self) -> Result<Said, String> {
         let order = steps::order(&mut self.random);
         let behind = self.random.percent(2);
+        let ahead = !behind && self.random.percent(2);
         let key = key(&self.policy);
         let expected_version = self.entry.as_ref().map_or(0, |entry| entry.version);
         let change = told::change(&order, expected_version);
@@ -212,9 +230,11 @@ impl Walk {
             token_offset: self.offset,
             position: 1,
             clock_behind: behind,
+            clock_ahead: ahead,
         };
         let row = self.row();
-        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, choice: 0 };
+        let world =
+            World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice: 0 };
         let expected = spec::order(row.as_ref(), &order, &world);
         let token = row.as_ref().map_or(0, |row| row.token);
         let done = operate(&key, self.entry.as_ref(), &change, &context);
@@ -252,8 +272,14 @@ impl Walk {
     /// The purge: both know alike what may go; half of it goes.
     fn forget(&mut self) -> Result<(), String> {
         let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
-        let world =
-            World { policy: &self.policy, now: self.now, offset: self.offset, behind: false, choice: 0 };
+        let world = World {
+            policy: &self.policy,
+            now: self.now,
+            offset: self.offset,
+            behind: false,
+            ahead: false,
+            choice: 0,
+        };
         let expected = spec::forgettable(&row, &world);
         let (now, token_clock) = (StoreTime(self.now), self.now + self.offset);
         let with_run = match self.policy.run {

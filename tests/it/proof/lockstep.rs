@@ -143,7 +143,7 @@ async fn compare(
                 folded += usize::from(written < *changes);
                 continue;
             }
-            let world = World { policy, now, offset: 0, behind: false, choice: 0 };
+            let world = World { policy, now, offset: 0, behind: false, ahead: false, choice: 0 };
             let may_go = row.as_ref().is_some_and(|row| spec::forgettable(row, &world));
             if stored.is_some() || !purged || !may_go {
                 let problem = format!("at {now} the store holds {stored:?}, the spec {row:?}");
@@ -241,7 +241,8 @@ impl Lane {
         let (Ok(found), Some(row)) = (found, &self.rows[at]) else { return Ok(()) };
         let entry = found.into_inner().entry.unwrap();
         let says = told::says(&entry);
-        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, choice: 0 };
+        let world =
+            World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
         let mut expected = (spec::doubtful(row), spec::allowed(row, &world));
         // The core wants a minute between, and of the version too; the contract asks for less.
         if entry.version.max(row.token) + YOUNG >= now {
@@ -261,7 +262,8 @@ impl Lane {
         let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
         self.says(&mut admin, at, now).await?;
         let (version, done) = wire::order(&mut admin, &key, &order, &request_id).await;
-        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, choice: 0 };
+        let world =
+            World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
         let expected = spec::order(self.rows[at].as_ref(), &order, &world);
         let token = self.rows[at].as_ref().map_or(0, |row| row.token);
         self.log.push(format!("at {now} key {at} {order:?}\n  said: {done:?}\n  spec: {expected:?}"));
@@ -287,7 +289,7 @@ impl Lane {
             Said::Acquired { token, .. } => token,
             _ => 0,
         };
-        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, choice };
+        let world = World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice };
         let (expected, after) = if twice {
             (Said::Error { reason: "INVALID_FIELD".into(), state: None }, self.rows[at].clone())
         } else {

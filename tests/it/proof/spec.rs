@@ -75,6 +75,7 @@ pub(crate) struct World<'a> {
     pub(crate) now: i64,
     pub(crate) offset: i64,
     pub(crate) behind: bool,
+    pub(crate) ahead: bool,
     pub(crate) choice: i64,
 }
 
@@ -129,6 +130,10 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
         Standing::Known { .. } => return (Said::Suppressed { run: RUN.to_owned() }, None),
     }
     let Some(row) = row else {
+        // By a clock that has jumped every message would be outside the window.
+        if world.ahead {
+            return (error("STORE_CLOCK_AHEAD", None), None);
+        }
         let start = (now - policy.retention.0).max(policy.window_floor.0);
         return match occurred_at {
             Some(at) if *at <= start && policy.run == Standing::Live => {
@@ -146,7 +151,8 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     let left = |used: i32| (policy.max_attempts > 0).then(|| (policy.max_attempts - used).max(0));
     match row.state {
         State::Completed => {
-            let expired = !row.result.is_empty() && now >= row.closed_at + policy.result_retention.0;
+            let expired =
+                !world.ahead && !row.result.is_empty() && now >= row.closed_at + policy.result_retention.0;
             let either = !row.print.is_empty() || !print.is_empty();
             let compared = both && policy.fingerprint != FingerprintMode::Ignore;
             let said = Said::Completed {
@@ -202,6 +208,8 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 grant(Some(&Row { unknown: true, ..row.clone() }), who, *lease, print, world)
             } else if let Some(reason) = held(policy, now) {
                 (error(reason, Some(row.state)), None)
+            } else if world.ahead {
+                (error("STORE_CLOCK_AHEAD", Some(row.state)), None)
             } else {
                 let cause = if row.started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
                 park(row, cause, now)
@@ -225,6 +233,12 @@ fn held(policy: &Policy, now: i64) -> Option<&'static str> {
     }
 }
 
+/// A token stays below 2^53 - 1, so that there is always a higher one.
+fn used_up(old: i64, clock: i64) -> bool {
+    const HIGHEST: i64 = 9_007_199_254_740_991;
+    old + 1 >= HIGHEST || clock + 1 >= HIGHEST
+}
+
 /// A lease that is asked for, within its bounds; the policy's where none is.
 fn granted(policy: &Policy, asked: Option<i64>) -> i64 {
     asked.unwrap_or(policy.lease.0).max(SECOND).min(policy.max_lease.0)
@@ -241,6 +255,9 @@ fn grant(
     if let Some(reason) = held(policy, now) {
         return (error(reason, row.map(|row| row.state)), None);
     }
+    if world.ahead {
+        return (error("STORE_CLOCK_AHEAD", row.map(|row| row.state)), None);
+    }
     if let Some(row) = row
         && policy.max_attempts > 0
         && row.attempts >= policy.max_attempts
@@ -250,8 +267,11 @@ fn grant(
     if world.behind {
         return (error("STORE_CLOCK_BEHIND", row.map(|row| row.state)), None);
     }
-    // max(old + 1, clock + offset + position), whatever the position was.
     let old = row.map_or(0, |row| row.token);
+    if used_up(old, now + offset) {
+        return (error("ENTRY_UNREADABLE", row.map(|row| row.state)), None);
+    }
+    // max(old + 1, clock + offset + position), whatever the position was.
     let token = choice.clamp((old + 1).max(now + offset + 1), (old + 1).max(now + offset + POSITION_MAX));
     let pinned = row.map(|row| row.print.clone()).filter(|print| !print.is_empty());
     let presented = if policy.fingerprint == FingerprintMode::Ignore { Vec::new() } else { print.to_vec() };
@@ -493,11 +513,12 @@ pub(crate) fn order(
     order: &Order,
     world: &World<'_>,
 ) -> Result<Option<Row>, &'static str> {
-    let World { policy, now, offset, behind, .. } = *world;
+    let World { policy, now, offset, behind, ahead, .. } = *world;
     let Some(row) = row else {
         return match order {
             Order::Redrive { admit: true, .. } if policy.run != Standing::Live => Err("ENTRY_NOT_FOUND"),
             Order::Redrive { admit: true, .. } if behind => Err("STORE_CLOCK_BEHIND"),
+            Order::Redrive { admit: true, .. } if ahead => Err("STORE_CLOCK_AHEAD"),
             Order::Redrive { admit: true, .. } => Ok(Some(admitted(world))),
             _ => Err("ENTRY_NOT_FOUND"),
         };
@@ -524,6 +545,14 @@ pub(crate) fn order(
         }
         Order::FailTerminal { force: false, .. } | Order::NotDone { force: false } if danger => {
             return Err("STATE_NOT_ALLOWED");
+        }
+        Order::Redrive { .. }
+        | Order::Complete { .. }
+        | Order::FailTerminal { .. }
+        | Order::NotDone { .. }
+            if used_up(row.token, now + offset) =>
+        {
+            return Err("ENTRY_UNREADABLE");
         }
         Order::Redrive { drop_fingerprint, .. } => {
             let mut after = forgotten(State::Received);
@@ -567,6 +596,7 @@ pub(crate) fn order(
             let young = row.token >= now + offset;
             return match (behind, young) {
                 (true, _) => Err("STORE_CLOCK_BEHIND"),
+                (false, _) if ahead => Err("STORE_CLOCK_AHEAD"),
                 (false, true) => Err("TOO_RECENT"),
                 (false, false) => Ok(None),
             };
@@ -592,7 +622,7 @@ pub(crate) fn allowed(row: &Row, world: &World<'_>) -> Vec<(&'static str, bool)>
     if matches!(row.state, State::Received | State::InProgress | State::FailedRetryable) {
         allowed.push(("PARK", false));
     }
-    if !world.behind && row.token < world.now + world.offset {
+    if !world.behind && !world.ahead && row.token < world.now + world.offset {
         let effect = row.started || row.prior || row.unknown || unsettled;
         allowed.push(("DELETE", row.state == State::Completed || effect));
     }

@@ -195,6 +195,7 @@ pub(crate) async fn order_of(
                 expected_version,
                 reason: reason.clone(),
                 force,
+                key_hash: String::new(),
             };
             admin.delete_entry(request).await.map(|_| None)
         }

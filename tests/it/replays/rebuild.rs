@@ -92,6 +92,7 @@ async fn a_rebuild_leaves_everything_live_as_it_is(kind: Kind) {
         expected_version: entry.version,
         reason: "erasure".into(),
         force: true,
+        key_hash: String::new(),
     };
     server.admin.delete_entry(delete).await.unwrap();
     assert!(live(&server).await == before, "something live has changed");

@@ -177,6 +177,7 @@ async fn runs_are_listed_and_their_entries_too(kind: Kind) {
         expected_version: 1,
         reason: "x".into(),
         force: true,
+        key_hash: String::new(),
     };
     let status = server.admin.delete_entry(request).await.unwrap_err();
     assert!(["VERSION_MISMATCH", "TOO_RECENT"].contains(&refusal(&status).reason.as_str()), "{status:?}");

@@ -175,11 +175,26 @@ async fn what_is_granted_by_policies_that_were_read_again_sees_the_level() {
 /// itself.)
 #[tokio::test]
 async fn no_statement_writes_an_entry_beyond_the_level() {
+    writes_nothing_after(&raise()).await;
+}
+
+#[tokio::test]
+async fn no_statement_writes_an_entry_of_a_store_that_serves_newer_binaries() {
+    writes_nothing_after(SERVES_FROM).await;
+}
+
+async fn writes_nothing_after(outdated: &str) {
     let at = TestStore::new(Kind::Postgres).await;
     let mut session = at.session().await;
     let first = |id: &str, now: StoreTime| {
-        let context =
-            Context { policy: &Policy::default(), now, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &Policy::default(),
+            now,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let claimant = Claimant { claim_id: Uuid::from_u128(1), principal: "p".into(), owner: "o".into() };
         let (lease, fingerprint, occurred_at, traceparent) = (None, Bytes::new(), None, String::new());
         let claim = Command::Claim(Claim { claimant, lease, fingerprint, occurred_at, traceparent });
@@ -188,7 +203,7 @@ async fn no_statement_writes_an_entry_beyond_the_level() {
     let mut rows = [first("1", START), first("2", START), first("3", START)];
     rows.sort_by_key(|row| row.key.hash());
     put_new(&mut *session, START, &rows).await;
-    at.execute(&raise().replace('@', "@ledger.")).await;
+    at.execute(&outdated.replace('@', "@ledger.")).await;
     let sum = "SELECT sum(hashtext(e::text)) FROM @entries e";
     let before = at.number(sum).await;
     let completions: Vec<Completion> = rows
@@ -255,5 +270,19 @@ async fn a_newer_schema_that_serves_this_binary_is_served() {
         let load = Load::start(&server.client().await, 2);
         load.more(20).await;
         assert_eq!(load.end().await.refused.len(), 0);
+    }
+}
+
+/// `migrate` of a binary that the store does not serve any more refuses too, on both stores.
+#[tokio::test]
+async fn migrate_of_a_store_that_serves_newer_binaries_exits_with_8() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [Behind::Sqlite(sqlite(folder.path())), postgres("level_migrate").await];
+    for store in stores {
+        let url = store.url();
+        migrate(&url);
+        store.execute(SERVES_FROM).await;
+        let (text, code) = run(&["migrate", "--database-url", &url]);
+        assert!(code == Some(8) && text.contains("run the newer binary"), "{code:?} {text}");
     }
 }

@@ -6,6 +6,8 @@ mod level;
 pub(crate) mod load;
 mod names;
 mod next;
+mod replication;
+mod restored;
 mod rights;
 mod servers;
 mod together;

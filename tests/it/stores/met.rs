@@ -201,7 +201,14 @@ async fn after_a_quiet_time_an_insert_that_meets_an_entry_is_sent_anew() {
 #[tokio::test]
 async fn an_operators_insert_that_meets_an_entry_is_lost() {
     let policy = Policy::default();
-    let context = Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+    let context = Context {
+        policy: &policy,
+        now: START,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_ahead: false,
+    };
     let imported = |row: &Entry| {
         let import = Import { completed_at: None, result: Bytes::new(), fingerprint: Bytes::new() };
         match domain::import(&row.key, None, &import, &context).unwrap() {

@@ -117,7 +117,13 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
         }
         .encode_to_vec(),
         "DeleteEntry" => {
-            proto::DeleteEntryRequest { key, request_id, expected_version, reason, force: false }
+            // The key of a request is in its place, or the hash of a key that no entry has.
+            let (key, expected_version, key_hash) = match way {
+                Way::ByHash => (None, 0, uuid::Uuid::nil().to_string()),
+                _ => (key, expected_version, String::new()),
+            };
+            let force = way == Way::ByHash;
+            proto::DeleteEntryRequest { key, request_id, expected_version, reason, force, key_hash }
                 .encode_to_vec()
         }
         "RedriveEntries" => {

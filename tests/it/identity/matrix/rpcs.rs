@@ -117,7 +117,7 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("RedriveEntry", Consumer, &[Usual, InRun]),
     ("ParkEntry", Consumer, &[Usual, InRun]),
     ("ResolveEntry", Consumer, &[Usual, InRun]),
-    ("DeleteEntry", Consumer, &[Usual, InRun]),
+    ("DeleteEntry", Consumer, &[Usual, InRun, ByHash]),
     ("RedriveEntries", Consumer, &[Usual, InRun, DryRun]),
     ("ImportEntries", Consumer, &[Usual]),
     ("GetPolicy", Consumer, &[Usual]),

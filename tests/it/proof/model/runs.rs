@@ -194,7 +194,14 @@ impl OneRun {
     /// A call of a delivery, decided by what the server knows.
     fn call(&self, world: &mut World, number: usize, server: usize, command: &Command) {
         let (policy, now) = (policy(world.servers[server]), world.now());
-        let context = Context { policy: &policy, now, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &policy,
+            now,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let decision = decide(&self.key, world.row.as_deref(), command, &context);
         world.deliveries[number] = match &decision.answer {
             Ok(Reply::Verdict(Verdict::Acquired { token, .. })) => {

@@ -184,15 +184,17 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     ]
     .join(", ")
     .replace("(SELECT 1)", &next(&row.get::<String, _>(1)));
+    // What the clock may show: the earliest instant, the longest jump, the highest token.
+    let clock = "0, 9223372036854775807, 9007199253740991";
     let insert = |keys: &str| {
         let columns =
             [many(2, big), many(4, int), many(1, text), keys.to_owned(), many(1, text), many(2, bytes)];
-        format!("0, 9223372036854775807, {keys}, {keys}, {}", columns.join(", "))
+        format!("0, 9223372036854775807, {keys}, {keys}, {}, {clock}", columns.join(", "))
     };
     let insert_one = [
         format!("0, 9223372036854775807, {one_key}, {one_key}"),
         ["1"; 6].join(", "),
-        format!("'x', {one_key}, 'x', 'x', 'x'"),
+        format!("'x', {one_key}, 'x', 'x', 'x', {clock}"),
     ]
     .join(", ");
     let list = |from: &str, states: &str| {
@@ -226,6 +228,12 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("mark", By::Key, 40, keys.clone()),
         case("purge", By::Key, 10, format!("{keys}, {numbers}, 0, 0, 60000000, '{{}}'")),
         case("delete", By::Key, 1, format!("{one_key}, {one_number}, 0, 60000000")),
+        case(
+            "delete_unreadable",
+            By::Key,
+            1,
+            format!("{one_key}, {one_number}, 0, 60000000, 9007199254740990"),
+        ),
         case("purge_take", By::Condition, 1, "1, 1".to_owned()),
         case("created", By::Condition, 12, format!("1, -1, 9223372036854775807, {BATCH}")),
         case("created_first", By::Condition, 1, "1, 20000".to_owned()),

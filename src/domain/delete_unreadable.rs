@@ -1,0 +1,59 @@
+//! When an entry that cannot be read may be deleted. See docs/contract.md, section 6.
+
+use super::entrance::refusal;
+use super::reason::{Reason, Rejection};
+use super::unreadable::{UnreadableEntry, leaves_a_higher_one};
+use super::{Reading, operate, retention};
+
+/// Decides whether an entry that cannot be read may be deleted. A later token must be higher than what was handed out; a number
+/// that is not a token was handed out to no client.
+///
+/// # Errors
+/// `STATE_NOT_ALLOWED` without `force`, `STORE_CLOCK_BEHIND`, `STORE_CLOCK_AHEAD`, `TOO_RECENT`.
+pub fn delete_unreadable(entry: &UnreadableEntry, force: bool, reading: &Reading) -> Result<(), Rejection> {
+    if !force {
+        return Err(Rejection::new(
+            Reason::StateNotAllowed,
+            "whether the effect of an entry that cannot be read has happened is unknown: once it is deleted a \
+             later delivery is new and has its effect again; nothing was changed: `force` deletes it all the same",
+        ));
+    }
+    if let Some(reason) = operate::clock_fault(reading.behind(), reading.ahead()) {
+        return Err(refusal(reason));
+    }
+    let token = entry.token.filter(|token| leaves_a_higher_one(*token));
+    if token.is_some_and(|token| token.saturating_add(retention::SETTLED.micros()) >= reading.token_clock()) {
+        return Err(operate::too_recent());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ClockLimits, KeyHash, StoreTime, TOKEN_MAX};
+
+    #[test]
+    fn delete_of_an_unreadable_entry_needs_force_and_an_old_token() {
+        const NOW: i64 = 1_780_000_000_000_000;
+        let minute = retention::SETTLED.micros();
+        for (token, force, mark, reason) in [
+            (Some(NOW - minute - 1), true, NOW, None),
+            (Some(NOW - minute - 1), false, NOW, Some(Reason::StateNotAllowed)),
+            (Some(NOW - minute), true, NOW, Some(Reason::TooRecent)),
+            (Some(NOW - minute - 1), true, NOW + 1, Some(Reason::StoreClockBehind)),
+            (Some(TOKEN_MAX - 1), true, NOW, Some(Reason::TooRecent)),
+            (Some(TOKEN_MAX), true, NOW, None),
+            (Some(i64::MAX), true, NOW, None),
+            (Some(-1), true, NOW, None),
+            (None, true, NOW, None),
+        ] {
+            let key = KeyHash::from_u128(1);
+            let entry =
+                UnreadableEntry { key, column: "history", problem: String::new(), version: None, token };
+            let reading = Reading { now: StoreTime(NOW), token_offset: 0, mark, limits: ClockLimits::NONE };
+            let refused = delete_unreadable(&entry, force, &reading).err().map(|rejection| rejection.reason);
+            assert_eq!(refused, reason, "{token:?} {force} {mark}");
+        }
+    }
+}

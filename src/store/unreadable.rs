@@ -1,0 +1,10 @@
+//! What the log says of a row that cannot be read.
+
+use crate::domain::UnreadableEntry;
+use crate::once_a_second::error_once_a_second;
+
+/// Says which row cannot be read, and why.
+pub(super) fn log_unreadable(unreadable: &UnreadableEntry) {
+    let problem = &unreadable.problem;
+    error_once_a_second!(problem, "an entry cannot be read");
+}
