@@ -31,6 +31,7 @@ pub(super) mod statements;
 mod transport;
 mod upkeep;
 mod url;
+mod url_options;
 
 use std::sync::Arc;
 use std::time::Duration;

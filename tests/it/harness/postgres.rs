@@ -182,7 +182,7 @@ impl Cluster {
         cluster
     }
 
-    pub(super) fn bin(&self) -> &Path {
+    pub(crate) fn bin(&self) -> &Path {
         &self.bin
     }
 
