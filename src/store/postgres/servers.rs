@@ -54,7 +54,10 @@ impl Servers {
         let url = source.read()?;
         check_environment(|name| std::env::var(name).ok()).map_err(|text| source.wrong_url(text))?;
         for option in &url.ignored {
-            tracing::warn!(option, "the URL of the database has an option that the ledger does not use; it is left out");
+            tracing::warn!(
+                option,
+                "the URL of the database has an option that the ledger does not use; it is left out"
+            );
         }
         let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
         let is_written = url.place.has_mode() || transport::is_in_environment();
@@ -189,8 +192,7 @@ fn of_all(mut failed: Vec<(String, StoreError)>) -> StoreError {
         let place = failed.iter().position(|(_, error)| for_good(error)).unwrap_or(0);
         return failed.swap_remove(place).1;
     }
-    let texts: Vec<String> =
-        failed.iter().map(|(at, error)| format!("{at}: {error}")).collect();
+    let texts: Vec<String> = failed.iter().map(|(at, error)| format!("{at}: {error}")).collect();
     let text = texts.join("; ");
     if failed.iter().any(|(_, error)| matches!(error, StoreError::Unknown(_))) {
         return StoreError::Unknown(text);

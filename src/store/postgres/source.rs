@@ -123,8 +123,18 @@ mod tests {
         let (none, gone) = (None, Some(folder.path().join("gone")));
         for (url, user_file, password_file, expected) in [
             ("postgres://u:p@a/x", &none, &none, Ok("postgres:///?host=a&dbname=x&user=u&password=p")),
-            ("postgres://a/x", &user, &password, Ok("postgres:///?host=a&dbname=x&user=me%40home&password=p%3A%2F")),
-            ("postgres://u@a/x", &none, &password, Ok("postgres:///?host=a&dbname=x&user=u&password=p%3A%2F")),
+            (
+                "postgres://a/x",
+                &user,
+                &password,
+                Ok("postgres:///?host=a&dbname=x&user=me%40home&password=p%3A%2F"),
+            ),
+            (
+                "postgres://u@a/x",
+                &none,
+                &password,
+                Ok("postgres:///?host=a&dbname=x&user=u&password=p%3A%2F"),
+            ),
             ("postgres://u:p@a/x", &none, &password, Err("database_password_file: the URL has a password")),
             ("postgres://a/x?password=p", &none, &password, Err("database_password_file: the URL has a")),
             ("postgres://u@a/x", &user, &none, Err("database_user_file: the URL has a user")),

@@ -158,7 +158,10 @@ impl PgUrl {
             return Err("has an empty host name beside a comma".into());
         }
         if place.hosts.iter().any(|host| host.starts_with('@')) {
-            return Err("host: a socket without a file (its name begins with @) is not supported: name a folder".into());
+            return Err(
+                "host: a socket without a file (its name begins with @) is not supported: name a folder"
+                    .into(),
+            );
         }
         if place.ports.len() != servers && place.ports.len() > 1 {
             return Err(format!("port: names {} ports for {servers} servers", place.ports.len()));
@@ -190,9 +193,11 @@ impl PgUrl {
         options.retain(|(name, value)| !(ROOTS.contains(&&**name) && value == "system"));
         if options.len() < before {
             if is_weaker {
-                return Err("sslrootcert=system: needs sslmode=verify-full, since anybody has a certificate of a \
+                return Err(
+                    "sslrootcert=system: needs sslmode=verify-full, since anybody has a certificate of a \
                             public authority"
-                    .into());
+                        .into(),
+                );
             }
             if !has_mode {
                 options.push(("sslmode".into(), "verify-full".into()));

@@ -74,8 +74,18 @@ const REFUSED: [Refused; 20] = [
         &["postgres"],
         "TLS begins after a request in Postgres' own protocol: leave it out",
     ),
-    refused("sslcrl", "PGSSLCRL", &[], "revocation lists are not read: leave it out, and rotate the authority"),
-    refused("sslcrldir", "PGSSLCRLDIR", &[], "revocation lists are not read: leave it out, and rotate the authority"),
+    refused(
+        "sslcrl",
+        "PGSSLCRL",
+        &[],
+        "revocation lists are not read: leave it out, and rotate the authority",
+    ),
+    refused(
+        "sslcrldir",
+        "PGSSLCRLDIR",
+        &[],
+        "revocation lists are not read: leave it out, and rotate the authority",
+    ),
     refused(
         "sslpassword",
         "",
@@ -89,7 +99,12 @@ const REFUSED: [Refused; 20] = [
         &["TLSv1", "TLSv1.1", "TLSv1.2"],
         "TLS 1.2 and 1.3 are spoken: leave it out, and set ssl_min_protocol_version of the Postgres server",
     ),
-    refused("gssencmode", "PGGSSENCMODE", &["prefer", "disable"], "GSSAPI is not spoken: use sslmode=verify-full"),
+    refused(
+        "gssencmode",
+        "PGGSSENCMODE",
+        &["prefer", "disable"],
+        "GSSAPI is not spoken: use sslmode=verify-full",
+    ),
     refused("requirepeer", "PGREQUIREPEER", &[], "the owner of a socket is not asked for: leave it out"),
     refused("requiressl", "PGREQUIRESSL", &["0"], "write sslmode=verify-full, or sslmode=require"),
     refused("sslsni", "PGSSLSNI", &["1"], "the server's name is sent in the handshake: leave it out"),
@@ -108,8 +123,18 @@ const REFUSED: [Refused; 20] = [
         "use database_password_file, or name the file in the environment variable PGPASSFILE",
     ),
     refused("min_protocol_version", "PGMINPROTOCOLVERSION", &["3.0"], "protocol 3.0 is spoken: leave it out"),
-    refused("scram_client_key", "", &[], "keys of SCRAM are not used: use a password or a client certificate"),
-    refused("scram_server_key", "", &[], "keys of SCRAM are not used: use a password or a client certificate"),
+    refused(
+        "scram_client_key",
+        "",
+        &[],
+        "keys of SCRAM are not used: use a password or a client certificate",
+    ),
+    refused(
+        "scram_server_key",
+        "",
+        &[],
+        "keys of SCRAM are not used: use a password or a client certificate",
+    ),
     refused("oauth_issuer", "", &[], "OAuth is not spoken: use a password or a client certificate"),
 ];
 
@@ -136,7 +161,8 @@ pub(super) fn becomes(name: &str, value: &str) -> Result<Becomes, String> {
     if DRIVER.contains(&name) || name == "options" || name.starts_with("options[") {
         return Ok(Becomes::Driver);
     }
-    let is_libpqs = ["sslcompression", "sslkeylogfile", "ssl_max_protocol_version", "gsslib", "gssdelegation"];
+    let is_libpqs =
+        ["sslcompression", "sslkeylogfile", "ssl_max_protocol_version", "gsslib", "gssdelegation"];
     let lower = name.to_ascii_lowercase();
     if !is_libpqs.contains(&name) && SAFETY.iter().any(|word| lower.starts_with(word)) {
         return Err(format!(

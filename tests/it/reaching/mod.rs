@@ -1,5 +1,6 @@
 //! The way to Postgres: what a URL may say, what a database must be, and what the program says where either is wrong.
 
+mod sqlstates;
 mod urls;
 
 use std::time::Duration;

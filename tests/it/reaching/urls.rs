@@ -28,9 +28,8 @@ async fn each_form_of_url_connects_as_psql_does_or_is_refused_with_its_reason() 
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(folder.path(), all).unwrap();
     let sockets = folder.path().display().to_string();
-    let settings = format!(
-        "fsync = off\nlisten_addresses = '127.0.0.1, ::1'\nunix_socket_directories = '{sockets}'"
-    );
+    let settings =
+        format!("fsync = off\nlisten_addresses = '127.0.0.1, ::1'\nunix_socket_directories = '{sockets}'");
     let cluster = tokio::task::spawn_blocking(move || Cluster::start(&settings)).await.unwrap();
     let literal = PASSWORD.replace('\'', "''");
     for statement in [
@@ -74,21 +73,15 @@ async fn each_form_of_url_connects_as_psql_does_or_is_refused_with_its_reason() 
         // Several servers.
         (format!("postgresql://{login}@127.0.0.1:{down},127.0.0.1:{port}/plain"), true, Ok(())),
         (
-            format!("postgresql://{login}@[::1]:{down},{folder}:{port},localhost/plain?target_session_attrs=read-write"),
+            format!(
+                "postgresql://{login}@[::1]:{down},{folder}:{port},localhost/plain?target_session_attrs=read-write"
+            ),
             true,
             Ok(()),
         ),
-        (
-            format!("postgresql:///plain?host=127.0.0.1,127.0.0.1&port={down},{port}&{options}"),
-            true,
-            Ok(()),
-        ),
+        (format!("postgresql:///plain?host=127.0.0.1,127.0.0.1&port={down},{port}&{options}"), true, Ok(())),
         (format!("postgresql:///plain?host=localhost,::1&port={port}&{options}"), true, Ok(())),
-        (
-            format!("postgresql:///plain?hostaddr=::1,127.0.0.1&port={down},{port}&{options}"),
-            true,
-            Ok(()),
-        ),
+        (format!("postgresql:///plain?hostaddr=::1,127.0.0.1&port={down},{port}&{options}"), true, Ok(())),
         (
             format!("postgresql:///plain?host=localhost,localhost,localhost&port={down},{port}&{options}"),
             false,
@@ -103,8 +96,10 @@ async fn each_form_of_url_connects_as_psql_does_or_is_refused_with_its_reason() 
             Err("%2F"),
         ),
         (
-            format!("postgres:///plain?host=localhost&port={port}&user=some%20one&password={}",
-                ENCODED.replace("%2B", "+").replace("%2F", "/").replace("%3F", "?")),
+            format!(
+                "postgres:///plain?host=localhost&port={port}&user=some%20one&password={}",
+                ENCODED.replace("%2B", "+").replace("%2F", "/").replace("%3F", "?")
+            ),
             true,
             Ok(()),
         ),
