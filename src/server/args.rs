@@ -1,5 +1,6 @@
 //! What is typed to run and tend a server.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,9 +8,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
-use super::config::{AdminListen, Config, Given, InForce, Settings, Typed};
+use super::config::{AdminListen, Config, Given, InForce, Settings, Typed, unknown_variables};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::telemetry::LogArgs;
@@ -58,7 +60,7 @@ pub struct ConfigArgs {
     typed: Typed,
     #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
     /// A TOML file with any of these settings (as snake_case) and the policies
-    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE", value_parser = path())]
     config: Option<PathBuf>,
     #[command(flatten)]
     log: LogArgs,
@@ -67,13 +69,13 @@ pub struct ConfigArgs {
 }
 
 impl ServerCommand {
-    /// Runs the command, and reports why it fails.
+    /// Runs the command, and reports why it fails. `variables` are those that any command reads.
     #[must_use]
-    pub fn run(self) -> ExitCode {
+    pub fn run(self, variables: &BTreeSet<String>) -> ExitCode {
         match self {
             ServerCommand::Serve { config, check_config } => {
                 let log = config.log.clone();
-                let (config, in_force) = match config.load() {
+                let (config, in_force) = match config.load(variables) {
                     Ok(loaded) => loaded,
                     Err(code) => return code,
                 };
@@ -92,7 +94,7 @@ impl ServerCommand {
                 // It listens nowhere: an address that is refused to a server is no fault of it.
                 config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
                 config.settings.admin_listen = Some(Given::Value(AdminListen::default()));
-                match config.load() {
+                match config.load(variables) {
                     Err(code) => code,
                     Ok((config, _)) => {
                         ended(&log, on_threads(1, migrate::migrate(config, grant_to.as_deref(), &log)))
@@ -124,6 +126,11 @@ fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result
     done
 }
 
+/// A path that may be empty: then it is reported like any other wrong setting, by the name of its variable.
+fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
 /// Reports all that is wrong.
 fn wrong(log: &LogArgs, texts: &[String]) -> ExitCode {
     for text in texts {
@@ -144,10 +151,18 @@ fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {
 
 impl ConfigArgs {
     /// Starts the logs, and checks everything; all that is wrong is reported.
-    fn load(self) -> Result<(Config, InForce), ExitCode> {
+    fn load(self, variables: &BTreeSet<String>) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();
         // Before the first secret is read.
         memory::keep_to_itself();
+        let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for variable in unknown_variables(variables, set) {
+            tracing::warn!(
+                variable = variable.name,
+                nearest = variable.nearest,
+                "the environment has a variable that is not a setting of this program; it is left out"
+            );
+        }
         let checked = Config::check(*self.settings, self.typed, self.config.as_deref());
         let (checked, mut problems) = match checked {
             Ok(checked) => (Some(checked), Vec::new()),

@@ -148,6 +148,33 @@ pub(super) fn of_commit(error: sqlx::Error) -> StoreError {
     }
 }
 
+/// What mends a certificate of the server that was made by the recipe of Postgres' manual, or by a single `openssl req`.
+const MEND: &str = "; sign one with its name: openssl req -new -key server.key -subj /CN=HOST -addext \
+                    subjectAltName=DNS:HOST -out server.csr && openssl x509 -req -in server.csr -copy_extensions copy \
+                    -days 365 -CA root.crt -CAkey root.key -CAcreateserial -out server.crt; name root.crt by sslrootcert \
+                    (the root of a self-signed certificate is that certificate)";
+
+/// Why the certificate of the server is not taken, where the words of the library do not say so.
+fn certificate(text: &str) -> Option<&'static str> {
+    let by_words = [
+        // The handshake cannot be verified by such a certificate, even where nobody verifies the certificate.
+        (
+            "UnsupportedCertVersion",
+            ": the server's certificate is X.509 version 1, which no sslmode with TLS can use",
+        ),
+        (
+            "CaUsedAsEndEntity",
+            ": the server's certificate is that of an authority (basicConstraints CA:TRUE), which cannot be verified as a \
+             server's",
+        ),
+        (
+            "not valid for any names",
+            ": the server's certificate has no subjectAltName, and the name in its subject does not count",
+        ),
+    ];
+    by_words.iter().find(|(word, _)| text.contains(word)).map(|(_, why)| *why)
+}
+
 /// Sorts an error that came before anything was sent.
 pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
     let mut text = error.to_string();
@@ -155,6 +182,10 @@ pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
         text.push_str(
             ": no trusted authority has signed the server's certificate; name its authority by sslrootcert",
         );
+    }
+    if let Some(why) = certificate(&text) {
+        text.push_str(why);
+        text.push_str(MEND);
     }
     let wrong = error
         .as_database_error()

@@ -234,15 +234,15 @@ impl Cluster {
         }
     }
 
-    /// Starts it again with 2,000 numbers left for transactions, and none that could be used again: a prepared
-    /// transaction, which its settings must allow, is as old as the database.
+    /// Starts it again with 300 numbers left for transactions, and none that could be used again: a replication slot, for
+    /// which it must log enough, is as old as the database.
     pub(crate) fn nears_wraparound(&mut self) {
         let (bin, data, port) =
             (self.bin.display().to_string(), self.data().display().to_string(), self.port);
         let script = format!(
             "set -e; run() {{ '{bin}/psql' -X -q -A -t -h 127.0.0.1 -p {port} -U postgres postgres; }}
-             echo \"CREATE TABLE held (one int); BEGIN; INSERT INTO held VALUES (1); PREPARE TRANSACTION 'held'\" | run
-             next=$(($(echo 'SELECT transaction FROM pg_prepared_xacts' | run) + 2144481647))
+             echo \"CREATE TABLE held (one int); SELECT pg_create_logical_replication_slot('held', 'pgoutput')\" | run
+             next=$(($(echo 'SELECT catalog_xmin FROM pg_replication_slots' | run) + 2144483347))
              '{bin}/pg_ctl' -D '{data}' -m fast -w stop >/dev/null
              '{bin}/pg_resetwal' -f -x $next -D '{data}' >/dev/null
              segment=$(printf %04X $((next / 1048576)))
@@ -256,7 +256,7 @@ impl Cluster {
     /// Uses up the numbers that are left for transactions; each block with an exception takes one.
     pub(crate) async fn wraps_around(&self) {
         let mut connection = self.connect("postgres").await;
-        let burn = "DO $$ BEGIN FOR i IN 1..4000 LOOP
+        let burn = "DO $$ BEGIN FOR i IN 1..1000 LOOP
                     BEGIN INSERT INTO held VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
                     END LOOP; END $$";
         let refused = connection.execute(burn).await.expect_err("numbers are left");

@@ -1,7 +1,11 @@
 //! The way to Postgres: what a URL may say, what a database must be, and what the program says where either is wrong.
 
+mod certificates;
+mod databases;
+mod keys;
 mod sqlstates;
 mod urls;
+mod variables;
 
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ async fn what_no_row_causes_refuses_a_batch_by_one_statement() {
 /// Postgres has no number left for a transaction: no row is at fault, and a batch costs one statement and one line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_at_the_end_of_its_transaction_ids_is_unavailable() {
-    let mut cluster = cluster("fsync = off\nmax_prepared_transactions = 1").await;
+    let mut cluster = cluster("fsync = off\nwal_level = logical").await;
     let url = cluster.url("postgres");
     assert!(Command::new(BINARY).args(["migrate", "--database-url", &url]).status().unwrap().success());
     let cluster = tokio::task::spawn_blocking(move || {

@@ -1,0 +1,98 @@
+//! What a database must be: its encoding, and what else its maker chooses.
+
+use std::process::Command;
+
+use super::{cluster, migrated};
+use crate::process::BINARY;
+
+/// Refused by `migrate` and at a start, with the statement that makes a database that will do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_hold_every_text_is_refused_with_the_statement_that_makes_another() {
+    let cluster = cluster("fsync = off").await;
+    for statement in [
+        "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'",
+        "CREATE DATABASE none TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'",
+        "CREATE DATABASE copied TEMPLATE template0 IS_TEMPLATE true",
+    ] {
+        cluster.execute("postgres", statement).await;
+    }
+    let mut made = None;
+    for (database, says) in [("latin", "LATIN1"), ("none", "SQL_ASCII"), ("copied", "a template")] {
+        let text = migrated(&cluster.url(database)).await.expect_err(database);
+        assert!(text.contains(says) && text.contains(database), "{text}");
+        let (_, statement) = text.split_once("CREATE").expect(&text);
+        made = statement.split_once(';').map(|(statement, _)| format!("CREATE{statement}"));
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--observe-listen", "off", "--database-url"];
+        let output = Command::new(BINARY).args(serve).arg(cluster.url(database)).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && text.contains(says), "{text}");
+        let mut connection = cluster.connect(database).await;
+        let there: bool = sqlx::query_scalar("SELECT to_regnamespace('ledger') IS NOT NULL")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert!(!there, "{database} was changed");
+    }
+    cluster.execute("postgres", &made.expect("a statement")).await;
+    migrated(&cluster.url("ledger")).await.expect("the database that the error names will do");
+}
+
+/// A newer library of the system orders texts anew, and spoils each index that has its order: none of ours has. A
+/// tablespace that is gone leaves tables where the database is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_index_depends_on_an_order_that_may_change() {
+    let cluster = cluster("fsync = off").await;
+    cluster.execute("postgres", "CREATE DATABASE ledger").await;
+    cluster.execute("postgres", "ALTER DATABASE ledger SET default_tablespace = 'gone'").await;
+    migrated(&cluster.url("ledger")).await.unwrap();
+    let mut connection = cluster.connect("ledger").await;
+    let spoiled: Vec<String> = sqlx::query_scalar(
+        "SELECT i.indexrelid::regclass::text
+         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid, unnest(i.indcollation::oid[]) AS used
+         WHERE c.relnamespace = 'ledger'::regnamespace AND used NOT IN (0, 'pg_catalog.\"C\"'::regcollation)",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(spoiled, Vec::<String>::new());
+}
+
+/// A role's settings that end sessions are overruled: a session that rests for longer stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_outlives_the_settings_of_its_role() {
+    let cluster = cluster("fsync = off").await;
+    cluster.execute("postgres", "ALTER ROLE postgres SET idle_session_timeout = '200ms'").await;
+    let mut watch = cluster.connect("postgres").await;
+    let version: i32 = sqlx::query_scalar("SELECT current_setting('server_version_num')::int")
+        .fetch_one(&mut watch)
+        .await
+        .unwrap();
+    sqlx::Executor::execute(&mut watch, "SET idle_session_timeout = 0").await.unwrap();
+    if version >= 170_000 {
+        cluster.execute("postgres", "ALTER ROLE postgres SET transaction_timeout = '300ms'").await;
+    }
+    let url = cluster.url("postgres");
+    migrated(&url).await.unwrap();
+    let server = crate::process::Server::start(&url).await;
+    // Reads rest unless an operator asks; the first of each kind are opened at the start.
+    let rested =
+        "SELECT count(*) FILTER (WHERE now() - state_change > interval '800 ms') FROM pg_stat_activity
+                  WHERE application_name = 'idempotency-ledger claims'";
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let count: i64 = sqlx::query_scalar(rested).fetch_one(&mut watch).await.unwrap();
+        if count >= 1 {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "no session rests: Postgres ends them");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    // A row is held for longer than a transaction may last.
+    if version >= 170_000 {
+        let mut connection = cluster.connect("postgres").await;
+        let mine: String =
+            sqlx::query_scalar("SHOW transaction_timeout").fetch_one(&mut connection).await.unwrap();
+        assert_eq!(mine, "300ms");
+    }
+    drop(server);
+}
