@@ -183,7 +183,15 @@ pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
             ": no trusted authority has signed the server's certificate; name its authority by sslrootcert",
         );
     }
-    if let Some(why) = certificate(&text) {
+    if matches!(error, sqlx::Error::Tls(_)) && text.contains("UnsupportedCertVersion") {
+        // Before the handshake: the own certificate, for `hostssl … cert`.
+        text.push_str(
+            ": the certificate of sslcert is X.509 version 1, which the driver does not send; sign one of version 3: \
+             openssl x509 -req -in client.csr -copy_extensions copy -days 365 -CA root.crt -CAkey root.key -out client.crt, \
+             for a request with an extension (openssl req -new -key client.key -subj /CN=USER -addext \
+             keyUsage=digitalSignature -out client.csr)",
+        );
+    } else if let Some(why) = certificate(&text) {
         text.push_str(why);
         text.push_str(MEND);
     }

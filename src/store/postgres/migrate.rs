@@ -56,6 +56,18 @@ const SCHEMA_THERE: &str = "\
 -- ledger.schema_there
 SELECT to_regnamespace('ledger') IS NOT NULL AS there";
 
+const MAKE_SCHEMA: &str = "\
+-- ledger.make_schema
+CREATE SCHEMA ledger";
+
+/// The name of the database, quoted where it must be.
+const DATABASE: &str = "\
+-- ledger.database
+SELECT quote_ident(current_database()) AS name";
+
+/// The code of a missing right.
+const NO_RIGHT: &str = "42501";
+
 /// What an index is left as that could not be built to its end.
 const HALF_BUILT: &str = "\
 -- ledger.half_built
@@ -73,7 +85,7 @@ pub(super) async fn migrate(
     let carried_over = carry_over(connection, migrations).await?;
     let there = sqlx::raw_sql(SCHEMA_THERE).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
     if !there.try_get::<bool, _>("there").map_err(of_sqlx)? {
-        plain(connection, "CREATE SCHEMA ledger".into()).await?;
+        make_schema(connection).await?;
     }
     let before = applied(connection, migrations).await?;
     // Where there is no ledger yet nobody is in the way, however slow the machine is.
@@ -91,6 +103,20 @@ pub(super) async fn migrate(
         );
     }
     Ok(missing.len() + usize::from(carried_over))
+}
+
+/// Many managed services have an owner of the database who is not the role of an application.
+async fn make_schema(connection: &mut PgConnection) -> Result<(), StoreError> {
+    let Err(error) = connection.execute(MAKE_SCHEMA).await else { return Ok(()) };
+    if error.as_database_error().and_then(|error| error.code()).as_deref() != Some(NO_RIGHT) {
+        return Err(of_sqlx(error));
+    }
+    let named = sqlx::raw_sql(DATABASE).fetch_one(connection).await.map_err(of_sqlx)?;
+    let database: String = named.try_get("name").map_err(of_sqlx)?;
+    Err(schema(format!(
+        "{error}: the role that migrates makes the schema `ledger`; as the owner of the database or an administrator run \
+         GRANT CREATE ON DATABASE {database} TO that role, and migrate again"
+    )))
 }
 
 /// Waits until no other `migrate` is at work.

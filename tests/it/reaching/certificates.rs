@@ -75,6 +75,22 @@ async fn a_certificate_of_postgres_manual_is_named_with_the_commands_that_mend_i
     ] {
         migrated(&url(options)).await.expect(options);
     }
+    // The same recipe for a client.
+    let client = "&sslcert=AT/client.crt&sslkey=AT/client.key";
+    sh(
+        at,
+        "openssl req -new -nodes -subj /CN=postgres -out client.csr -keyout client.key 2>/dev/null
+         openssl x509 -req -in client.csr -CA root.crt -CAkey root.key -CAcreateserial -out client.crt 2>/dev/null",
+    );
+    let text = migrated(&url(&format!("sslmode=require{client}"))).await.unwrap_err();
+    assert!(text.contains("the certificate of sslcert is X.509 version 1"), "{text}");
+    assert!(!text.contains("the server's certificate"), "{text}");
+    sh(
+        at,
+        "openssl req -new -key client.key -subj /CN=postgres -addext keyUsage=digitalSignature -out client.csr 2>/dev/null
+         openssl x509 -req -in client.csr -copy_extensions copy -days 365 -CA root.crt -CAkey root.key -out client.crt 2>/dev/null",
+    );
+    migrated(&url(&format!("sslmode=require{client}"))).await.unwrap();
     // Of version 3, and without a subjectAltName.
     sh(
         at,

@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
+use idempotency_ledger::rpc::proto;
+
 use super::{cluster, migrated};
+use crate::harness::details::{acquired, claim, key};
 use crate::process::BINARY;
 
 /// Refused by `migrate` and at a start, with the statement that makes a database that will do.
@@ -95,4 +98,46 @@ async fn a_session_outlives_the_settings_of_its_role() {
         assert_eq!(mine, "300ms");
     }
     drop(server);
+}
+
+/// A role that does not own the database is named the right that it lacks; with it, it migrates.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_the_right_to_create_is_named_the_statement_that_gives_it() {
+    let cluster = cluster("fsync = off").await;
+    cluster.execute("postgres", "CREATE ROLE app LOGIN").await;
+    cluster.execute("postgres", "CREATE DATABASE \"of others\"").await;
+    cluster.admit("host all app 127.0.0.1/32 trust").await;
+    let url = cluster.url("of%20others").replace("postgres@", "app@");
+    let text = migrated(&url).await.unwrap_err();
+    assert!(text.contains("permission denied"), "{text}");
+    let (_, statement) = text.split_once("GRANT").expect(&text);
+    let (statement, _) = statement.split_once("that role").expect(&text);
+    cluster.execute("postgres", &format!("GRANT{statement}app")).await;
+    migrated(&url).await.unwrap();
+}
+
+/// A publication of all tables, as Debezium and moves between managed services make it, refuses the update and deletion of
+/// rows without a primary key: each table of the ledger has one, and a server and `migrate` work as before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publication_of_all_tables_keeps_no_server_from_its_work() {
+    let cluster = cluster("fsync = off\nwal_level = logical").await;
+    cluster.execute("postgres", "CREATE PUBLICATION everything FOR ALL TABLES").await;
+    let url = cluster.url("postgres");
+    migrated(&url).await.unwrap();
+    let server = crate::process::Server::start(&url).await;
+    let mut client = server.client().await;
+    let held = acquired(&client.claim(claim("c", "1")).await.unwrap().into_inner());
+    let complete = proto::CompleteRequest { key: key("c", "1"), token: held.token, ..Default::default() };
+    client.complete(complete).await.unwrap();
+    let mut connection = cluster.connect("postgres").await;
+    let refused: Vec<String> = sqlx::query_scalar(
+        "SELECT c.relname::text FROM pg_class c
+         WHERE c.relnamespace = 'ledger'::regnamespace AND c.relkind = 'r'
+           AND NOT (c.relreplident = 'd' AND EXISTS (
+               SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(refused, Vec::<String>::new(), "tables whose rows cannot be changed");
 }
