@@ -241,7 +241,7 @@ impl Cluster {
             (self.bin.display().to_string(), self.data().display().to_string(), self.port);
         let script = format!(
             "set -e; run() {{ '{bin}/psql' -X -q -A -t -h 127.0.0.1 -p {port} -U postgres postgres; }}
-             echo \"CREATE TABLE held (one int); SELECT pg_create_logical_replication_slot('held', 'pgoutput')\" | run
+             echo \"CREATE TABLE held (one int); SELECT pg_create_logical_replication_slot('held', 'pgoutput')\" | run >/dev/null
              next=$(($(echo 'SELECT catalog_xmin FROM pg_replication_slots' | run) + 2144483347))
              '{bin}/pg_ctl' -D '{data}' -m fast -w stop >/dev/null
              '{bin}/pg_resetwal' -f -x $next -D '{data}' >/dev/null
