@@ -787,7 +787,7 @@ MUTANTS = [
         (PG_ENTRIES, "WHERE c.level <= {LEVEL})", "WHERE c.level <= {LEVEL} + 1)"),
     ]),
     Mutant("K40", "an option that asks for safety is left out with a warning", "reaching::urls", [
-        ("src/store/postgres/url_options.rs", "            false => Err(format!(\"{name} asks for what the ledger does not do: {}\", option.why)),", "            false => Ok(Becomes::Warning),"),
+        ("src/store/postgres/url_options.rs", "        return Err(format!(\"{name} asks for what the ledger does not do: {}\", option.why));", "        return Ok(Becomes::Warning);"),
     ]),
     Mutant("K41", "a plus in a password of an option is a space", "reaching::urls", [
         ("src/store/postgres/url.rs", "\"password\" => self.login.password = some(value),", "\"password\" => self.login.password = some(value.replace('+', \" \")),"),

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
 use sqlx::postgres::PgConnection;
 use sqlx::{Executor as _, Row as _};
@@ -108,7 +109,7 @@ pub(super) async fn migrate(
 /// Many managed services have an owner of the database who is not the role of an application.
 async fn make_schema(connection: &mut PgConnection) -> Result<(), StoreError> {
     let Err(error) = connection.execute(MAKE_SCHEMA).await else { return Ok(()) };
-    if error.as_database_error().and_then(|error| error.code()).as_deref() != Some(NO_RIGHT) {
+    if error.as_database_error().and_then(DatabaseError::code).as_deref() != Some(NO_RIGHT) {
         return Err(of_sqlx(error));
     }
     let named = sqlx::raw_sql(DATABASE).fetch_one(connection).await.map_err(of_sqlx)?;

@@ -16,6 +16,7 @@ pub(super) mod migrate;
 mod names;
 mod opener;
 mod operators;
+mod place;
 mod policies;
 mod purge;
 mod quiet;

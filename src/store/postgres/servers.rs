@@ -11,9 +11,10 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::place::Place;
 use super::source::{PostgresSource, WrongSource};
 use super::transport;
-use super::url::{PgUrl, Place};
+use super::url::PgUrl;
 use super::url_options::check_environment;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
@@ -163,7 +164,7 @@ impl Servers {
                         Some(text) => StoreError::NotApplied(Fault::Unavailable(text)),
                         None => without_user(error, hidden),
                     };
-                    failed.push((at(&options), error));
+                    failed.push((at(options), error));
                 }
             }
         }

@@ -4,11 +4,11 @@
 //! libpq's manual: a user without a host (`postgres://user@/db?host=/run`), an IPv6 address, a plus in a password. The
 //! driver gets one URL for each server, in which each part stands as an option.
 
-use std::fs::File;
 use std::net::IpAddr;
 
 use sqlx::postgres::PgSslMode;
 
+use super::place::{Login, Place};
 use super::url_options::{Becomes, MODES, ROOTS, becomes};
 
 /// The number of servers that a URL may name: they share the time that there is for one connection.
@@ -17,33 +17,10 @@ const SERVERS_MAX: usize = 5;
 /// What a URL may ask for: the ledger works with the server that takes writes, whatever is asked for.
 const ATTRIBUTES: [&str; 2] = ["read-write", "primary"];
 
-/// Options that name a file.
-const FILES: [&str; 7] =
-    ["sslrootcert", "ssl-root-cert", "ssl-ca", "sslcert", "ssl-cert", "sslkey", "ssl-key"];
-
 /// A password that is written with one of `/?#@&` ends early, and the rest looks like another part of the URL. No
 /// text may quote that part.
 const UNENCODED: &str = "has a sign that a password must not have as it is, or an @ in the name of a database: \
                          / ? # @ & and % are written %2F %3F %23 %40 %26 and %25";
-
-/// Who connects.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Login {
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
-}
-
-/// Whereto, and how.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Names, addresses and folders of sockets; empty where the driver's default is meant.
-    hosts: Vec<String>,
-    /// One for each host, or one for all; empty where the driver's default is meant.
-    ports: Vec<String>,
-    database: Option<String>,
-    /// Options of the driver, with their values.
-    options: Vec<(String, String)>,
-}
 
 /// `postgres://user:password@host:port,host:port/database?…`
 pub(super) struct PgUrl {
@@ -216,15 +193,12 @@ fn decoded(text: &str) -> Result<String, String> {
     let mut rest = text.as_bytes();
     while let Some((&first, others)) = rest.split_first() {
         let digits = others.get(..2).filter(|_| first == b'%').and_then(|two| hex::decode(two).ok());
-        match digits {
-            Some(byte) => {
-                bytes.extend(byte);
-                rest = &others[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = others;
-            }
+        if let Some(byte) = digits {
+            bytes.extend(byte);
+            rest = others.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(first);
+            rest = others;
         }
     }
     if bytes.contains(&0) {
@@ -257,67 +231,6 @@ fn host_and_port(server: &str) -> Result<(&str, &str), String> {
     }
     let (host, port) = server.split_once(':').unwrap_or((server, ""));
     if port.contains(':') { Err(wrong()) } else { Ok((host, port)) }
-}
-
-impl Place {
-    /// The first file of certificates and keys that cannot be read, by its option: the driver does not name it.
-    pub(super) fn unreadable(&self) -> Option<String> {
-        self.options.iter().find_map(|(name, path)| {
-            // A certificate may stand in the URL itself.
-            let is_file = FILES.contains(&&**name) && !path.trim_start().starts_with("-----BEGIN");
-            let error = File::open(path).err().filter(|_| is_file)?;
-            Some(format!("{name}: {path}: {error}"))
-        })
-    }
-
-    /// Whether an option says how much of TLS is asked for.
-    pub(super) fn has_mode(&self) -> bool {
-        self.has(&MODES)
-    }
-
-    /// Whether an option names the authority of the server's certificate.
-    pub(super) fn has_root(&self) -> bool {
-        self.has(&ROOTS)
-    }
-
-    fn has(&self, names: &[&str]) -> bool {
-        self.options.iter().any(|(name, _)| names.contains(&&**name))
-    }
-
-    /// One URL for each server, in which all is an option.
-    pub(super) fn urls(&self, login: &Login) -> Vec<String> {
-        let of = |(number, host): (usize, &String)| {
-            let port = self.ports.get(number).or(self.ports.first().filter(|_| self.ports.len() == 1));
-            let parts = [
-                ("host", Some(host)),
-                ("port", port),
-                ("dbname", self.database.as_ref()),
-                ("user", login.user.as_ref()),
-                ("password", login.password.as_ref()),
-            ];
-            let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            let options = self.options.iter().map(|(name, value)| (name.as_str(), value));
-            let all = parts.chain(options).filter(|(_, value)| !value.is_empty());
-            let all: Vec<String> =
-                all.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
-            format!("postgres:///?{}", all.join("&"))
-        };
-        self.hosts.iter().enumerate().map(of).collect()
-    }
-}
-
-/// A text as a URL holds it.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            encoded.push_str(&hex::encode_upper([byte]));
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]
@@ -413,8 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_can_stand_in_a_url() {
-        assert_eq!(encoded("aZ0:/@?#%é "), "aZ0%3A%2F%40%3F%23%25%C3%A9%20");
+    fn a_percent_sign_before_other_signs_than_digits_stands_for_itself() {
         assert_eq!(decoded("aZ0%3A%2f%40%3F%23%25%C3%A9%20+%%2").as_deref(), Ok("aZ0:/@?#%é +%%2"));
     }
 }

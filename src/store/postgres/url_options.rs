@@ -153,10 +153,10 @@ pub(super) enum Becomes {
 /// Why it is refused, with its name and without its value.
 pub(super) fn becomes(name: &str, value: &str) -> Result<Becomes, String> {
     if let Some(option) = REFUSED.iter().find(|option| option.name == name) {
-        return match value.is_empty() || option.same.contains(&value) {
-            true => Ok(Becomes::Nothing),
-            false => Err(format!("{name} asks for what the ledger does not do: {}", option.why)),
-        };
+        if value.is_empty() || option.same.contains(&value) {
+            return Ok(Becomes::Nothing);
+        }
+        return Err(format!("{name} asks for what the ledger does not do: {}", option.why));
     }
     if DRIVER.contains(&name) || name == "options" || name.starts_with("options[") {
         return Ok(Becomes::Driver);
