@@ -801,7 +801,7 @@ MUTANTS = [
     Mutant("K44", "used-up transaction ids are the fault of a row", "reaching::sqlstates", [
         (ERRORS, "(\"54000\", Some(routine)) if WRAPAROUND.contains(&routine) => return Unavailable,", "(\"54000\", Some(routine)) if WRAPAROUND.contains(&routine) => return Permanent,"),
     ]),
-    Mutant("K45", "a table that takes no update is the fault of a row", "reaching::sqlstates", [
+    Mutant("K45", "a table that does not take an update is the fault of a row", "reaching::sqlstates", [
         (ERRORS, "    (\"55\", Unavailable),\n", ""),
     ]),
     Mutant("K46", "a panic of Postgres is a write that was certainly not applied", "store::postgres::errors", [
@@ -828,10 +828,10 @@ MUTANTS = [
     Mutant("K53", "what Kubernetes puts there for a Service is taken for a misspelt variable", "server::config::variables", [
         ("src/server/config/variables.rs", "name.strip_suffix(\"SERVICE_HOST\")", "name.strip_suffix(\"SERVICE_ADDRESS\")"),
     ]),
-    Mutant("K54", "an empty file of settings is told as a flag", "reaching::variables", [
+    Mutant("K54", "an empty name of a file of settings is taken for a file", "reaching::variables", [
         ("src/server/config/file.rs", "    if path.as_os_str().is_empty() {", "    if path.as_os_str().len() == 1 {"),
     ]),
-    Mutant("K55", "a certificate for a key that nothing can sign with is told as one that does not fit", "reaching::keys", [
+    Mutant("K55", "a certificate for an unusable key is refused as one that does not fit", "reaching::keys", [
         ("src/identity/tls.rs", "kind.as_ref().filter(|kind| !kind.is_usable())", "kind.as_ref().filter(|kind| !kind.is_usable() && chain.is_empty())"),
     ]),
     Mutant("K56", "nothing warns of Ed25519", "reaching::keys", [

@@ -62,7 +62,7 @@ const CODES: &[(&str, Means)] = &[
     ("53", Unavailable),
     // Lock timeout.
     ("55P03", Locked),
-    // A table that is published without a replica identity takes no update.
+    // A table that is published without a replica identity does not take an update.
     ("55", Unavailable),
     // Statement timeout.
     ("57014", TimedOut),
@@ -89,7 +89,7 @@ const NOT_CONNECTED: [&str; 2] = ["53300", "57P03"];
 
 fn means(code: &str, routine: Option<&str>, ends: bool) -> Means {
     match (code, routine) {
-        // The plan is of a table that has changed since. It is told from all else that is not supported by who says so.
+        // The plan is of a table that has changed since: the routine tells it from all else that is not supported.
         ("0A000", Some("RevalidateCachedQuery")) => return Stale,
         ("54000", Some(routine)) if WRAPAROUND.contains(&routine) => return Unavailable,
         _ => {}
@@ -154,10 +154,10 @@ const MEND: &str = "; sign one with its name: openssl req -new -key server.key -
                     -days 365 -CA root.crt -CAkey root.key -CAcreateserial -out server.crt; name root.crt by sslrootcert \
                     (the root of a self-signed certificate is that certificate)";
 
-/// Why the certificate of the server is not taken, where the words of the library do not say so.
+/// Why the certificate of the server is not taken, where the words of the library do not name the reason.
 fn certificate(text: &str) -> Option<&'static str> {
     let by_words = [
-        // The handshake cannot be verified by such a certificate, even where nobody verifies the certificate.
+        // The handshake cannot be verified by such a certificate, even where the mode verifies nothing.
         (
             "UnsupportedCertVersion",
             ": the server's certificate is X.509 version 1, which no sslmode with TLS can use",

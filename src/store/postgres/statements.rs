@@ -21,7 +21,7 @@ pub(super) const NO_TRANSACTION_TIMEOUT: &str = "\
 SELECT set_config('transaction_timeout', '0', false)
 WHERE current_setting('transaction_timeout', true) IS NOT NULL";
 
-/// What the connection of `migrate` is told: a role's settings must not end it between two statements or amid one.
+/// Settings of the connection of `migrate`: a role's settings must not end it between two statements or amid one.
 pub(super) const OWNER_SETTINGS: &str = "\
 SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 

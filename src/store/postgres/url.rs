@@ -171,7 +171,7 @@ impl PgUrl {
         if options.len() < before {
             if is_weaker {
                 return Err(
-                    "sslrootcert=system: needs sslmode=verify-full, since anybody has a certificate of a \
+                    "sslrootcert=system: needs sslmode=verify-full, since every attacker can get a certificate of a \
                             public authority"
                         .into(),
                 );

@@ -31,7 +31,7 @@ const SAFETY: [&str; 8] = ["auth", "channel", "gss", "oauth", "require", "scram"
 /// An option of libpq that the driver does not have, and that must not be ignored.
 struct Refused {
     name: &'static str,
-    /// The variable by which libpq reads the option from the environment; empty where libpq has none.
+    /// The variable by which libpq reads the option from the environment; empty where libpq does not have one.
     variable: &'static str,
     /// Values that ask for what happens anyway. An empty value is libpq's default.
     same: &'static [&'static str],

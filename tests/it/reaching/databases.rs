@@ -41,7 +41,8 @@ async fn a_database_that_cannot_hold_every_text_is_refused_with_the_statement_th
     migrated(&cluster.url("ledger")).await.expect("the database that the error names will do");
 }
 
-/// A newer library of the system orders texts anew, and spoils each index that has its order: none of ours has. A
+/// A newer library of the system may order texts differently, and spoils each index that has its order: no index of the
+/// ledger does. A
 /// tablespace that is gone leaves tables where the database is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_index_depends_on_an_order_that_may_change() {

@@ -67,7 +67,7 @@ async fn what_no_row_causes_refuses_a_batch_by_one_statement() {
         // Rights that a quota takes away; what a look-alike of Postgres cannot do.
         ("42501", ErrorReason::StoreUnavailable, 1),
         ("0A000", ErrorReason::StoreUnavailable, 1),
-        // An end of the session: tried once more on a new one, since it may have been applied.
+        // An end of the session: tried again on a new one, since it may have been applied.
         ("57P01", ErrorReason::OutcomeUnknown, 2),
         // A row may be at fault: each is looked for.
         ("23514", ErrorReason::Internal, 2 * COMMANDS),

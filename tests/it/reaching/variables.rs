@@ -40,7 +40,7 @@ fn a_variable_that_is_wrong_is_named() {
         for word in says {
             assert!(text.contains(word), "{variable}={value} must say {word:?}: {text}");
         }
-        assert!(!text.contains("zq7mark"), "a value is told: {text}");
+        assert!(!text.contains("zq7mark"), "a value is shown: {text}");
         assert!(!says.is_empty() || !text.contains("WARN"), "{variable}={value}: {text}");
     }
 }
