@@ -209,7 +209,7 @@ MUTANTS = [
         ("src/store/postgres/errors.rs", '("26", Stale),', '("26", Permanent),'),
     ]),
     Mutant("A5", "a plan that is of another table fails for ever", "stale::", [
-        ("src/store/postgres/errors.rs", 'Some("RevalidateCachedQuery")', 'Some("")'),
+        ("src/store/postgres/errors.rs", '("0A000", Some("RevalidateCachedQuery")) =>', '("0A000", Some("")) =>'),
     ]),
     Mutant("A6", "the fields at fault are not bounded together", "answers::", [
         ("src/rpc/wire/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
