@@ -3,6 +3,9 @@
 //!
 //! `IDEMPOTENCY_LEDGER_CRASH_AT=after_commit:17` crashes at the 17th pass of that point.
 
+/// Where the point is named.
+pub(crate) const VARIABLE: &str = "IDEMPOTENCY_LEDGER_CRASH_AT";
+
 #[cfg(feature = "crash-points")]
 mod points {
     use std::sync::OnceLock;
@@ -12,7 +15,7 @@ mod points {
 
     fn armed() -> Option<&'static (String, AtomicU64)> {
         let arm = || {
-            let text = std::env::var("IDEMPOTENCY_LEDGER_CRASH_AT").ok()?;
+            let text = std::env::var(super::VARIABLE).ok()?;
             let (name, passes) = text.split_once(':')?;
             Some((name.to_owned(), AtomicU64::new(passes.parse().ok()?)))
         };

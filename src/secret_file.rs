@@ -18,6 +18,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     let line = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     match line {
         "" => Err(wrong("is empty")),
+        _ if line.starts_with('\u{feff}') => Err(wrong("begins with a byte order mark: save it without one")),
         _ if line.contains('\0') => Err(wrong("has a byte of zero")),
         _ => Ok(line.to_owned()),
     }
@@ -56,6 +57,7 @@ mod tests {
             (most.as_bytes(), Ok(most.as_str())),
             (b"", Err("is empty")),
             (b"\n", Err("is empty")),
+            (b"\xEF\xBB\xBFs3cret", Err("begins with a byte order mark: save it without one")),
             (b"s3cret\0", Err("has a byte of zero")),
             (b"s3cret\xff", Err("is not UTF-8")),
             (format!("s3cret{most}").as_bytes(), Err("has more than 65536 bytes")),

@@ -5,6 +5,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::oid_registry::OID_X509_EXT_ISSUER_DISTRIBUTION_POINT;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, GeneralName, X509Certificate};
 
+use super::key_kind::why_not_pem;
 use super::refused::Refused;
 
 /// What a SPIFFE id begins with.
@@ -69,7 +70,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| format!("is no PEM: {error}"))?;
     match found.len() {
-        0 => Err("has no certificate in PEM".into()),
+        0 => Err(why_not_pem(pem).unwrap_or("has no certificate in PEM").into()),
         1..=CERTIFICATES_MAX => Ok(found),
         many => Err(format!("has {many} certificates, must have at most {CERTIFICATES_MAX}")),
     }

@@ -9,6 +9,7 @@ mod door;
 mod forwarded;
 mod guard;
 pub mod jwt;
+mod key_kind;
 mod lint;
 #[doc(hidden)]
 pub mod mangled;

@@ -11,6 +11,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::authority::ClientAuthority;
 use super::certificate::{self, Wrong, certificates};
+use super::key_kind::{KeyKind, uses_ed25519, why_not_pem};
 use super::peer::Peer;
 use super::refused::Refused;
 
@@ -24,9 +25,16 @@ pub struct OwnCertificate {
     /// When the certificate ends, or one between it and its authority's, in seconds since 1970.
     ends_at: i64,
     name: Option<String>,
+    uses_ed25519: bool,
 }
 
 impl OwnCertificate {
+    /// Whether Ed25519 is the kind of its key, or signed it: clients that do not take Ed25519 cannot connect.
+    #[must_use]
+    pub fn uses_ed25519(&self) -> bool {
+        self.uses_ed25519
+    }
+
     /// From the texts of two files, as PEM: the certificate and those between it and its authority's, and its key. A
     /// problem begins with the word for the file that has it, `cert` or `key`.
     ///
@@ -37,11 +45,25 @@ impl OwnCertificate {
         let ends_at = certificate::chain_ends_at(&chain);
         let ends_at = ends_at.ok_or_else(|| ("cert", "has a certificate that cannot be read".to_owned()))?;
         let name = chain.first().and_then(certificate::host);
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| ("key", "has no private key in PEM (PKCS#8, PKCS#1 or SEC1)".to_owned()))?;
+        let uses_ed25519 = uses_ed25519(&chain);
+        let kind = chain.first().and_then(KeyKind::of);
+        if let Some(kind) = kind.as_ref().filter(|kind| !kind.is_usable()) {
+            let text = format!(
+                "is for a key of the kind {kind}, which this server cannot use: make one for EC P-256, EC P-384 or RSA \
+                 with 2048 to 4096 bits"
+            );
+            return Err(("cert", text));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+            (
+                "key",
+                why_not_pem(key).unwrap_or("has no private key in PEM (PKCS#8, PKCS#1 or SEC1)").to_owned(),
+            )
+        })?;
+        let kind = kind.map(|kind| format!(", which is for {kind}")).unwrap_or_default();
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
-            .map_err(|error| ("key", format!("does not fit the certificate: {error}")))?;
-        Ok(OwnCertificate { key: Arc::new(key), ends_at, name })
+            .map_err(|error| ("key", format!("does not fit the certificate{kind}: {error}")))?;
+        Ok(OwnCertificate { key: Arc::new(key), ends_at, name, uses_ed25519 })
     }
 }
 

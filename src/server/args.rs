@@ -1,5 +1,6 @@
 //! What is typed to run and tend a server.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,9 +8,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
-use super::config::{AdminListen, Config, Given, InForce, Settings, Typed};
+use super::config::{AdminListen, Config, Given, InForce, Settings, Typed, unknown_variables};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::signals::Signals;
@@ -96,7 +98,7 @@ pub struct ConfigArgs {
     typed: Typed,
     #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
     /// A TOML file with any of these settings (as snake_case) and the policies
-    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE")]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE", value_parser = path())]
     config: Option<PathBuf>,
     #[command(flatten)]
     log: LogArgs,
@@ -105,15 +107,15 @@ pub struct ConfigArgs {
 }
 
 impl ServerCommand {
-    /// Runs the command, and reports why it fails.
+    /// Runs the command, and reports why it fails. `variables` are those that any command reads.
     #[must_use]
-    pub fn run(self) -> ExitCode {
-        let code = self.carry_out();
+    pub fn run(self, variables: &BTreeSet<String>) -> ExitCode {
+        let code = self.carry_out(variables);
         telemetry::end();
         code
     }
 
-    fn carry_out(self) -> ExitCode {
+    fn carry_out(self, variables: &BTreeSet<String>) -> ExitCode {
         match self {
             ServerCommand::Serve { config, check_config, accept_loss } => {
                 let log = config.log.clone();
@@ -126,7 +128,7 @@ impl ServerCommand {
                     Ok(signals) => signals,
                     Err(problem) => return ended(&log, Err(problem.into())),
                 };
-                let (config, in_force) = match config.load() {
+                let (config, in_force) = match config.load(variables) {
                     Ok(loaded) => loaded,
                     Err(code) => return code,
                 };
@@ -143,17 +145,20 @@ impl ServerCommand {
                 ended(&log, on_threads(threads, work))
             }
             ServerCommand::Migrate { config, grant_to, accept_clock } => config.tend(
+                variables,
                 "ended before `migrate` was done; what was applied stays applied: run it again",
                 async |config, log| migrate::migrate(config, grant_to.as_deref(), accept_clock, log).await,
             ),
-            ServerCommand::Backup { config, copy, replace } => config
-                .tend("ended before the copy was whole: run it again", async |config, log| {
-                    backup::backup(&config, &copy, replace, log).await
-                }),
-            ServerCommand::Restore { config, copy, accept_loss } => config
-                .tend("ended before the copy was restored: run it again", async |config, log| {
-                    backup::restore(&config, &copy, accept_loss, log).await
-                }),
+            ServerCommand::Backup { config, copy, replace } => config.tend(
+                variables,
+                "ended before the copy was whole: run it again",
+                async |config, log| backup::backup(&config, &copy, replace, log).await,
+            ),
+            ServerCommand::Restore { config, copy, accept_loss } => config.tend(
+                variables,
+                "ended before the copy was restored: run it again",
+                async |config, log| backup::restore(&config, &copy, accept_loss, log).await,
+            ),
             ServerCommand::Health(args) => match on_threads(1, health::health(&args, HEALTH_TIMEOUT)) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(problem) => {
@@ -179,6 +184,11 @@ fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result
     done
 }
 
+/// A path that may be empty: then it is reported like any other wrong setting, by the name of its variable.
+fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
 /// Reports all that is wrong.
 fn wrong(log: &LogArgs, texts: &[String]) -> ExitCode {
     for text in texts {
@@ -201,6 +211,7 @@ impl ConfigArgs {
     /// Carries out a command on the store that does not serve. `interrupted`: what a signal to end leaves, and what to do.
     fn tend(
         mut self,
+        variables: &BTreeSet<String>,
         interrupted: &'static str,
         work: impl AsyncFnOnce(Config, &LogArgs) -> Result<(), Failure>,
     ) -> ExitCode {
@@ -217,17 +228,25 @@ impl ConfigArgs {
         // It listens nowhere: an address that is refused to a server is no fault of it.
         self.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
         self.settings.admin_listen = Some(Given::Value(AdminListen::default()));
-        match self.load() {
+        match self.load(variables) {
             Err(code) => code,
             Ok((config, _)) => ended(&log, on_threads(1, work(config, &log))),
         }
     }
 
     /// Starts the logs, and checks everything; all that is wrong is reported.
-    fn load(self) -> Result<(Config, InForce), ExitCode> {
+    fn load(self, variables: &BTreeSet<String>) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();
         // Before the first secret is read.
         memory::keep_to_itself();
+        let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for variable in unknown_variables(variables, set) {
+            tracing::warn!(
+                variable = variable.name,
+                nearest = variable.nearest,
+                "the environment has a variable that is not a setting of this program; it is left out"
+            );
+        }
         let checked = Config::check(*self.settings, self.typed, self.config.as_deref());
         let (checked, mut problems) = match checked {
             Ok(checked) => (Some(checked), Vec::new()),

@@ -58,6 +58,9 @@ impl LogArgs {
     pub(super) fn start(&self) -> Result<(), String> {
         let filter = self.log.parse::<Targets>();
         let problem = filter.as_ref().err().map(|error| format!("log: {error}; for example `info`"));
+        // An empty filter would log nothing.
+        let problem =
+            problem.or(self.log.trim().is_empty().then(|| "log: is empty; for example `info`".into()));
         let filter = filter.unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
         // A closed standard error must not end the server, and one that is not read must not stall it.
         let logs =

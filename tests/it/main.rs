@@ -49,6 +49,7 @@ mod proof;
 mod queries;
 mod quiet;
 mod quota;
+mod reaching;
 mod redelivery;
 mod replays;
 mod request_ids;

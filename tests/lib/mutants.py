@@ -70,6 +70,7 @@ GUARD_INSERT = """\
 """
 GUARD_EFFECT = "        result = effect(database.execute)\n"
 
+ERRORS = "src/store/postgres/errors.rs"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
@@ -205,10 +206,10 @@ MUTANTS = [
         ("src/store/error.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
     ]),
     Mutant("A4", "a statement that is gone fails for ever", "stale::", [
-        ("src/store/postgres/errors.rs", '"26000" | "25P03" => Fault::Stale(text),', '"26000" => Fault::Permanent(text),\n        "25P03" => Fault::Stale(text),'),
+        ("src/store/postgres/errors.rs", '("26", Stale),', '("26", Permanent),'),
     ]),
     Mutant("A5", "a plan that is of another table fails for ever", "stale::", [
-        ("src/store/postgres/errors.rs", 'Some("RevalidateCachedQuery")', 'Some("")'),
+        ("src/store/postgres/errors.rs", '("0A000", Some("RevalidateCachedQuery")) =>', '("0A000", Some("")) =>'),
     ]),
     Mutant("A6", "the fields at fault are not bounded together", "answers::", [
         ("src/rpc/wire/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
@@ -1816,5 +1817,65 @@ MUTANTS = [
     ]),
     Mutant("K71", "the row of another key is taken for that of the key", "schema::restored", [
         ("src/store/entries.rs", "Found::Entry(entry) if entry.key != *key => Found::Collision,", "Found::Entry(entry) if entry.version < 0 => Found::Collision,"),
+    ]),
+    Mutant("K40", "an option that asks for safety is left out with a warning", "reaching::urls", [
+        ("src/store/postgres/url_options.rs", "        return Err(format!(\"{name} asks for what the ledger does not do: {}\", option.why));", "        return Ok(Becomes::Warning);"),
+    ]),
+    Mutant("K41", "a plus in a password of an option is a space", "reaching::urls", [
+        ("src/store/postgres/url.rs", "\"password\" => self.login.password = some(value),", "\"password\" => self.login.password = some(value.replace('+', \" \")),"),
+    ]),
+    Mutant("K42", "the rest of a password that a slash cut is the name of a database", "store::postgres::url", [
+        ("src/store/postgres/url.rs", "if is_cut || path.contains('@') || path.starts_with('#') {", "if is_cut {"),
+    ]),
+    Mutant("K43", "sslmode=require does not look at the authority that is named", "reaching::certificates", [
+        ("src/store/postgres/transport.rs", "if is_required && names_root { options.ssl_mode(PgSslMode::VerifyCa) } else { options }", "if is_required && names_root { options.ssl_mode(PgSslMode::Require) } else { options }"),
+    ]),
+    Mutant("K44", "used-up transaction ids are the fault of a row", "reaching::sqlstates", [
+        (ERRORS, "(\"54000\", Some(routine)) if WRAPAROUND.contains(&routine) => return Unavailable,", "(\"54000\", Some(routine)) if WRAPAROUND.contains(&routine) => return Permanent,"),
+    ]),
+    Mutant("K45", "a table that does not take an update is the fault of a row", "reaching::sqlstates", [
+        (ERRORS, "    (\"55\", Unavailable),\n", ""),
+    ]),
+    Mutant("K46", "a panic of Postgres is a write that was certainly not applied", "store::postgres::errors", [
+        (ERRORS, "let is_certain = !matches!(means, Permanent | Unavailable) ||", "let is_certain = !matches!(means, Permanent) ||"),
+    ]),
+    Mutant("K47", "a database of another encoding is taken", "reaching::databases", [
+        (CONNECT, "    if encoding != \"UTF8\" {", "    if encoding == \"SQL_ASCII\" {"),
+    ]),
+    Mutant("K48", "a template is taken for a database", "reaching::databases", [
+        (CONNECT, "    if row.try_get(\"template\").map_err(of_sqlx)? {", "    if row.try_get::<bool, _>(\"template\").map_err(of_sqlx)? && database.is_empty() {"),
+    ]),
+    Mutant("K49", "a certificate of version 1 is refused without a reason", "reaching::certificates", [
+        (ERRORS, "            \"UnsupportedCertVersion\",\n", "            \"UnsupportedCertificateVersion\",\n"),
+    ]),
+    Mutant("K50", "the client's own certificate is taken for the server's", "reaching::certificates", [
+        (ERRORS, "if matches!(error, sqlx::Error::Tls(_)) &&", "if matches!(error, sqlx::Error::Protocol(_)) &&"),
+    ]),
+    Mutant("K51", "a session ends by the timeout of its role", "reaching::databases", [
+        (PG_STATEMENTS, "SET idle_session_timeout = 0; SET timezone", "SET timezone"),
+    ]),
+    Mutant("K52", "a misspelt variable is passed over in silence", "reaching::variables", [
+        ("src/server/config/variables.rs", "let unknown = ours.iter().filter(|name| !known.contains(*name) &&", "let unknown = ours.iter().filter(|name| known.contains(*name) &&"),
+    ]),
+    Mutant("K53", "what Kubernetes puts there for a Service is taken for a misspelt variable", "server::config::variables", [
+        ("src/server/config/variables.rs", "name.strip_suffix(\"SERVICE_HOST\")", "name.strip_suffix(\"SERVICE_ADDRESS\")"),
+    ]),
+    Mutant("K54", "an empty name of a file of settings is taken for a file", "reaching::variables", [
+        ("src/server/config/file.rs", "    if path.as_os_str().is_empty() {", "    if path.as_os_str().len() == 1 {"),
+    ]),
+    Mutant("K55", "a certificate for an unusable key is refused as one that does not fit", "reaching::keys", [
+        ("src/identity/tls.rs", "kind.as_ref().filter(|kind| !kind.is_usable())", "kind.as_ref().filter(|kind| !kind.is_usable() && chain.is_empty())"),
+    ]),
+    Mutant("K56", "nothing warns of Ed25519", "reaching::keys", [
+        ("src/server/trust/tls.rs", "        if made.uses_ed25519() {", "        if made.uses_ed25519() && key_path.as_os_str().is_empty() {"),
+    ]),
+    Mutant("K57", "a byte order mark is a part of a password", "secret_file", [
+        ("src/secret_file.rs", "        _ if line.starts_with('\\u{feff}') =>", "        _ if line.ends_with('\\u{feff}') =>"),
+    ]),
+    Mutant("K58", "the right that the role of `migrate` lacks is not named", "reaching::databases", [
+        ("src/store/postgres/migrate.rs", "const NO_RIGHT: &str = \"42501\";", "const NO_RIGHT: &str = \"42500\";"),
+    ]),
+    Mutant("K59", "a libpq variable that asks for safety is passed over", "reaching::variables", [
+        ("src/store/postgres/url_options.rs", "        if !value.is_empty() && !option.same.contains(&value.as_str()) {", "        if value.is_empty() && option.same.contains(&value.as_str()) {"),
     ]),
 ]

@@ -25,6 +25,11 @@ pub(super) struct File {
 /// Reads a file. What is wrong is added to the problems; what is right is returned.
 pub(super) fn read(path: &Path, places: &mut Places, problems: &mut Vec<Problem>) -> File {
     path.clone_into(&mut places.file);
+    if path.as_os_str().is_empty() {
+        let text = "config: is empty: name a file, or leave it out".to_owned();
+        problems.push(Problem { text, place: places.of("config") });
+        return File::default();
+    }
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => {

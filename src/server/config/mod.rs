@@ -15,6 +15,7 @@ mod observe_listen;
 mod policies;
 mod problem;
 mod settings;
+mod variables;
 
 use std::num::NonZero;
 use std::path::Path;
@@ -36,6 +37,7 @@ pub use self::issuers::{IssuerSettings, JwksPlace};
 pub use self::observe_listen::ObserveListen;
 pub use self::problem::{Problem, Typed};
 pub use self::settings::Settings;
+pub(super) use self::variables::unknown as unknown_variables;
 
 impl Config {
     /// Merges flags and environment with the file, and checks everything.

@@ -36,6 +36,13 @@ pub(super) fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, 
             _ => OwnCertificate::read(b"", b""),
         }?;
         warn_if_open("listen_tls_key", &key_path);
+        if made.uses_ed25519() {
+            tracing::warn!(
+                setting = "listen_tls_cert",
+                "the certificate, or its signature, is of the kind Ed25519: clients on BoringSSL (gRPC of Python, Ruby, \
+                 PHP and C++, Envoy, Chrome) cannot connect; EC P-256 is taken by all"
+            );
+        }
         Ok(made)
     })
 }

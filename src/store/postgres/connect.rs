@@ -31,6 +31,11 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Like a statement for claims, whose session is given up after this.
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// A database for the ledger. The order of the language C is there wherever Postgres is, and never changes: an index
+/// on texts is not spoiled by a newer library of the system.
+const RIGHT_DATABASE: &str =
+    "CREATE DATABASE ledger TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C';";
+
 /// How sessions work with the database.
 #[derive(Clone, Debug)]
 pub(super) struct How {
@@ -89,7 +94,13 @@ pub(super) async fn open_as_owner(servers: &Servers) -> Result<PgConnection, Sto
         .first_that(|options| async move {
             let options = options.application_name("idempotency-ledger migrate");
             let mut connection = connect(&options, within).await?;
-            match timeout(within, writable(&mut connection)).await {
+            let prepared = async {
+                writable(&mut connection).await?;
+                let settings = format!("{}; {}", sql::OWNER_SETTINGS, sql::NO_TRANSACTION_TIMEOUT);
+                let settings = sqlx::raw_sql(sqlx::AssertSqlSafe(settings));
+                connection.execute(settings).await.map_err(of_sqlx)
+            };
+            match timeout(within, prepared).await {
                 Ok(Ok(_)) => Ok(connection),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
@@ -140,6 +151,7 @@ async fn linked(mut connection: PgConnection, purpose: Purpose, how: &How) -> Re
     if how.pooled {
         return Ok(Link::to_pooler(connection, how.schema.clone(), &settings));
     }
+    let settings = format!("{settings}; {}", sql::NO_TRANSACTION_TIMEOUT);
     let watched = sqlx::AssertSqlSafe(format!("{settings}; {}", sql::WATCHES));
     if let Err(error) = connection.execute(sqlx::raw_sql(watched)).await {
         // Not every server takes all of those that watch over the connection.
@@ -188,10 +200,30 @@ async fn writable<'c>(connection: impl Executor<'c, Database = Postgres>) -> Res
             version / 10_000
         )));
     }
+    keeps_texts(&row)?;
     if row.try_get("read_only").map_err(of_sqlx)? {
         return Err(unavailable("the server is read-only: a standby, or set so".into()));
     }
     Ok(row)
+}
+
+/// Whether the database takes every text of a caller, and is not copied into others.
+fn keeps_texts(row: &PgRow) -> Result<(), StoreError> {
+    let encoding: String = row.try_get("encoding").map_err(of_sqlx)?;
+    let database: String = row.try_get("database").map_err(of_sqlx)?;
+    if encoding != "UTF8" {
+        return Err(schema(format!(
+            "the database {database} has the encoding {encoding}, which does not hold every text of a caller; the encoding \
+             of a database cannot be changed: {RIGHT_DATABASE} and name that one in database_url"
+        )));
+    }
+    if row.try_get("template").map_err(of_sqlx)? {
+        return Err(schema(format!(
+            "the database {database} is a template: later databases of this server would be copies of the ledger; \
+             {RIGHT_DATABASE} and name that one in database_url"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether commits outlive a crash, and a failover: what `synchronous_commit` is where they do.

@@ -2,7 +2,104 @@
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
+use self::Means::{Conflict, Locked, Permanent, Schema, Stale, TimedOut, Unavailable, Unknown};
 use crate::store::{Fault, StoreError};
+
+/// What an error of the server says about its statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// Not applied; the session is of no use any more, a new one is.
+    Stale,
+    /// Not applied; it lost against another one.
+    Conflict,
+    /// Not applied; another session holds a row.
+    Locked,
+    /// Not applied; it took too long.
+    TimedOut,
+    /// Not applied, nor would any other write be at this moment: no row is at fault.
+    Unavailable,
+    /// Not applied, nor will any other be until a person has changed the database.
+    Schema,
+    /// A row of it is at fault, or nothing is known of the error: it is not applied.
+    Permanent,
+    /// Perhaps applied.
+    Unknown,
+}
+
+/// By SQLSTATE: the first line whose code is the error's, or whose class the error is of. What is not here is
+/// [`Permanent`]: only errors that a row can cause may be, since a batch is halved until that row stands alone.
+const CODES: &[(&str, Means)] = &[
+    // The connection is lost. A pooler's error may hide a commit.
+    ("08", Unknown),
+    // Not supported: by a pooler, or by what only looks like Postgres.
+    ("0A", Schema),
+    // The role is not what it must be.
+    ("0L", Schema),
+    ("0P", Schema),
+    // Idle in a transaction for too long.
+    ("25P03", Stale),
+    // `transaction_timeout` may hit between a commit and its answer.
+    ("25P04", Unknown),
+    // Read-only: a standby, a full disk of a managed service.
+    ("25006", Unavailable),
+    // The transaction is not in the state that the session takes for granted.
+    ("25", Stale),
+    // A prepared statement is gone: DEALLOCATE, DISCARD, a pooler's other connection.
+    ("26", Stale),
+    // Wrong password, no such database, no such schema.
+    ("28", Schema),
+    ("3D", Schema),
+    ("3F", Schema),
+    // A deferred constraint: a row's fault.
+    ("40002", Permanent),
+    // The server itself does not know.
+    ("40003", Unknown),
+    // Deadlock, serialization failure.
+    ("40", Conflict),
+    // Missing tables, missing rights, which a managed service takes away where a quota is used up.
+    ("42", Schema),
+    // Out of disk, memory, connections.
+    ("53", Unavailable),
+    // Lock timeout.
+    ("55P03", Locked),
+    // A table that is published without a replica identity does not take an update.
+    ("55", Unavailable),
+    // Statement timeout.
+    ("57014", TimedOut),
+    // Starting up, shutting down.
+    ("57P03", Unavailable),
+    // Idle for too long: the server has read nothing since.
+    ("57P05", Stale),
+    // A shutdown may hit a statement whose commit only waits for a standby.
+    ("57", Unknown),
+    // Disk and system.
+    ("58", Unavailable),
+    // A snapshot that is too old.
+    ("72", Conflict),
+    // A wrong configuration file.
+    ("F0", Unavailable),
+];
+
+/// Which parts of the server refuse all writes with the code of a limit that a row exceeds: no numbers for transactions
+/// are left. Texts have the language of the server, names of its parts do not.
+const WRAPAROUND: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
+
+/// Codes that end a session before it has begun: the server has carried out nothing.
+const NOT_CONNECTED: [&str; 2] = ["53300", "57P03"];
+
+fn means(code: &str, routine: Option<&str>, ends: bool) -> Means {
+    match (code, routine) {
+        // The plan is of a table that has changed since: the routine tells it from all else that is not supported.
+        ("0A000", Some("RevalidateCachedQuery")) => return Stale,
+        ("54000", Some(routine)) if WRAPAROUND.contains(&routine) => return Unavailable,
+        _ => {}
+    }
+    let means = CODES.iter().find(|(head, _)| code.starts_with(head)).map_or(Permanent, |(_, means)| *means);
+    // A row does not end a session: a pooler does, or a server that panics, since it cannot write or flush its log. What
+    // is in the log by then may be carried out by the recovery.
+    let is_certain = !matches!(means, Permanent | Unavailable) || NOT_CONNECTED.contains(&code);
+    if ends && !is_certain { Unknown } else { means }
+}
 
 /// Sorts an error that came of a statement which may have been sent.
 #[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
@@ -10,51 +107,40 @@ pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
     if let sqlx::Error::AnyDriverError(ours) = error {
         return ours.downcast().map_or_else(|other| StoreError::Unknown(other.to_string()), |ours| *ours);
     }
-    let sqlx::Error::Database(database) = &error else {
+    let text = error.to_string();
+    let Some(database) = error.as_database_error() else {
         let never_sent = matches!(error, sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_));
-        let text = error.to_string();
         return if never_sent {
             StoreError::NotApplied(Fault::Permanent(text))
         } else {
             StoreError::Unknown(text)
         };
     };
-    let text = error.to_string();
-    let code = database.code().unwrap_or_default().into_owned();
-    let fault = match code.as_str() {
-        // A prepared statement is gone (DEALLOCATE, DISCARD, a pooler's other connection), a transaction that was idle
-        // for too long, or the plan is of a table that has changed since. That one is told from all else that is not
-        // supported by who says so.
-        "26000" | "25P03" => Fault::Stale(text),
-        "0A000" if routine(&**database) == Some("RevalidateCachedQuery") => Fault::Stale(text),
-        // Deadlock, serialization failure.
-        "40P01" | "40001" => Fault::Conflict(text),
-        // Lock timeout.
-        "55P03" => Fault::Locked(text),
-        // Statement timeout.
-        "57014" => Fault::TimedOut(text),
-        // Read-only, cannot connect now.
-        "25006" | "57P03" => Fault::Unavailable(text),
-        // A shutdown may hit a statement whose commit only waits for a standby.
-        _ if code.starts_with("57P") || code.starts_with("08") || code == "40003" => {
-            return StoreError::Unknown(text);
-        }
-        // Out of disk, memory or connections; the system failed.
-        _ if code.starts_with("53") || code.starts_with("58") => Fault::Unavailable(text),
-        // Missing tables, missing rights, wrong password, no such database.
-        _ if code.starts_with("42") || code.starts_with("28") || code.starts_with("3D") => {
-            Fault::Schema(text)
-        }
-        _ => Fault::Permanent(text),
-    };
-    StoreError::NotApplied(fault)
+    let postgres = database.try_downcast_ref::<PgDatabaseError>();
+    let routine = postgres.and_then(PgDatabaseError::routine);
+    let code = database.code().unwrap_or_default();
+    StoreError::NotApplied(match means(&code, routine, postgres.is_some_and(ends)) {
+        Stale => Fault::Stale(text),
+        Conflict => Fault::Conflict(text),
+        Locked => Fault::Locked(text),
+        TimedOut => Fault::TimedOut(text),
+        Unavailable => Fault::Unavailable(text),
+        Schema => Fault::Schema(text),
+        Permanent => Fault::Permanent(text),
+        Unknown => return StoreError::Unknown(text),
+    })
+}
+
+/// Whether an error ends its session.
+fn ends(error: &PgDatabaseError) -> bool {
+    error.severity() != PgSeverity::Error
 }
 
 /// Sorts an error that came of a `COMMIT`. What ends the connection may be a pooler, which does not know what became of
 /// it: only a transaction that was ended before is certain.
 pub(super) fn of_commit(error: sqlx::Error) -> StoreError {
     let postgres = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
-    let ends = postgres.is_some_and(|error| error.severity() != PgSeverity::Error);
+    let ends = postgres.is_some_and(ends);
     match of_sqlx(error) {
         error @ (StoreError::NotApplied(Fault::Stale(_)) | StoreError::Unknown(_)) => error,
         StoreError::NotApplied(fault) if ends => StoreError::Unknown(fault.to_string()),
@@ -62,9 +148,31 @@ pub(super) fn of_commit(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Which part of the server speaks, whatever its language.
-fn routine(database: &dyn sqlx::error::DatabaseError) -> Option<&str> {
-    database.try_downcast_ref::<PgDatabaseError>()?.routine()
+/// What mends a certificate of the server that was made by the recipe of Postgres' manual, or by a single `openssl req`.
+const MEND: &str = "; sign one with its name: openssl req -new -key server.key -subj /CN=HOST -addext \
+                    subjectAltName=DNS:HOST -out server.csr && openssl x509 -req -in server.csr -copy_extensions copy \
+                    -days 365 -CA root.crt -CAkey root.key -CAcreateserial -out server.crt; name root.crt by sslrootcert \
+                    (the root of a self-signed certificate is that certificate)";
+
+/// Why the certificate of the server is not taken, where the words of the library do not name the reason.
+fn certificate(text: &str) -> Option<&'static str> {
+    let by_words = [
+        // The handshake cannot be verified by such a certificate, even where the mode verifies nothing.
+        (
+            "UnsupportedCertVersion",
+            ": the server's certificate is X.509 version 1, which no sslmode with TLS can use",
+        ),
+        (
+            "CaUsedAsEndEntity",
+            ": the server's certificate is that of an authority (basicConstraints CA:TRUE), which cannot be verified as a \
+             server's",
+        ),
+        (
+            "not valid for any names",
+            ": the server's certificate has no subjectAltName, and the name in its subject does not count",
+        ),
+    ];
+    by_words.iter().find(|(word, _)| text.contains(word)).map(|(_, why)| *why)
 }
 
 /// Sorts an error that came before anything was sent.
@@ -75,9 +183,70 @@ pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
             ": no trusted authority has signed the server's certificate; name its authority by sslrootcert",
         );
     }
+    if matches!(error, sqlx::Error::Tls(_)) && text.contains("UnsupportedCertVersion") {
+        // Before the handshake: the own certificate, for `hostssl … cert`.
+        text.push_str(
+            ": the certificate of sslcert is X.509 version 1, which the driver does not send; sign one of version 3: \
+             openssl x509 -req -in client.csr -copy_extensions copy -days 365 -CA root.crt -CAkey root.key -out client.crt, \
+             for a request with an extension (openssl req -new -key client.key -subj /CN=USER -addext \
+             keyUsage=digitalSignature -out client.csr)",
+        );
+    } else if let Some(why) = certificate(&text) {
+        text.push_str(why);
+        text.push_str(MEND);
+    }
     let wrong = error
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)
         .is_some_and(|code| code.starts_with("28") || code.starts_with("3D") || code.starts_with("42"));
     StoreError::NotApplied(if wrong { Fault::Schema(text) } else { Fault::Unavailable(text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_means_what_its_class_says() {
+        for (code, routine, ends, expected) in [
+            ("53100", None, false, Unavailable),
+            ("53200", None, false, Unavailable),
+            ("53300", None, true, Unavailable),
+            ("58030", None, false, Unavailable),
+            ("53100", None, true, Unknown),
+            ("58030", None, true, Unknown),
+            ("25006", None, false, Unavailable),
+            ("55000", None, false, Unavailable),
+            ("57P03", None, true, Unavailable),
+            ("54000", Some("GetNewTransactionId"), false, Unavailable),
+            ("54000", Some("GetNewMultiXactId"), false, Unavailable),
+            ("54000", Some("_bt_check_third_page"), false, Permanent),
+            ("54000", None, false, Permanent),
+            ("42501", None, false, Schema),
+            ("42P01", None, false, Schema),
+            ("3D000", None, true, Schema),
+            ("0A000", None, false, Schema),
+            ("0A000", Some("RevalidateCachedQuery"), false, Stale),
+            ("26000", None, false, Stale),
+            ("25P02", None, false, Stale),
+            ("25P03", None, true, Stale),
+            ("57P05", None, true, Stale),
+            ("25P04", None, true, Unknown),
+            ("57P01", None, true, Unknown),
+            ("08006", None, false, Unknown),
+            ("40003", None, false, Unknown),
+            ("40001", None, false, Conflict),
+            ("40P01", None, false, Conflict),
+            ("55P03", None, false, Locked),
+            ("57014", None, false, TimedOut),
+            ("40002", None, false, Permanent),
+            ("22021", None, false, Permanent),
+            ("23514", None, false, Permanent),
+            ("XX001", None, false, Permanent),
+            ("XX000", None, true, Unknown),
+            ("", None, true, Unknown),
+        ] {
+            assert_eq!(means(code, routine, ends), expected, "{code} {routine:?} {ends}");
+        }
+    }
 }

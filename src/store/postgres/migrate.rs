@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -56,6 +57,18 @@ const UNLOCK: &str = "\
 -- ledger.migrate_unlock
 SELECT pg_advisory_unlock(1818584167, 1) AS mine";
 
+const MAKE_SCHEMA: &str = "\
+-- ledger.make_schema
+CREATE SCHEMA ledger";
+
+/// The name of the database, quoted where it must be.
+const DATABASE: &str = "\
+-- ledger.database
+SELECT quote_ident(current_database()) AS name";
+
+/// The code of a missing right.
+const NO_RIGHT: &str = "42501";
+
 /// What an index is left as that could not be built to its end.
 const HALF_BUILT: &str = "\
 -- ledger.half_built
@@ -75,7 +88,7 @@ pub(super) async fn migrate(
     let mut carried_over = false;
     match whose(connection, name).await? {
         // To create it where it is there needs a right that its owner may lack.
-        Whose::Absent => plain(connection, name.render("CREATE SCHEMA ledger").into_owned()).await?,
+        Whose::Absent => make_schema(connection, name).await?,
         Whose::Empty | Whose::Ledger => {}
         Whose::Before if *name == SchemaName::default() => {
             carried_over = carry_over(connection, migrations).await?;
@@ -115,6 +128,21 @@ fn others(name: &SchemaName, objects: &str) -> StoreError {
         "the schema `{name}` is not a ledger's: it has {objects}; nothing was changed: give the ledger another schema, by the \
          setting `schema` of each server and each `migrate` (--schema NAME)"
     ))
+}
+
+/// Many managed services have an owner of the database who is not the role of an application.
+async fn make_schema(connection: &mut PgConnection, name: &SchemaName) -> Result<(), StoreError> {
+    let statement = AssertSqlSafe(name.render(MAKE_SCHEMA).into_owned());
+    let Err(error) = connection.execute(sqlx::raw_sql(statement)).await else { return Ok(()) };
+    if error.as_database_error().and_then(DatabaseError::code).as_deref() != Some(NO_RIGHT) {
+        return Err(of_sqlx(error));
+    }
+    let named = sqlx::raw_sql(DATABASE).fetch_one(connection).await.map_err(of_sqlx)?;
+    let database: String = named.try_get("name").map_err(of_sqlx)?;
+    Err(schema(format!(
+        "{error}: the role that migrates makes the schema `{name}`; as the owner of the database or an administrator run \
+         GRANT CREATE ON DATABASE {database} TO that role, and migrate again"
+    )))
 }
 
 /// Waits until no other `migrate` is at work.

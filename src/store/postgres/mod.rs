@@ -17,6 +17,7 @@ mod names;
 mod opener;
 mod operators;
 mod owner;
+mod place;
 mod policies;
 mod purge;
 mod quiet;
@@ -33,6 +34,7 @@ pub(super) mod statements;
 mod transport;
 mod upkeep;
 mod url;
+mod url_options;
 
 use std::sync::Arc;
 use std::time::Duration;

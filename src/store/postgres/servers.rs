@@ -11,9 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::place::Place;
 use super::source::{PostgresSource, WrongSource};
 use super::transport;
-use super::url::{PgUrl, Place};
+use super::url::PgUrl;
+use super::url_options::check_environment;
 use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
@@ -51,8 +53,12 @@ impl Servers {
     /// What is wrong with it, without its password.
     pub(super) fn read(source: &PostgresSource) -> Result<Servers, WrongSource> {
         let url = source.read()?;
+        check_environment(|name| std::env::var(name).ok()).map_err(|text| source.wrong_url(text))?;
         for option in &url.ignored {
-            tracing::warn!(option, "the URL of the database has an option that nobody knows; it is left out");
+            tracing::warn!(
+                option,
+                "the URL of the database has an option that the ledger does not use; it is left out"
+            );
         }
         let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
         let is_written = url.place.has_mode() || transport::is_in_environment();
@@ -121,11 +127,7 @@ impl Servers {
 
     /// For people, without secrets.
     pub(super) fn describe(&self) -> String {
-        let place = |options: &PgConnectOptions| {
-            let socket = options.get_socket().map(|path| path.display().to_string());
-            format!("{}:{}", socket.unwrap_or_else(|| options.get_host().to_owned()), options.get_port())
-        };
-        let places: Vec<String> = self.all.iter().map(place).collect();
+        let places: Vec<String> = self.all.iter().map(at).collect();
         let places = places.join(", ");
         let Some(options) = self.all.first() else { return places };
         let tls = transport::word(options.get_ssl_mode());
@@ -162,7 +164,7 @@ impl Servers {
                         Some(text) => StoreError::NotApplied(Fault::Unavailable(text)),
                         None => without_user(error, hidden),
                     };
-                    failed.push((options.get_host().to_owned(), options.get_port(), error));
+                    failed.push((at(options), error));
                 }
             }
         }
@@ -183,18 +185,17 @@ impl Drop for Attempt<'_> {
 }
 
 /// What to say where no server does: what one of them refuses for good; else what each of them says.
-fn of_all(mut failed: Vec<(String, u16, StoreError)>) -> StoreError {
+fn of_all(mut failed: Vec<(String, StoreError)>) -> StoreError {
     let for_good = |error: &StoreError| {
         !matches!(error, StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_)))
     };
-    if failed.len() == 1 || failed.iter().any(|(.., error)| for_good(error)) {
-        let place = failed.iter().position(|(.., error)| for_good(error)).unwrap_or(0);
-        return failed.swap_remove(place).2;
+    if failed.len() == 1 || failed.iter().any(|(_, error)| for_good(error)) {
+        let place = failed.iter().position(|(_, error)| for_good(error)).unwrap_or(0);
+        return failed.swap_remove(place).1;
     }
-    let texts: Vec<String> =
-        failed.iter().map(|(host, port, error)| format!("{host}:{port}: {error}")).collect();
+    let texts: Vec<String> = failed.iter().map(|(at, error)| format!("{at}: {error}")).collect();
     let text = texts.join("; ");
-    if failed.iter().any(|(.., error)| matches!(error, StoreError::Unknown(_))) {
+    if failed.iter().any(|(_, error)| matches!(error, StoreError::Unknown(_))) {
         return StoreError::Unknown(text);
     }
     StoreError::NotApplied(Fault::Unavailable(text))
@@ -205,9 +206,19 @@ fn options(place: &Place, url: &PgUrl, database: Option<&str>) -> Result<Vec<PgC
     let each = place.urls(&url.login).into_iter().map(|url| {
         let options = PgConnectOptions::from_str(&url).map_err(|error| error.to_string())?;
         let options = database.map_or_else(|| options.clone(), |database| options.clone().database(database));
-        Ok(options.disable_statement_logging())
+        Ok(transport::as_libpq(options, place.has_root()).disable_statement_logging())
     });
     each.collect()
+}
+
+/// A server, for people: `host:port`, `[address]:port` or `folder:port`.
+fn at(options: &PgConnectOptions) -> String {
+    let (host, port) = (options.get_host(), options.get_port());
+    match options.get_socket() {
+        Some(folder) => format!("{}:{port}", folder.display()),
+        None if host.contains(':') => format!("[{host}]:{port}"),
+        None => format!("{host}:{port}"),
+    }
 }
 
 /// What a server says of a user whose name stands in a file, without that name.

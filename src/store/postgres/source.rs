@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::url::{PgUrl, encoded};
+use super::url::PgUrl;
 use crate::secret_file;
 
 /// The setting of a URL that stands where settings stand.
@@ -99,7 +99,7 @@ impl PostgresSource {
         for (setting, what, path, place) in files {
             let Some(path) = path else { continue };
             let text = secret_file::read(path).map_err(|text| WrongSource { setting, text })?;
-            if place.replace(encoded(&text)).is_some() {
+            if place.replace(text).is_some() {
                 let text = format!("the URL has {what}, too: leave one of them out");
                 return Err(WrongSource { setting, text });
             }
@@ -122,9 +122,19 @@ mod tests {
         let (user, password) = (write("user", "me@home\n"), write("password", "p:/\n"));
         let (none, gone) = (None, Some(folder.path().join("gone")));
         for (url, user_file, password_file, expected) in [
-            ("postgres://u:p@a/x", &none, &none, Ok("postgres://u:p@a/x")),
-            ("postgres://a/x", &user, &password, Ok("postgres://me%40home:p%3A%2F@a/x")),
-            ("postgres://u@a/x", &none, &password, Ok("postgres://u:p%3A%2F@a/x")),
+            ("postgres://u:p@a/x", &none, &none, Ok("postgres:///?host=a&dbname=x&user=u&password=p")),
+            (
+                "postgres://a/x",
+                &user,
+                &password,
+                Ok("postgres:///?host=a&dbname=x&user=me%40home&password=p%3A%2F"),
+            ),
+            (
+                "postgres://u@a/x",
+                &none,
+                &password,
+                Ok("postgres:///?host=a&dbname=x&user=u&password=p%3A%2F"),
+            ),
             ("postgres://u:p@a/x", &none, &password, Err("database_password_file: the URL has a password")),
             ("postgres://a/x?password=p", &none, &password, Err("database_password_file: the URL has a")),
             ("postgres://u@a/x", &user, &none, Err("database_user_file: the URL has a user")),

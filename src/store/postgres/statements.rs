@@ -14,7 +14,16 @@
 pub const SETTINGS: &str = "\
 SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
 SET enable_mergejoin = off; SET jit = off; SET max_parallel_workers_per_gather = 0; \
-SET idle_in_transaction_session_timeout = '10s'; SET timezone = 'UTC'";
+SET idle_in_transaction_session_timeout = '10s'; SET idle_session_timeout = 0; SET timezone = 'UTC'";
+
+/// Postgres 17 ends transactions by this setting, older ones do not know it.
+pub(super) const NO_TRANSACTION_TIMEOUT: &str = "\
+SELECT set_config('transaction_timeout', '0', false)
+WHERE current_setting('transaction_timeout', true) IS NOT NULL";
+
+/// Settings of the connection of `migrate`: a role's settings must not end it between two statements or amid one.
+pub(super) const OWNER_SETTINGS: &str = "\
+SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
 /// What ends the locks of a server that is gone without a word. Not every operating system knows all of them.
 pub(super) const WATCHES: &str = "\
@@ -25,7 +34,9 @@ SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
 pub(super) const BEGUN: &str = "\
 -- ledger.begun
 SELECT pg_backend_pid() AS pid, (extract(epoch FROM now()) * 1000000)::bigint AS started,
-       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started";
+       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started,
+       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+            THEN set_config('transaction_timeout', '0', true) END AS without_timeout";
 
 /// A write that touches no row, so that it waits for no lock; like every commit it waits for the standbys.
 pub(super) const PROVE: &str = "\
@@ -39,6 +50,9 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
        current_setting('synchronous_standby_names') AS standbys,
        current_setting('fsync')::boolean AS fsync,
        current_setting('server_version_num')::int AS version,
+       current_setting('server_encoding') AS encoding,
+       (SELECT d.datistemplate FROM pg_database d WHERE d.datname = current_database()) AS template,
+       current_database()::text AS database,
        to_regclass('ledger.migrations') IS NOT NULL AS migrated,
        pg_backend_pid() AS pid,
        (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started,

@@ -7,6 +7,8 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 /// Where the driver reads the mode that the URL does not have.
 const VARIABLE: &str = "PGSSLMODE";
+/// Where the driver reads the authority that the URL does not name.
+const ROOT_VARIABLE: &str = "PGSSLROOTCERT";
 
 /// A mode, as URLs have it.
 pub(super) fn word(mode: PgSslMode) -> &'static str {
@@ -23,6 +25,17 @@ pub(super) fn word(mode: PgSslMode) -> &'static str {
 /// Whether the environment has a mode that the driver honours: it ignores words that it does not know.
 pub(super) fn is_in_environment() -> bool {
     std::env::var(VARIABLE).is_ok_and(|text| text.parse::<PgSslMode>().is_ok())
+}
+
+/// The mode as libpq means it: TLS is not spoken behind a socket of the file system, and `require` verifies the authority
+/// where one is named. The driver would ask for TLS behind the socket, in vain, and would not look at the authority.
+pub(super) fn as_libpq(options: PgConnectOptions, names_root: bool) -> PgConnectOptions {
+    let names_root = names_root || std::env::var_os(ROOT_VARIABLE).is_some_and(|path| !path.is_empty());
+    let is_required = matches!(options.get_ssl_mode(), PgSslMode::Require);
+    if options.get_socket().is_some() || options.get_host().starts_with('/') {
+        return options.ssl_mode(PgSslMode::Disable);
+    }
+    if is_required && names_root { options.ssl_mode(PgSslMode::VerifyCa) } else { options }
 }
 
 /// Refuses servers on other machines where no mode is written.
@@ -110,6 +123,21 @@ mod tests {
                 }
                 (found, _) => panic!("{urls:?}: {found:?}, not {refused:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_mode_means_what_it_means_to_libpq() {
+        for (url, names_root, mode) in [
+            ("postgres://db/x?sslmode=require", false, "require"),
+            ("postgres://db/x?sslmode=require", true, "verify-ca"),
+            ("postgres://db/x?sslmode=prefer", true, "prefer"),
+            ("postgres://db/x?sslmode=verify-full", true, "verify-full"),
+            ("postgres:///x?host=/run/postgresql&sslmode=require", false, "disable"),
+            ("postgres://%2Frun%2Fpostgresql/x?sslmode=verify-full", true, "disable"),
+        ] {
+            let options = PgConnectOptions::from_str(url).expect(url);
+            assert_eq!(word(as_libpq(options, names_root).get_ssl_mode()), mode, "{url} {names_root}");
         }
     }
 

@@ -234,6 +234,35 @@ impl Cluster {
         }
     }
 
+    /// Starts it again with 300 numbers left for transactions, and none that could be used again: a replication slot, for
+    /// which it must log enough, is as old as the database.
+    pub(crate) fn nears_wraparound(&mut self) {
+        let (bin, data, port) =
+            (self.bin.display().to_string(), self.data().display().to_string(), self.port);
+        let script = format!(
+            "set -e; run() {{ '{bin}/psql' -X -q -A -t -h 127.0.0.1 -p {port} -U postgres postgres; }}
+             echo \"CREATE TABLE held (one int); SELECT pg_create_logical_replication_slot('held', 'pgoutput')\" | run >/dev/null
+             next=$(($(echo 'SELECT catalog_xmin FROM pg_replication_slots' | run) + 2144483347))
+             '{bin}/pg_ctl' -D '{data}' -m fast -w stop >/dev/null
+             '{bin}/pg_resetwal' -f -x $next -D '{data}' >/dev/null
+             segment=$(printf %04X $((next / 1048576)))
+             dd if=/dev/zero of='{data}/pg_xact/'$segment bs=256k count=1 2>/dev/null"
+        );
+        assert!(shell(&script).status().expect("sh").success(), "the numbers cannot be used up");
+        self.crash();
+        self.run();
+    }
+
+    /// Uses up the numbers that are left for transactions; each block with an exception takes one.
+    pub(crate) async fn wraps_around(&self) {
+        let mut connection = self.connect("postgres").await;
+        let burn = "DO $$ BEGIN FOR i IN 1..1000 LOOP
+                    BEGIN INSERT INTO held VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
+                    END LOOP; END $$";
+        let refused = connection.execute(burn).await.expect_err("numbers are left");
+        assert!(refused.to_string().contains("wraparound"), "{refused}");
+    }
+
     /// The server and all its children.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap();

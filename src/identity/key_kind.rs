@@ -1,0 +1,152 @@
+//! Which kind of key a certificate is for, and why a file has no key or certificate that can be used.
+
+use std::fmt;
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::public_key::PublicKey;
+
+/// The sizes of RSA that the cryptography of this program signs with.
+const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=4_096;
+
+const RSA: &str = "1.2.840.113549.1.1.1";
+const RSA_PSS: &str = "1.2.840.113549.1.1.10";
+const EC: &str = "1.2.840.10045.2.1";
+const DSA: &str = "1.2.840.10040.4.1";
+const ED25519: &str = "1.3.101.112";
+const ED448: &str = "1.3.101.113";
+
+/// The kind of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    Rsa(usize),
+    P256,
+    P384,
+    P521,
+    Ed25519,
+    /// The name of another one, or its object identifier.
+    Other(String),
+}
+
+impl KeyKind {
+    /// Of the key that a certificate is for; `None` if the certificate cannot be read.
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<KeyKind> {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        let key = parsed.public_key();
+        let curve = || key.algorithm.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
+        Some(match key.algorithm.algorithm.to_id_string().as_str() {
+            RSA => match key.parsed() {
+                Ok(PublicKey::RSA(key)) => KeyKind::Rsa(key.key_size()),
+                _ => KeyKind::Other("RSA".into()),
+            },
+            EC => match curve().map(|curve| curve.to_id_string()).unwrap_or_default().as_str() {
+                "1.2.840.10045.3.1.7" => KeyKind::P256,
+                "1.3.132.0.34" => KeyKind::P384,
+                "1.3.132.0.35" => KeyKind::P521,
+                "1.3.132.0.10" => KeyKind::Other("secp256k1".into()),
+                other => KeyKind::Other(format!("EC with the curve {other}")),
+            },
+            RSA_PSS => KeyKind::Other("RSA-PSS".into()),
+            DSA => KeyKind::Other("DSA".into()),
+            ED25519 => KeyKind::Ed25519,
+            ED448 => KeyKind::Other("Ed448".into()),
+            other => KeyKind::Other(other.to_owned()),
+        })
+    }
+
+    /// Whether the cryptography of this program signs with it.
+    pub(super) fn is_usable(&self) -> bool {
+        match self {
+            KeyKind::Rsa(bits) => RSA_BITS.contains(bits),
+            KeyKind::P256 | KeyKind::P384 | KeyKind::Ed25519 => true,
+            KeyKind::P521 | KeyKind::Other(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyKind::Rsa(bits) => write!(to, "RSA with {bits} bits"),
+            KeyKind::P256 => to.write_str("EC P-256"),
+            KeyKind::P384 => to.write_str("EC P-384"),
+            KeyKind::P521 => to.write_str("EC P-521"),
+            KeyKind::Ed25519 => to.write_str("Ed25519"),
+            KeyKind::Other(name) => to.write_str(name),
+        }
+    }
+}
+
+/// Whether Ed25519 is the kind of a certificate's key, or signed one of a chain.
+pub(super) fn uses_ed25519(chain: &[CertificateDer<'_>]) -> bool {
+    let is_signed = |certificate: &CertificateDer<'_>| {
+        let parsed = X509Certificate::from_der(certificate).ok();
+        parsed.is_some_and(|(_, one)| one.signature_algorithm.algorithm.to_id_string() == ED25519)
+    };
+    chain.first().and_then(KeyKind::of) == Some(KeyKind::Ed25519) || chain.iter().any(is_signed)
+}
+
+/// What a text is that has no part in PEM that can be used, as far as its form shows; `None` if it does not.
+pub(super) fn why_not_pem(bytes: &[u8]) -> Option<&'static str> {
+    let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    Some(match bytes {
+        [0xEF, 0xBB, 0xBF, ..] => "begins with a byte order mark: save it as UTF-8 without one",
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
+            "is UTF-16 (it begins with a byte order mark): save it as UTF-8"
+        }
+        [0x30, 0..=0x84, ..] => {
+            "is DER: make PEM of it by `openssl x509 -inform DER` or `openssl pkey -inform DER`"
+        }
+        _ if has("BEGIN ENCRYPTED PRIVATE KEY") || has("Proc-Type: 4,ENCRYPTED") => {
+            "is encrypted: decrypt it by `openssl pkey -in ENCRYPTED -out KEY` into a file that only the server can read"
+        }
+        _ if has("BEGIN OPENSSH PRIVATE KEY") => {
+            "is a key of OpenSSH: make PEM of it by `ssh-keygen -p -m PKCS8 -f KEY`"
+        }
+        _ if has("BEGIN DSA PRIVATE KEY") => {
+            "is of the kind DSA: use EC P-256, EC P-384 or RSA with 2048 to 4096 bits"
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_not_pem_is_named_by_its_form() {
+        for (text, says) in [
+            (&b"\xEF\xBB\xBF-----BEGIN CERTIFICATE-----"[..], Some("byte order mark")),
+            (b"\xFF\xFE-\0-\0", Some("UTF-16")),
+            (b"\xFE\xFF\0-\0-", Some("UTF-16")),
+            (b"\x30\x82\x01\x02", Some("is DER")),
+            (b"\x30\x77\x02", Some("is DER")),
+            (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", Some("is encrypted")),
+            (b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", Some("is encrypted")),
+            (b"-----BEGIN OPENSSH PRIVATE KEY-----", Some("OpenSSH")),
+            (b"-----BEGIN DSA PRIVATE KEY-----", Some("DSA")),
+            (b"-----BEGIN PRIVATE KEY-----", None),
+            (b"", None),
+        ] {
+            let found = why_not_pem(text);
+            assert_eq!(found.is_some(), says.is_some(), "{found:?}");
+            assert!(found.unwrap_or_default().contains(says.unwrap_or_default()), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_that_no_signature_can_be_made_with_are_not_usable() {
+        for (kind, is) in [
+            (KeyKind::Rsa(1_024), false),
+            (KeyKind::Rsa(2_048), true),
+            (KeyKind::Rsa(4_096), true),
+            (KeyKind::Rsa(8_192), false),
+            (KeyKind::P256, true),
+            (KeyKind::P521, false),
+            (KeyKind::Other("DSA".into()), false),
+        ] {
+            assert_eq!(kind.is_usable(), is, "{kind}");
+        }
+    }
+}

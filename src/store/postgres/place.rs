@@ -1,0 +1,99 @@
+//! Whereto a connection goes, and who connects, as the driver takes it.
+
+use std::fs::File;
+
+use super::url_options::{MODES, ROOTS};
+
+/// Options that name a file.
+const FILES: [&str; 7] =
+    ["sslrootcert", "ssl-root-cert", "ssl-ca", "sslcert", "ssl-cert", "sslkey", "ssl-key"];
+
+/// Who connects.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+}
+
+/// Whereto, and how.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Names, addresses and folders of sockets; empty where the driver's default is meant.
+    pub(super) hosts: Vec<String>,
+    /// One for each host, or one for all; empty where the driver's default is meant.
+    pub(super) ports: Vec<String>,
+    pub(super) database: Option<String>,
+    /// Options of the driver, with their values.
+    pub(super) options: Vec<(String, String)>,
+}
+
+impl Place {
+    /// The first file of certificates and keys that cannot be read, by its option: the driver does not name it.
+    pub(super) fn unreadable(&self) -> Option<String> {
+        self.options.iter().find_map(|(name, path)| {
+            // A certificate may stand in the URL itself.
+            let is_file = FILES.contains(&&**name) && !path.trim_start().starts_with("-----BEGIN");
+            let error = File::open(path).err().filter(|_| is_file)?;
+            Some(format!("{name}: {path}: {error}"))
+        })
+    }
+
+    /// Whether an option says how much of TLS is asked for.
+    pub(super) fn has_mode(&self) -> bool {
+        self.has(&MODES)
+    }
+
+    /// Whether an option names the authority of the server's certificate.
+    pub(super) fn has_root(&self) -> bool {
+        self.has(&ROOTS)
+    }
+
+    fn has(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|(name, _)| names.contains(&&**name))
+    }
+
+    /// One URL for each server, in which all is an option.
+    pub(super) fn urls(&self, login: &Login) -> Vec<String> {
+        let of = |(number, host): (usize, &String)| {
+            let port = self.ports.get(number).or(self.ports.first().filter(|_| self.ports.len() == 1));
+            let parts = [
+                ("host", Some(host)),
+                ("port", port),
+                ("dbname", self.database.as_ref()),
+                ("user", login.user.as_ref()),
+                ("password", login.password.as_ref()),
+            ];
+            let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            let options = self.options.iter().map(|(name, value)| (name.as_str(), value));
+            let all = parts.chain(options).filter(|(_, value)| !value.is_empty());
+            let all: Vec<String> =
+                all.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+            format!("postgres:///?{}", all.join("&"))
+        };
+        self.hosts.iter().enumerate().map(of).collect()
+    }
+}
+
+/// A text as a URL holds it.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            encoded.push_str(&hex::encode_upper([byte]));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_can_stand_in_a_url() {
+        assert_eq!(encoded("aZ0:/@?#%é "), "aZ0%3A%2F%40%3F%23%25%C3%A9%20");
+    }
+}
