@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claim, Claimant, Command, Context, Decision, Entry, FailureKind, Key, Policy, Reading, Settle, Span,
-    StoreTime, decide,
+    Claim, Claimant, ClockLimits, Command, Context, Decision, Entry, FailureKind, Key, Policy, Reading,
+    Settle, Span, StoreTime, decide,
 };
 use idempotency_ledger::rpc::proto;
 use uuid::Uuid;
@@ -70,7 +70,7 @@ fn fail(token: i64) -> Command {
 }
 
 pub(crate) fn decided(key: &Key, entry: Option<&Entry>, command: &Command) -> Decision {
-    let reading = Reading { now: NOW, token_offset: 0, mark: 0 };
+    let reading = Reading { now: NOW, token_offset: 0, mark: 0, limits: ClockLimits::NONE };
     decide(key, entry, command, &Context::at(&reading, &Policy::default(), 1))
 }
 

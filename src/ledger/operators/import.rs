@@ -130,10 +130,8 @@ pub(super) async fn carry_out(
                 );
                 return Ok(Ok(outcomes));
             }
-            // Somebody claimed one of them in between.
-            Ok(false) => {}
-            // The next look says which way it is wrong.
-            Err(StoreError::NotApplied(Fault::ClockBehind)) => {}
+            // Another caller claimed one of them in between; or the clock is wrong, and the next look says in which way.
+            Ok(false) | Err(StoreError::NotApplied(Fault::ClockBehind)) => {}
             Err(error) => return Err(error),
         }
     }

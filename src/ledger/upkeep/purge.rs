@@ -173,11 +173,11 @@ impl Purger {
         };
         self.turn = taken.map(|taken| (taken.clone(), Turn::begin(&taken)));
         // No policy speaks of them, and no message comes back for them.
-        let events = if !reading.is_sound() {
-            0
-        } else {
+        let events = if reading.is_sound() {
             let before = reading.now - Span::from_std(self.options.audit_retention);
             session.upkeep().purge_audit(before, AUDIT_BATCH).await?
+        } else {
+            0
         };
         if events > 0 {
             tracing::info!(events, "audit events forgotten after their retention");

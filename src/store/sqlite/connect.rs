@@ -34,7 +34,7 @@ const CACHE: &str = "-16384";
 /// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
 /// commits have changed is carried over once. The log takes 16 MiB of the disk.
 const CARRIED_OVER_AT: &str = "4000";
-/// To this the WAL is truncated when SQLite resets it after it has grown: 64 MiB, four times its usual size.
+/// To this the WAL is truncated when `SQLite` resets it after it has grown: 64 MiB, four times its usual size.
 pub(super) const WAL_KEPT: &str = "67108864";
 /// How many statements a connection keeps prepared: all that there are.
 const STATEMENTS_MAX: usize = 200;

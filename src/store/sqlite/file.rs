@@ -84,7 +84,7 @@ impl SqliteFile {
         self.at_path.path()
     }
 
-    /// Warns of a WAL that SQLite cannot reset.
+    /// Warns of a WAL that `SQLite` cannot reset.
     pub(super) fn watch_wal(&self) {
         self.wal_growth.note(self.at_path.wal_bytes());
     }
