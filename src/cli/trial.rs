@@ -50,7 +50,12 @@ impl Trial {
         let second = claim(client, ledger, key).await?;
         let Some(Verdict::InProgress(_)) = &second.verdict else { return unexpected(client, &second) };
         say(client, &second, "Claim", "in_progress", "the same message again, meanwhile")?;
-        let request = proto::CompleteRequest { key: Some(key.clone()), token, result: RESULT.into() };
+        let request = proto::CompleteRequest {
+            key: Some(key.clone()),
+            token,
+            result: RESULT.into(),
+            result_left_out: false,
+        };
         let done = retry::until_known(|| {
             let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
             async move { ledger.complete(request).await }

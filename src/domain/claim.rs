@@ -240,6 +240,7 @@ fn completed(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Verdict {
     Verdict::Completed {
         result: if result_expired { Bytes::new() } else { entry.result.clone() },
         result_expired,
+        result_dropped: entry.result_dropped,
         completed_at,
         attempt: entry.attempts,
         by_this_claim: entry.is_claim_of(&claim.claimant),

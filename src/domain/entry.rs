@@ -173,6 +173,8 @@ pub struct Entry {
     pub fingerprint: Bytes,
     /// What Complete stored.
     pub result: Bytes,
+    /// Complete's result was too large, and was not stored. Only where the entry is `Completed` and `result` empty.
+    pub result_dropped: bool,
     /// Until when the entry answers at least; none: until a person acts.
     pub retain_until: Option<StoreTime>,
     /// When the entry was first known.
@@ -215,6 +217,7 @@ impl Entry {
             history: Vec::new(),
             fingerprint: Bytes::new(),
             result: Bytes::new(),
+            result_dropped: false,
             retain_until: None,
             created_at: now,
             updated_at: now,

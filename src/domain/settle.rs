@@ -36,11 +36,12 @@ pub(super) fn decide(
         }
     };
     match settle {
-        Settle::Complete { result } => complete(entry, result, context),
+        Settle::Complete { result, left_out } => complete(entry, result, *left_out, context),
         Settle::Fail { kind, error, retry_after } => fail(entry, *kind, error, *retry_after, context),
         Settle::Release { delay } => release(entry, *delay, context),
-        Settle::Renew { lease, effect_started, checkpoint } => {
-            renew(entry, *lease, *effect_started, checkpoint.as_ref(), context)
+        Settle::Renew { lease, effect_started, checkpoint, checkpoint_dropped } => {
+            let checkpoint = (checkpoint.as_ref(), *checkpoint_dropped);
+            renew(entry, *lease, *effect_started, checkpoint, context)
         }
     }
 }
@@ -92,7 +93,7 @@ fn present<'a>(
     Ok(entry)
 }
 
-fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
+fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>) -> Decision {
     let late = match entry.closed_by {
         ClosedBy::Open => entry.lease_over(context.now),
         ClosedBy::Release
@@ -101,8 +102,13 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark => true,
         ClosedBy::Complete => {
-            let attempt = entry.attempts;
-            return Decision::read(Ok(Reply::Completed { replayed: true, late: false, attempt }));
+            let (attempt, result_dropped) = (entry.attempts, entry.result_dropped);
+            return Decision::read(Ok(Reply::Completed {
+                replayed: true,
+                late: false,
+                result_dropped,
+                attempt,
+            }));
         }
         ClosedBy::FailTerminal => {
             let alert = Some("a holder completes what it had failed for good");
@@ -118,7 +124,9 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
     next.parked_at = None;
     next.effect_unknown = false;
     next.result = result.clone();
-    Decision::write(Ok(Reply::Completed { replayed: false, late, attempt: next.attempts }), next)
+    next.result_dropped = left_out;
+    let (attempt, result_dropped) = (next.attempts, left_out);
+    Decision::write(Ok(Reply::Completed { replayed: false, late, result_dropped, attempt }), next)
 }
 
 fn fail(
@@ -211,7 +219,7 @@ fn renew(
     entry: &Entry,
     lease: Option<Span>,
     effect_started: bool,
-    checkpoint: Option<&Bytes>,
+    (checkpoint, checkpoint_dropped): (Option<&Bytes>, bool),
     context: &Context<'_>,
 ) -> Decision {
     if entry.closed_by != ClosedBy::Open {
@@ -238,6 +246,7 @@ fn renew(
         hold: next.hold_until.remaining(now),
         on_expiry: next.on_expiry,
         revived,
+        checkpoint_dropped,
     });
     if next == *entry { Decision::read(answer) } else { Decision::write(answer, next) }
 }
@@ -370,7 +379,7 @@ mod tests {
                     traceparent: String::new(),
                 }),
                 Step::Release => settle(Settle::Release { delay: Span::ZERO }),
-                Step::Complete => settle(Settle::Complete { result: Bytes::new() }),
+                Step::Complete => settle(Settle::Complete { result: Bytes::new(), left_out: false }),
                 Step::Fail => settle(Settle::Fail {
                     kind: FailureKind::Retryable,
                     error: String::new(),

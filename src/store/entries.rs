@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
+use super::row::result_column;
 use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms};
 
 /// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.
@@ -169,8 +170,17 @@ pub struct Completion {
     pub token: i64,
     /// The result.
     pub result: bytes::Bytes,
+    /// The result was too large, and is not stored: then `result` is empty.
+    pub result_dropped: bool,
     /// The terms by which the policy would grant now.
     pub terms: Terms,
+}
+
+impl Completion {
+    /// What its column `result` holds: [`result_column`].
+    pub(super) fn result_column(&self) -> Option<&[u8]> {
+        result_column(&self.result, self.result_dropped)
+    }
 }
 
 /// A completion that found its claim open, and closed it.

@@ -167,6 +167,7 @@ impl Row {
             last_error: self.last_error.unwrap_or_default(),
             history,
             fingerprint: Bytes::from(self.fingerprint.unwrap_or_default()),
+            result_dropped: state == State::Completed && self.result.as_ref().is_some_and(Vec::is_empty),
             result: Bytes::from(self.result.unwrap_or_default()),
             retain_until: None,
             created_at,
@@ -224,7 +225,7 @@ impl Row {
             last_error: some(&entry.last_error),
             history: history::stored(&entry.history),
             fingerprint: some_bytes(&entry.fingerprint),
-            result: some_bytes(&entry.result),
+            result: result_column(&entry.result, entry.result_dropped).map(<[u8]>::to_vec),
             checkpoint: some_bytes(&entry.checkpoint),
         })
     }
@@ -247,6 +248,12 @@ fn unless(at: StoreTime, other: StoreTime) -> Option<i64> {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// `result` as it is stored: empty without a result, and of zero bytes where there was one that was too large. No
+/// version has stored one of zero bytes otherwise, and all of them read it as an empty result.
+pub(super) fn result_column(result: &[u8], dropped: bool) -> Option<&[u8]> {
+    (dropped || !result.is_empty()).then_some(if dropped { &[] } else { result })
 }
 
 fn some_bytes(bytes: &Bytes) -> Option<Vec<u8>> {

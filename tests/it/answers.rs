@@ -209,6 +209,7 @@ async fn a_batch_of_grants_at_the_largest_limits_fits_and_grants_all(kind: Kind)
             key: key("c", id),
             token: acquired(held).token,
             result: Bytes::from(vec![7; 3_500]),
+            result_left_out: false,
         })),
     });
     let settlements: Vec<_> = settlements.collect();

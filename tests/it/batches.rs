@@ -35,7 +35,12 @@ async fn batch(server: &mut TestServer, requests: Vec<proto::ClaimRequest>) -> V
 }
 
 fn complete(id: &str, token: i64) -> Action {
-    Action::Complete(proto::CompleteRequest { key: key("c", id), token, result: Bytes::new() })
+    Action::Complete(proto::CompleteRequest {
+        key: key("c", id),
+        token,
+        result: Bytes::new(),
+        result_left_out: false,
+    })
 }
 
 async fn settle(server: &mut TestServer, actions: Vec<Action>) -> Vec<Outcome> {

@@ -1,6 +1,7 @@
 //! A claim's life through the wire: the edge cases of docs/contract.md, section 13, the window,
 //! the lease, the invariants that one server can show.
 
+mod carried;
 mod duplicates;
 mod leases;
 mod window;
@@ -68,7 +69,12 @@ async fn ask(server: &mut TestServer, request: proto::ClaimRequest) -> proto::Cl
 }
 
 fn complete(id: &str, token: i64, result: &'static str) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token, result: Bytes::from_static(result.as_bytes()) }
+    proto::CompleteRequest {
+        key: key("c", id),
+        token,
+        result: Bytes::from_static(result.as_bytes()),
+        result_left_out: false,
+    }
 }
 
 fn fail(id: &str, token: i64) -> proto::FailRequest {

@@ -49,7 +49,7 @@ fn delivery(id: &str, number: u128) -> proto::ClaimRequest {
 }
 
 fn complete(id: &str, token: i64) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token, result: Bytes::new() }
+    proto::CompleteRequest { key: key("c", id), token, result: Bytes::new(), result_left_out: false }
 }
 
 /// An insert that meets entries costs more than a look at them.

@@ -216,7 +216,12 @@ impl Slot {
                 self.ledger.release(request).await.map(drop)
             }
             Call::Complete | Call::Claim => {
-                let request = proto::CompleteRequest { key, token, result: self.result.clone() };
+                let request = proto::CompleteRequest {
+                    key,
+                    token,
+                    result: self.result.clone(),
+                    result_left_out: false,
+                };
                 self.ledger.complete(request).await.map(drop)
             }
         };
@@ -240,9 +245,12 @@ impl Slot {
             let action = match call {
                 Call::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
                 Call::Release => Action::Release(proto::ReleaseRequest { key, token, delay: None }),
-                Call::Complete | Call::Claim => {
-                    Action::Complete(proto::CompleteRequest { key, token, result: self.result.clone() })
-                }
+                Call::Complete | Call::Claim => Action::Complete(proto::CompleteRequest {
+                    key,
+                    token,
+                    result: self.result.clone(),
+                    result_left_out: false,
+                }),
             };
             proto::Settlement { action: Some(action) }
         });

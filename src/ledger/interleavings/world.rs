@@ -97,13 +97,18 @@ impl World {
 
     pub(super) fn complete(&self, key: &Key, token: i64) -> Call {
         let result = |number: u64| Bytes::from(number.to_string());
-        self.call(key, |number| Command::Settle(token, Settle::Complete { result: result(number) }))
+        self.call(key, |number| {
+            Command::Settle(token, Settle::Complete { result: result(number), left_out: false })
+        })
     }
 
     pub(super) fn renew(&self, key: &Key, token: i64) -> Call {
         self.call(key, |number| {
             let checkpoint = Some(Bytes::from(number.to_string()));
-            Command::Settle(token, Settle::Renew { lease: None, effect_started: false, checkpoint })
+            Command::Settle(
+                token,
+                Settle::Renew { lease: None, effect_started: false, checkpoint, checkpoint_dropped: false },
+            )
         })
     }
 

@@ -159,8 +159,9 @@ fn settlements_tell_of_their_claims() {
     let failed = |replayed| {
         Ok(Reply::Failed { state: State::FailedRetryable, retry_after: None, attempts_left: None, replayed })
     };
-    let complete = || Settle::Complete { result: bytes::Bytes::new() };
-    let completed = |replayed| Ok(Reply::Completed { replayed, late: false, attempt: 3 });
+    let complete = || Settle::Complete { result: bytes::Bytes::new(), left_out: false };
+    let completed =
+        |replayed| Ok(Reply::Completed { replayed, late: false, attempt: 3, result_dropped: false });
     let hand_back = || Settle::Release { delay: Span::ZERO };
     let given_back = |replayed| Ok(Reply::Released { state: State::Received, replayed, in_a_row: 4 });
     let held = |operation: &str, part: &str| {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::errors;
-use super::fields::{Fields, Limits, Part};
+use super::fields::{self, Fields, Limits, Part};
 use super::words::{advice, duration, on_expiry, park_cause, state, timestamp, uuid};
 use crate::domain::{
     Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Submission, Verdict,
@@ -29,7 +29,6 @@ pub(crate) fn claim(
     let lease = fields.lease(request.lease.as_ref());
     fields.bytes("fingerprint", &request.fingerprint, limits.fingerprint);
     let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
-    fields.event_type(&request.event_type);
     let claim = Claim {
         claimant: Claimant {
             claim_id: claim_id.unwrap_or_else(random::id),
@@ -42,7 +41,7 @@ pub(crate) fn claim(
         traceparent: traceparent.to_owned(),
     };
     finish(fields, key, Command::Claim(claim))
-        .map(|asked| Submission { event_type: request.event_type, ..asked })
+        .map(|asked| Submission { event_type: fields::event_type(request.event_type), ..asked })
 }
 
 /// Bytes without the request around them: what waits in the queue must not keep all of it in memory.
@@ -54,12 +53,13 @@ pub(crate) fn renew(request: proto::RenewRequest, limits: &Limits, part: Part) -
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    let lease = fields.lease(request.lease.as_ref());
-    fields.bytes("checkpoint", request.checkpoint.as_deref().unwrap_or_default(), limits.checkpoint);
+    let checkpoint_dropped =
+        request.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.len() > limits.checkpoint);
     let settle = Settle::Renew {
-        lease,
+        lease: request.lease.as_ref().and_then(fields::asked_lease),
         effect_started: request.effect_started,
-        checkpoint: request.checkpoint.as_ref().map(own),
+        checkpoint: request.checkpoint.as_ref().filter(|_| !checkpoint_dropped).map(own),
+        checkpoint_dropped,
     };
     finish(fields, key, Command::Settle(request.token, settle))
 }
@@ -68,8 +68,12 @@ pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: P
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    fields.bytes("result", &request.result, limits.result);
-    finish(fields, key, Command::Settle(request.token, Settle::Complete { result: own(&request.result) }))
+    // What the effect has come to is not lost with a result that is too large. A result that is there is stored,
+    // whatever the flag says.
+    let too_large = request.result.len() > limits.result;
+    let result = if too_large { Bytes::new() } else { own(&request.result) };
+    let left_out = too_large || (request.result_left_out && result.is_empty());
+    finish(fields, key, Command::Settle(request.token, Settle::Complete { result, left_out }))
 }
 
 pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> Asked {
@@ -80,26 +84,20 @@ pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> 
         Ok(proto::FailureKind::Unspecified | proto::FailureKind::Retryable) => FailureKind::Retryable,
         Ok(proto::FailureKind::Terminal) => FailureKind::Terminal,
         Ok(proto::FailureKind::Park) => FailureKind::Park,
-        Err(_) => {
-            fields.wrong(
-                "kind",
-                format!("is {}, which is no FailureKind that this server knows", request.kind),
-            );
-            FailureKind::Retryable
-        }
+        // A newer client's: the attempt failed all the same, and another one is safe.
+        Err(_) => FailureKind::Retryable,
     };
-    let retry_after = fields.delay("retry_after", request.retry_after.as_ref());
-    fields.event_type(&request.event_type);
+    let retry_after = request.retry_after.as_ref().map(fields::delay);
     let settle = Settle::Fail { kind, error: fields.error(&request.error), retry_after };
     let asked = finish(fields, key, Command::Settle(request.token, settle));
-    asked.map(|asked| Submission { event_type: request.event_type, ..asked })
+    asked.map(|asked| Submission { event_type: fields::event_type(request.event_type), ..asked })
 }
 
 pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Part) -> Asked {
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    let delay = fields.delay("delay", request.delay.as_ref()).unwrap_or(Span::ZERO);
+    let delay = request.delay.as_ref().map_or(Span::ZERO, fields::delay);
     finish(fields, key, Command::Settle(request.token, Settle::Release { delay }))
 }
 
@@ -161,6 +159,7 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
         Verdict::Completed {
             result,
             result_expired,
+            result_dropped,
             completed_at,
             attempt,
             by_this_claim,
@@ -169,6 +168,7 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             result,
             result_expired,
             result_omitted: false,
+            result_dropped,
             completed_at: Some(timestamp(completed_at)),
             attempt,
             by_this_claim,
@@ -221,19 +221,21 @@ pub(crate) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse 
 /// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
 pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
     Ok(match *reply {
-        Reply::Renewed { lease, hold, on_expiry: expiry, revived } => {
+        Reply::Renewed { lease, hold, on_expiry: expiry, revived, checkpoint_dropped } => {
             settlement_result::Outcome::Renew(proto::RenewResponse {
                 lease: Some(duration(lease)),
                 revived,
                 hold: Some(duration(hold)),
                 on_expiry: on_expiry(expiry).into(),
+                checkpoint_dropped,
             })
         }
-        Reply::Completed { replayed, late, .. } => {
+        Reply::Completed { replayed, late, result_dropped, .. } => {
             settlement_result::Outcome::Complete(proto::CompleteResponse {
                 advice: proto::Advice::Ack.into(),
                 replayed,
                 late,
+                result_dropped,
             })
         }
         Reply::Failed { state: now, retry_after, attempts_left, replayed } => {

@@ -40,6 +40,7 @@ pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         history: entry.history.into_iter().map(attempt).collect(),
         fingerprint: entry.fingerprint,
         result_bytes: i32::try_from(entry.result.len()).unwrap_or(i32::MAX),
+        result_dropped: entry.result_dropped,
         checkpoint_bytes: i32::try_from(entry.checkpoint.len()).unwrap_or(i32::MAX),
         retain_until: entry.retain_until.map(shown),
         created_at: Some(shown(entry.created_at)),

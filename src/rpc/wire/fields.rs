@@ -46,8 +46,8 @@ impl Default for Limits {
 const EVENT_TYPE_MAX: usize = 128;
 /// The longest name of a replay run, in bytes.
 pub(crate) const REPLAY_RUN_MAX: usize = 64;
-/// The longest delay that a caller may ask for.
-const DELAY_MAX_SECS: i64 = 30 * 86_400;
+/// The longest delay that a caller may ask for, in nanoseconds: 30 days.
+const DELAY_MAX: i64 = 30 * 86_400 * 1_000_000_000;
 /// The bounds of `google.protobuf.Duration` and `Timestamp`, in seconds.
 const DURATION_MAX_SECS: i64 = 315_576_000_000;
 const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -82,6 +82,40 @@ pub(crate) fn canonical(value: &str) -> Option<Uuid> {
 /// Whether a text has nothing but printable ASCII, as most have: it is then not taken apart into characters.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// The delay that a settlement asks for, as the nearest one that is allowed: nothing of a settlement is worth the news
+/// that it brings.
+pub(super) fn delay(value: &prost_types::Duration) -> Span {
+    Span(nanos(value).clamp(0, DELAY_MAX) / 1_000)
+}
+
+/// The lease that a Renew asks for; `None` where that is none, so that it gets the policy's. A long one is clamped by the
+/// policy.
+pub(super) fn asked_lease(value: &prost_types::Duration) -> Option<Span> {
+    let nanos = nanos(value);
+    (nanos >= 0).then_some(Span(nanos / 1_000))
+}
+
+/// Saturates beyond some 292 years.
+fn nanos(value: &prost_types::Duration) -> i64 {
+    value.seconds.saturating_mul(1_000_000_000).saturating_add(value.nanos.into())
+}
+
+/// An `event_type` as it is counted and logged: a label, which refuses nothing. Control characters are replaced, and what
+/// is longer than a label may be is cut between characters.
+pub(super) fn event_type(value: String) -> String {
+    if value.len() <= EVENT_TYPE_MAX && is_plain(&value) {
+        return value;
+    }
+    let mut label = String::new();
+    for c in value.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }) {
+        if label.len() + c.len_utf8() > EVENT_TYPE_MAX {
+            break;
+        }
+        label.push(c);
+    }
+    label
 }
 
 /// Collects violations; their paths begin with the part's.
@@ -199,10 +233,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn event_type(&mut self, value: &str) {
-        self.text("event_type", value, EVENT_TYPE_MAX);
-    }
-
     pub(crate) fn bytes(&mut self, field: &str, value: &[u8], max: usize) {
         if value.len() > max {
             self.wrong(field, format!("has {} bytes, must be at most {max} bytes", value.len()));
@@ -243,15 +273,6 @@ impl<'a> Fields<'a> {
     /// A lease: negative ones are refused, others are clamped by the policy.
     pub(super) fn lease(&mut self, value: Option<&prost_types::Duration>) -> Option<Span> {
         self.span("lease", value?)
-    }
-
-    /// A delay: zero is allowed.
-    pub(super) fn delay(&mut self, field: &str, value: Option<&prost_types::Duration>) -> Option<Span> {
-        let span = self.span(field, value?)?;
-        if span > Span::from_secs(DELAY_MAX_SECS) {
-            self.wrong(field, format!("is longer than {DELAY_MAX_SECS}s (30 days), the longest allowed"));
-        }
-        Some(span)
     }
 
     /// A duration of zero or more.
@@ -302,5 +323,26 @@ impl<'a> Fields<'a> {
     /// An error's text: never refused, truncated with a mark.
     pub(crate) fn error(&self, value: &str) -> String {
         cut(&value.replace('\0', "\u{fffd}"), self.limits.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_type_is_cut_between_characters_and_has_no_control_characters() {
+        for (given, label) in [
+            (String::new(), String::new()),
+            ("order.paid".into(), "order.paid".into()),
+            ("t".repeat(129), "t".repeat(128)),
+            ("a\nb\u{85}".into(), "a\u{fffd}b\u{fffd}".into()),
+            ("\u{e9}".repeat(100), "\u{e9}".repeat(64)),
+            (format!("x{}", "\u{e9}".repeat(100)), format!("x{}", "\u{e9}".repeat(63))),
+            // Three bytes stand for each of one.
+            ("\n".repeat(128), "\u{fffd}".repeat(42)),
+        ] {
+            assert_eq!(event_type(given.clone()), label, "{given:?}");
+        }
     }
 }

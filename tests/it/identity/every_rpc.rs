@@ -49,7 +49,12 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
         replay_run: replay_run.clone(),
         ..Default::default()
     });
-    let complete = proto::CompleteRequest { key: key.clone(), token: 1, result: Vec::new().into() };
+    let complete = proto::CompleteRequest {
+        key: key.clone(),
+        token: 1,
+        result: Vec::new().into(),
+        result_left_out: false,
+    };
     let settle = Settlement { action: Some(Action::Complete(complete.clone())) };
     macro_rules! send {
         ($client:ident.$rpc:ident($message:expr)) => {{

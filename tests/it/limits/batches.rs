@@ -75,6 +75,7 @@ async fn results_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
                 key: key("c", id),
                 token: acquired(held).token,
                 result: Bytes::from(vec![7; 16_384]),
+                result_left_out: false,
             })),
         };
         let settlements = part.iter().map(settle).collect();

@@ -10,11 +10,36 @@ use idempotency_ledger::domain::{
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    Claim { who: (u128, String), lease: Option<i64>, print: Vec<u8>, occurred_at: Option<i64> },
-    Complete { token: i64, result: Vec<u8> },
-    Fail { token: i64, kind: FailureKind, error: String, retry_after: Option<i64> },
-    Release { token: i64, delay: i64 },
-    Renew { token: i64, lease: Option<i64>, started: bool, checkpoint: Option<Vec<u8>> },
+    Claim {
+        who: (u128, String),
+        lease: Option<i64>,
+        print: Vec<u8>,
+        occurred_at: Option<i64>,
+    },
+    /// Where the result is `too_large`, or left out for that, it is empty here.
+    Complete {
+        token: i64,
+        result: Vec<u8>,
+        too_large: bool,
+    },
+    Fail {
+        token: i64,
+        kind: FailureKind,
+        error: String,
+        retry_after: Option<i64>,
+    },
+    Release {
+        token: i64,
+        delay: i64,
+    },
+    /// Where the checkpoint is `too_large`, it is `None` here.
+    Renew {
+        token: i64,
+        lease: Option<i64>,
+        started: bool,
+        checkpoint: Option<Vec<u8>>,
+        too_large: bool,
+    },
 }
 
 /// What the ledger says.
@@ -23,7 +48,7 @@ pub(crate) enum Op {
 pub(crate) enum Said {
     Acquired { token: i64, attempt: i32, lease: i64, hold: i64, on_expiry: OnExpiry, replayed: bool, effect_unknown: bool, prior_effect_started: bool,
         checkpoint: Vec<u8>, last_error: String, attempts_left: Option<i32> },
-    Completed { result: Vec<u8>, expired: bool, at: i64, attempt: i32, by_this_claim: bool, unverified: bool },
+    Completed { result: Vec<u8>, expired: bool, dropped: bool, at: i64, attempt: i32, by_this_claim: bool, unverified: bool },
     InProgress { owner: String, attempt: i32, lease: i64, retry_after: i64 },
     Backoff { attempts_left: Option<i32>, last_error: String, retry_after: i64 },
     Failed { error: String, at: i64 },
@@ -31,10 +56,10 @@ pub(crate) enum Said {
     Mismatch { expected: Vec<u8>, presented: Vec<u8> },
     Outside { window: i64, occurred_at: i64 },
     Suppressed { run: String },
-    CompleteOk { replayed: bool, late: bool },
+    CompleteOk { replayed: bool, late: bool, dropped: bool },
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
     ReleaseOk { replayed: bool },
-    RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool },
+    RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool, dropped: bool },
     Error { reason: String, state: Option<State> },
 }
 
@@ -60,6 +85,8 @@ pub(crate) struct Row {
     pub(crate) error: String,
     pub(crate) print: Vec<u8>,
     pub(crate) result: Vec<u8>,
+    /// There was a result, too large to be stored.
+    pub(crate) dropped: bool,
     pub(crate) closed_at: i64,
     pub(crate) parked_at: i64,
     pub(crate) changed_at: i64,
@@ -152,6 +179,7 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             let said = Said::Completed {
                 result: if expired { Vec::new() } else { row.result.clone() },
                 expired,
+                dropped: row.dropped,
                 at: row.closed_at,
                 attempt: row.attempts,
                 by_this_claim: same,
@@ -275,6 +303,7 @@ fn grant(
         error: row.map(|row| row.error.clone()).unwrap_or_default(),
         print: pinned.unwrap_or(presented),
         result: Vec::new(),
+        dropped: false,
         closed_at: 0,
         parked_at: 0,
         changed_at: now,
@@ -325,8 +354,10 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     };
     match op {
         Op::Claim { .. } => unreachable!(),
-        Op::Complete { result, .. } => match row.by {
-            ClosedBy::Complete => (Said::CompleteOk { replayed: true, late: false }, None),
+        Op::Complete { result, too_large, .. } => match row.by {
+            ClosedBy::Complete => {
+                (Said::CompleteOk { replayed: true, late: false, dropped: row.dropped }, None)
+            }
             ClosedBy::FailTerminal | ClosedBy::Operator => closed,
             ClosedBy::Open
             | ClosedBy::Release
@@ -336,9 +367,10 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             | ClosedBy::OperatorPark => {
                 let mut after = close(State::Completed, ClosedBy::Complete);
                 after.unknown = false;
-                after.result.clone_from(result);
+                (after.result, after.dropped) = (result.clone(), *too_large);
                 after.attempts += i32::from(row.by == ClosedBy::Release);
-                (Said::CompleteOk { replayed: false, late: !open || over }, Some(after))
+                let late = !open || over;
+                (Said::CompleteOk { replayed: false, late, dropped: *too_large }, Some(after))
             }
         },
         Op::Fail { kind, error, retry_after, .. } => {
@@ -387,7 +419,7 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             ClosedBy::Release => (Said::ReleaseOk { replayed: true }, None),
             _ => closed,
         },
-        Op::Renew { lease, started, checkpoint, .. } => {
+        Op::Renew { lease, started, checkpoint, too_large, .. } => {
             if !open {
                 return closed;
             }
@@ -401,7 +433,8 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 after.checkpoint.clone_from(checkpoint);
             }
             let (lease, hold) = (after.lease_until - now, row.hold_until - now);
-            let said = Said::RenewOk { lease, hold, on_expiry: row.on_expiry, revived: over };
+            let (on_expiry, dropped) = (row.on_expiry, *too_large);
+            let said = Said::RenewOk { lease, hold, on_expiry, revived: over, dropped };
             let news = after != *row;
             (said, news.then_some(after))
         }
@@ -514,6 +547,7 @@ pub(crate) fn order(
         started: false,
         prior: row.prior || row.started,
         result: Vec::new(),
+        dropped: false,
         closed_at: now,
         parked_at: 0,
         ..row.clone()
@@ -622,6 +656,7 @@ fn admitted(world: &World<'_>) -> Row {
         error: String::new(),
         print: Vec::new(),
         result: Vec::new(),
+        dropped: false,
         closed_at: now,
         parked_at: 0,
         changed_at: now,

@@ -198,6 +198,7 @@ async fn no_statement_writes_an_entry_beyond_the_level() {
             token: row.token,
             result: Bytes::from_static(b"done"),
             terms: row.terms(),
+            result_dropped: false,
         })
         .collect();
     let mut changed = rows.clone();
