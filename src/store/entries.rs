@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use super::row::result_column;
+use super::results::result_column;
 use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms};
 
 /// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.

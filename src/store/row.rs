@@ -12,6 +12,7 @@ use super::dictionary::Dictionary;
 use super::history;
 use super::ids;
 use super::numbers::{self, COMPLETED, PARKED};
+use super::results::{is_dropped, result_column};
 use super::traceparent;
 use super::{Found, StoreError};
 use crate::domain::{Claimant, ClosedBy, Entry, Key, Namespace, State, StoreTime, retain_until_by_terms};
@@ -167,7 +168,7 @@ impl Row {
             last_error: self.last_error.unwrap_or_default(),
             history,
             fingerprint: Bytes::from(self.fingerprint.unwrap_or_default()),
-            result_dropped: state == State::Completed && self.result.as_ref().is_some_and(Vec::is_empty),
+            result_dropped: state == State::Completed && is_dropped(self.result.as_deref()),
             result: Bytes::from(self.result.unwrap_or_default()),
             retain_until: None,
             created_at,
@@ -248,12 +249,6 @@ fn unless(at: StoreTime, other: StoreTime) -> Option<i64> {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// `result` as it is stored: empty without a result, and of zero bytes where there was one that was too large. No
-/// version has stored one of zero bytes otherwise, and all of them read it as an empty result.
-pub(super) fn result_column(result: &[u8], dropped: bool) -> Option<&[u8]> {
-    (dropped || !result.is_empty()).then_some(if dropped { &[] } else { result })
 }
 
 fn some_bytes(bytes: &Bytes) -> Option<Vec<u8>> {

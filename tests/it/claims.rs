@@ -69,12 +69,7 @@ async fn ask(server: &mut TestServer, request: proto::ClaimRequest) -> proto::Cl
 }
 
 fn complete(id: &str, token: i64, result: &'static str) -> proto::CompleteRequest {
-    proto::CompleteRequest {
-        key: key("c", id),
-        token,
-        result: Bytes::from_static(result.as_bytes()),
-        result_left_out: false,
-    }
+    proto::CompleteRequest { key: key("c", id), token, result: result.into(), ..Default::default() }
 }
 
 fn fail(id: &str, token: i64) -> proto::FailRequest {

@@ -1,6 +1,7 @@
 //! The plain HTTP port of a running server: what it answers, and that its metrics tell what happened.
 
 mod entries;
+mod fields;
 mod flood;
 mod log;
 mod traces;

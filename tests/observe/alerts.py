@@ -77,6 +77,10 @@ def refused(reason, values):
     return {of("idempotency_ledger_refusals_total", f'reason="{reason}",{A}'): values}
 
 
+def corrected(field, values):
+    return {of("idempotency_ledger_corrected_fields_total", f'field="{field}",{A}'): values}
+
+
 def gauge(name, value, labels=A):
     return {of(f"idempotency_ledger_{name}", labels): f"{value}x200"}
 
@@ -196,6 +200,8 @@ TABLE = [
     ("ClockBehind", {"instance": "a"}, gauge("store_clock_behind_seconds", 1), gauge("store_clock_behind_seconds", 0)),
     ("PoliciesStale", {"instance": "a"}, gauge("policies_age_seconds", 11), gauge("policies_age_seconds", 10)),
     ("PoliciesUnreadable", {"instance": "a"}, gauge("policies_unreadable", 1), gauge("policies_unreadable", 0)),
+    ("InvalidRequests", {}, refused("INVALID_FIELD", "0+1x200"), refused("INVALID_FIELD", "0x100 8x99") | refused("CLAIM_CLOSED", GROWS)),
+    ("FieldsCorrected", {"field": "result"}, corrected("result", "0x195 1x5"), corrected("result", "0x60 1x140")),
     ("Refusals", {"reason": "OVERLOADED"}, refused("OVERLOADED", GROWS), refused("OVERLOADED", "0+1x200")),
     ("Refusals", {"reason": "QUOTA_EXCEEDED"}, refused("QUOTA_EXCEEDED", GROWS), refused("INVALID_FIELD", GROWS)),
     ("PrincipalLimited", {"limit": "rate"}, limited("rate", GROWS), limited("rate", "0+1x200") | refused("QUOTA_EXCEEDED", GROWS)),

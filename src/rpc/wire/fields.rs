@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use uuid::Uuid;
+use uuid::{Uuid, Variant};
 
 use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
 use super::fit::cut;
-use crate::domain::{Key, Namespace, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
+use crate::domain::{
+    Command, Key, Malformed, Namespace, Rejection, Span, StoreTime, Submission, TOKEN_MAX, Violation,
+};
 use crate::rpc::proto;
 
 /// The limits of fields and batches; sizes in bytes.
@@ -42,12 +44,8 @@ impl Default for Limits {
     }
 }
 
-/// The longest `event_type`, in bytes: it is a label.
-const EVENT_TYPE_MAX: usize = 128;
 /// The longest name of a replay run, in bytes.
 pub(crate) const REPLAY_RUN_MAX: usize = 64;
-/// The longest delay that a caller may ask for, in nanoseconds: 30 days.
-const DELAY_MAX: i64 = 30 * 86_400 * 1_000_000_000;
 /// The bounds of `google.protobuf.Duration` and `Timestamp`, in seconds.
 const DURATION_MAX_SECS: i64 = 315_576_000_000;
 const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -80,42 +78,8 @@ pub(crate) fn canonical(value: &str) -> Option<Uuid> {
 }
 
 /// Whether a text has nothing but printable ASCII, as most have: it is then not taken apart into characters.
-fn is_plain(text: &str) -> bool {
+pub(super) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
-/// The delay that a settlement asks for, as the nearest one that is allowed: nothing of a settlement is worth the news
-/// that it brings.
-pub(super) fn delay(value: &prost_types::Duration) -> Span {
-    Span(nanos(value).clamp(0, DELAY_MAX) / 1_000)
-}
-
-/// The lease that a Renew asks for; `None` where that is none, so that it gets the policy's. A long one is clamped by the
-/// policy.
-pub(super) fn asked_lease(value: &prost_types::Duration) -> Option<Span> {
-    let nanos = nanos(value);
-    (nanos >= 0).then_some(Span(nanos / 1_000))
-}
-
-/// Saturates beyond some 292 years.
-fn nanos(value: &prost_types::Duration) -> i64 {
-    value.seconds.saturating_mul(1_000_000_000).saturating_add(value.nanos.into())
-}
-
-/// An `event_type` as it is counted and logged: a label, which refuses nothing. Control characters are replaced, and what
-/// is longer than a label may be is cut between characters.
-pub(super) fn event_type(value: String) -> String {
-    if value.len() <= EVENT_TYPE_MAX && is_plain(&value) {
-        return value;
-    }
-    let mut label = String::new();
-    for c in value.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }) {
-        if label.len() + c.len_utf8() > EVENT_TYPE_MAX {
-            break;
-        }
-        label.push(c);
-    }
-    label
 }
 
 /// Collects violations; their paths begin with the part's.
@@ -125,6 +89,11 @@ pub(crate) struct Fields<'a> {
     violations: Vec<Violation>,
     /// How many more there were than are kept.
     left_out: usize,
+    /// What was done with fields beyond their bounds that refuse nothing.
+    pub(super) corrected: Vec<Violation>,
+    /// The consumer of a key that is at fault elsewhere, and whether the key is of a run.
+    consumer: String,
+    of_run: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -135,7 +104,15 @@ impl<'a> Fields<'a> {
 
     /// For a part of a request.
     pub(crate) fn of(limits: &'a Limits, part: Part) -> Fields<'a> {
-        Fields { limits, part, violations: Vec::new(), left_out: 0 }
+        Fields {
+            limits,
+            part,
+            violations: Vec::new(),
+            left_out: 0,
+            corrected: Vec::new(),
+            consumer: String::new(),
+            of_run: false,
+        }
     }
 
     pub(crate) fn limits(&self) -> &'a Limits {
@@ -154,6 +131,23 @@ impl<'a> Fields<'a> {
         }
         let description = cut(&description(), DESCRIPTION_MAX);
         self.violations.push(Violation { field: format!("{}{field}", self.part), description });
+    }
+
+    /// The command of a consumer, if nothing was wrong with its fields.
+    pub(super) fn submission(self, key: Option<Key>, command: Command) -> Result<Submission, Malformed> {
+        match key {
+            Some(key) if self.violations.is_empty() => {
+                Ok(Submission { corrected: self.corrected, ..Submission::new(key, command) })
+            }
+            key => {
+                let (consumer, of_run) = match &key {
+                    Some(key) => (key.consumer().to_owned(), key.is_of_run()),
+                    None => (self.consumer, self.of_run),
+                };
+                let rejection = Rejection { left_out: self.left_out, ..Rejection::invalid(self.violations) };
+                Err(Malformed { rejection, consumer, of_run, command })
+            }
+        }
     }
 
     /// The value, if nothing was wrong; else all that was.
@@ -176,17 +170,23 @@ impl<'a> Fields<'a> {
         };
         let before = self.violations.len();
         self.name("key.consumer", &consumer, self.limits.consumer);
+        let is_name = self.violations.len() == before;
         self.name("key.source", &source, self.limits.source);
         self.name("key.id", &id, self.limits.id);
         self.replay_run("key.replay_run", &replay_run);
-        let namespace = || {
-            if replay_run.is_empty() {
+        if self.violations.len() == before {
+            let namespace = if replay_run.is_empty() {
                 Namespace::live(consumer)
             } else {
                 Namespace::new(&consumer, &replay_run)
-            }
-        };
-        (self.violations.len() == before).then(|| Key::of(namespace(), source, id))
+            };
+            return Some(Key::of(namespace, source, id));
+        }
+        self.of_run = !replay_run.is_empty();
+        if is_name {
+            self.consumer = consumer;
+        }
+        None
     }
 
     /// The name of a replay run; empty: there is none.
@@ -245,7 +245,17 @@ impl<'a> Fields<'a> {
             return None;
         }
         match canonical(value) {
-            Some(id) if matches!(id.get_version_num(), 4 | 7) => Some(id),
+            Some(id) if matches!(id.get_version_num(), 4 | 7) && id.get_variant() == Variant::RFC4122 => {
+                Some(id)
+            }
+            Some(id) if id.get_variant() != Variant::RFC4122 => {
+                let given = id.get_variant();
+                self.wrong(
+                    "claim_id",
+                    format!("is a UUID of the variant {given}, must be one of RFC 9562: its 17th digit is 8, 9, a or b"),
+                );
+                None
+            }
             Some(id) => {
                 let version = id.get_version_num();
                 self.wrong(
@@ -275,7 +285,7 @@ impl<'a> Fields<'a> {
         self.span("lease", value?)
     }
 
-    /// A duration of zero or more.
+    /// A duration of zero or more, which is stored as it is: none is rounded.
     pub(crate) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
         let malformed = value.nanos.unsigned_abs() > 999_999_999
             || value.seconds.unsigned_abs() > DURATION_MAX_SECS.unsigned_abs()
@@ -287,6 +297,10 @@ impl<'a> Fields<'a> {
         }
         if value.seconds < 0 || value.nanos < 0 {
             self.wrong(field, "is negative, must be zero or more");
+            return None;
+        }
+        if value.nanos % 1_000 != 0 {
+            self.wrong(field, "is not in whole microseconds, which the ledger counts in: round it");
             return None;
         }
         Some(Span(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))
@@ -323,26 +337,5 @@ impl<'a> Fields<'a> {
     /// An error's text: never refused, truncated with a mark.
     pub(crate) fn error(&self, value: &str) -> String {
         cut(&value.replace('\0', "\u{fffd}"), self.limits.error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_type_is_cut_between_characters_and_has_no_control_characters() {
-        for (given, label) in [
-            (String::new(), String::new()),
-            ("order.paid".into(), "order.paid".into()),
-            ("t".repeat(129), "t".repeat(128)),
-            ("a\nb\u{85}".into(), "a\u{fffd}b\u{fffd}".into()),
-            ("\u{e9}".repeat(100), "\u{e9}".repeat(64)),
-            (format!("x{}", "\u{e9}".repeat(100)), format!("x{}", "\u{e9}".repeat(63))),
-            // Three bytes stand for each of one.
-            ("\n".repeat(128), "\u{fffd}".repeat(42)),
-        ] {
-            assert_eq!(event_type(given.clone()), label, "{given:?}");
-        }
     }
 }

@@ -15,12 +15,12 @@ async fn a_guessed_completion_writes_what_the_core_would_decide(kind: Kind) {
     let mut session = at.session().await;
     let entry = granted("1", START);
     insert(&mut *session, &entry).await;
-    let now = START + Span::from_secs(40);
-    at.set_clock(now).await;
     // Alone, and two at a time: with a result, and without one that was too large.
     let without = (granted("2", START), granted("3", START));
     insert(&mut *session, &without.0).await;
     insert(&mut *session, &without.1).await;
+    let now = START + Span::from_secs(40);
+    at.set_clock(now).await;
     let of = |entry: &Entry, result: &'static [u8]| Completion {
         key: entry.key.clone(),
         token: entry.token,
