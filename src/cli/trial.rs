@@ -33,7 +33,8 @@ impl Trial {
         let done = self.goes_on(&client, &mut ledger, &key, token).await;
         if done.is_err() {
             // Nobody processes the message: its claim is given back, as far as that is possible.
-            let request = proto::ReleaseRequest { key: Some(key), token, delay: None };
+            let request =
+                proto::ReleaseRequest { key: Some(key), token, delay: None, unpin_fingerprint: false };
             let _given_back = ledger.release(client.request(request)).await.is_ok();
         }
         done

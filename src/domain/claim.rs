@@ -43,6 +43,7 @@ fn verdict(verdict: Verdict) -> Decision {
 
 fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
     context.policy.fingerprint != FingerprintMode::Ignore
+        && !entry.unpinned
         && !entry.fingerprint.is_empty()
         && !claim.fingerprint.is_empty()
         && entry.fingerprint != claim.fingerprint
@@ -164,6 +165,10 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     next.prior_effect_started |= entry.effect_started;
     next.effect_started = false;
     next.attempts = entry.attempts.saturating_add(1);
+    if next.unpinned {
+        next.fingerprint = Bytes::new();
+        next.unpinned = false;
+    }
     if policy.fingerprint != FingerprintMode::Ignore && next.fingerprint.is_empty() {
         next.fingerprint = claim.fingerprint.clone();
     }

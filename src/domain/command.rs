@@ -76,6 +76,8 @@ pub enum Settle {
     Release {
         /// When the key is claimable again.
         delay: Span,
+        /// The next request under this key may have another body.
+        unpin: bool,
     },
 }
 

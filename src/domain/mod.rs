@@ -4,6 +4,7 @@
 //! tables, property tests and model checkers reach every rule without a database.
 
 mod advice;
+mod backoff;
 mod claim;
 mod command;
 mod context;

@@ -288,6 +288,10 @@ fn forget_claim(entry: &Entry, state: State, context: &Context<'_>) -> Entry {
     next.effect_started = false;
     next.result = Bytes::new();
     next.result_dropped = false;
+    if next.unpinned {
+        next.fingerprint = Bytes::new();
+        next.unpinned = false;
+    }
     next
 }
 

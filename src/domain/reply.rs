@@ -54,6 +54,8 @@ pub enum Reply {
         state: State,
         /// It had been released before.
         replayed: bool,
+        /// The fingerprint is compared with nothing until the next grant, which replaces it.
+        unpinned: bool,
         /// How many claims of the entry in a row ended so, this one included; more than the entry remembers count
         /// as many as it does.
         in_a_row: usize,

@@ -12,7 +12,7 @@ use super::dictionary::Dictionary;
 use super::history;
 use super::ids;
 use super::numbers::{self, COMPLETED, PARKED};
-use super::results::{is_dropped, result_column};
+use super::results::{is_marked, result_column};
 use super::traceparent;
 use super::{Found, StoreError};
 use crate::domain::{Claimant, ClosedBy, Entry, Key, Namespace, State, StoreTime, retain_until_by_terms};
@@ -168,7 +168,8 @@ impl Row {
             last_error: self.last_error.unwrap_or_default(),
             history,
             fingerprint: Bytes::from(self.fingerprint.unwrap_or_default()),
-            result_dropped: state == State::Completed && is_dropped(self.result.as_deref()),
+            unpinned: closed_by == ClosedBy::Release && is_marked(self.result.as_deref()),
+            result_dropped: closed_by == ClosedBy::Complete && is_marked(self.result.as_deref()),
             result: Bytes::from(self.result.unwrap_or_default()),
             retain_until: None,
             created_at,
@@ -226,7 +227,7 @@ impl Row {
             last_error: some(&entry.last_error),
             history: history::stored(&entry.history),
             fingerprint: some_bytes(&entry.fingerprint),
-            result: result_column(&entry.result, entry.result_dropped).map(<[u8]>::to_vec),
+            result: result_column(&entry.result, entry.result_dropped || entry.unpinned).map(<[u8]>::to_vec),
             checkpoint: some_bytes(&entry.checkpoint),
         })
     }

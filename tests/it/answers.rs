@@ -244,7 +244,12 @@ async fn texts_are_cut_only_where_a_batch_is_too_large(kind: Kind) {
             let held = acquired(response);
             assert_eq!(held.last_error.len() == 60_000, whole, "{count}");
             assert_eq!(held.last_error.ends_with(MARK), !whole, "{count}");
-            let release = proto::ReleaseRequest { key: request.key, token: held.token, delay: None };
+            let release = proto::ReleaseRequest {
+                key: request.key,
+                token: held.token,
+                delay: None,
+                unpin_fingerprint: false,
+            };
             client.release(release).await.unwrap();
         }
     }

@@ -4,6 +4,7 @@
 mod carried;
 mod duplicates;
 mod leases;
+mod unpin;
 mod window;
 
 use std::time::Duration;
@@ -77,7 +78,7 @@ fn fail(id: &str, token: i64) -> proto::FailRequest {
 }
 
 fn release(id: &str, token: i64) -> proto::ReleaseRequest {
-    proto::ReleaseRequest { key: key("c", id), token, delay: None }
+    proto::ReleaseRequest { key: key("c", id), token, delay: None, unpin_fingerprint: false }
 }
 
 fn renew(id: &str, token: i64) -> proto::RenewRequest {

@@ -102,7 +102,7 @@ async fn a_lost_answer_is_resolved_by_one_repeat(kind: Kind) {
                 server.client.fail(request).await.unwrap().into_inner().replayed
             }
             None => {
-                let request = proto::ReleaseRequest { key, token, delay: None };
+                let request = proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false };
                 server.client.release(request).await.unwrap().into_inner().replayed
             }
         };

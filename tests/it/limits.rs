@@ -91,6 +91,10 @@ async fn malformed_claims_are_refused_by_field(kind: Kind) {
         (|r| r.fingerprint = Bytes::from(vec![0; 65]), &["fingerprint"]),
         (|r| r.claim_id = "7".into(), &["claim_id"]),
         (|r| r.claim_id = UUID_V1.into(), &["claim_id"]),
+        // Of other variants: those of NCS, of Microsoft, and of the future.
+        (|r| r.claim_id = UUID_V4.replace("-8e07-", "-0e07-"), &["claim_id"]),
+        (|r| r.claim_id = UUID_V4.replace("-8e07-", "-ce07-"), &["claim_id"]),
+        (|r| r.claim_id = UUID_V4.replace("-8e07-", "-ee07-"), &["claim_id"]),
         (|r| r.claim_id = "00000000-0000-0000-0000-000000000000".into(), &["claim_id"]),
         (|r| r.claim_id = format!("{{{UUID_V4}}}"), &["claim_id"]),
         (|r| r.claim_id = UUID_V4.replace('-', ""), &["claim_id"]),
@@ -100,6 +104,8 @@ async fn malformed_claims_are_refused_by_field(kind: Kind) {
         (|r| r.lease = Some(Duration { seconds: 1, nanos: -1 }), &["lease"]),
         (|r| r.lease = Some(Duration { seconds: 1, nanos: 1_000_000_000 }), &["lease"]),
         (|r| r.lease = Some(Duration { seconds: i64::MAX, nanos: 0 }), &["lease"]),
+        (|r| r.lease = Some(Duration { seconds: 1, nanos: 1 }), &["lease"]),
+        (|r| r.lease = Some(Duration { seconds: 1, nanos: 999_999_999 }), &["lease"]),
         (|r| r.occurred_at = Some(Timestamp { seconds: i64::MIN, nanos: 0 }), &["occurred_at"]),
         (|r| r.occurred_at = Some(Timestamp { seconds: 0, nanos: -1 }), &["occurred_at"]),
         (
@@ -156,7 +162,15 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
         (Some(complete(1 << 53, 0)), "complete.token"),
         // Only its token is at fault, and not what it carries.
         (Some(complete(0, 16_385)), "complete.token"),
-        (Some(Action::Release(proto::ReleaseRequest { key: None, token, delay: None })), "release.key"),
+        (
+            Some(Action::Release(proto::ReleaseRequest {
+                key: None,
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+            })),
+            "release.key",
+        ),
         (None, "action"),
     ];
     let settlements: Vec<_> =
@@ -222,6 +236,13 @@ async fn only_a_bad_key_is_dead_lettered(kind: Kind) {
     let mut server = TestServer::start(kind).await;
     let rows: &[(fn(&mut proto::ClaimRequest), &str)] = &[
         (|r| edit(r).id = "i".repeat(513), "DEAD_LETTER"),
+        (|r| edit(r).source.clear(), "DEAD_LETTER"),
+        (|r| (edit(r).source.clear(), edit(r).id.clear()).0, "DEAD_LETTER"),
+        // The process's: a variable that is not set, a name with a newline, a mistyped run.
+        (|r| edit(r).consumer.clear(), "RETRY_LATER"),
+        (|r| edit(r).consumer = "c\n".into(), "RETRY_LATER"),
+        (|r| edit(r).replay_run = "a b".into(), "RETRY_LATER"),
+        (|r| (edit(r).consumer.clear(), edit(r).id.clear()).0, "RETRY_LATER"),
         (|r| r.owner = "o".repeat(129), "RETRY_LATER"),
         (|r| (edit(r).id = "i".repeat(513), r.owner = "o".repeat(129)).0, "RETRY_LATER"),
         (|r| r.key = None, "RETRY_LATER"),
@@ -229,8 +250,11 @@ async fn only_a_bad_key_is_dead_lettered(kind: Kind) {
     for (spoil, advice) in rows {
         let mut request = claim("c", "1");
         spoil(&mut request);
-        let refused = refusal(&server.client.claim(request).await.unwrap_err());
-        assert_eq!(refused.advice, *advice);
+        let refused = refusal(&server.client.claim(request.clone()).await.unwrap_err());
+        assert_eq!(refused.advice, *advice, "{request:?}");
+        let batch = proto::BatchClaimRequest { requests: vec![claim("c", "2"), request] };
+        let answer = server.client.batch_claim(batch).await.unwrap().into_inner().responses.remove(1);
+        assert_eq!(answer.advice().as_str_name(), format!("ADVICE_{advice}"), "{answer:?}");
     }
     server.stop().await;
 }

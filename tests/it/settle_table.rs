@@ -3,6 +3,7 @@
 //! through the wire of a server on each store.
 
 mod alarms;
+mod unpin;
 mod wire;
 
 use bytes::Bytes;
@@ -278,6 +279,7 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         history: Vec::new(),
         fingerprint: Bytes::new(),
         result: if case.was == Was::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
+        unpinned: false,
         result_dropped: case.was == Was::CompletedWithout,
         retain_until: None,
         created_at: granted_at,
@@ -302,7 +304,7 @@ fn command(case: &Case) -> Settle {
         Op::Retryable => fail(FailureKind::Retryable),
         Op::Terminal => fail(FailureKind::Terminal),
         Op::Park => fail(FailureKind::Park),
-        Op::Release => Settle::Release { delay: Span::from_secs(9) },
+        Op::Release => Settle::Release { delay: Span::from_secs(9), unpin: false },
         Op::Renew => {
             Settle::Renew { lease: None, effect_started: false, checkpoint: None, checkpoint_dropped: false }
         }

@@ -115,7 +115,7 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
             )
         },
         |_| claim(3),
-        |e| Command::Settle(e.token, Settle::Release { delay: Span::ZERO }),
+        |e| Command::Settle(e.token, Settle::Release { delay: Span::ZERO, unpin: false }),
         |_| claim(4),
         |e| {
             Command::Settle(

@@ -212,7 +212,7 @@ impl Slot {
                 self.ledger.renew(request).await.map(drop)
             }
             Call::Release => {
-                let request = proto::ReleaseRequest { key, token, delay: None };
+                let request = proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false };
                 self.ledger.release(request).await.map(drop)
             }
             Call::Complete | Call::Claim => {
@@ -244,7 +244,12 @@ impl Slot {
             let (key, token) = (Some(shared.names.message(&grant.key)), grant.token);
             let action = match call {
                 Call::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
-                Call::Release => Action::Release(proto::ReleaseRequest { key, token, delay: None }),
+                Call::Release => Action::Release(proto::ReleaseRequest {
+                    key,
+                    token,
+                    delay: None,
+                    unpin_fingerprint: false,
+                }),
                 Call::Complete | Call::Claim => Action::Complete(proto::CompleteRequest {
                     key,
                     token,

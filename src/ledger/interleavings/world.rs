@@ -114,7 +114,9 @@ impl World {
 
     pub(super) fn release(&self, key: &Key, token: i64) -> Call {
         let delay = |number| Span(i64::try_from(number).unwrap());
-        self.call(key, |number| Command::Settle(token, Settle::Release { delay: delay(number) }))
+        self.call(key, |number| {
+            Command::Settle(token, Settle::Release { delay: delay(number), unpin: false })
+        })
     }
 
     /// Some settlement.

@@ -109,7 +109,8 @@ pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Par
     let key = fields.own_key(request.key);
     fields.token(request.token);
     let delay = request.delay.as_ref().map_or(Span::ZERO, |delay| fields.delay("delay", delay));
-    fields.submission(key, Command::Settle(request.token, Settle::Release { delay }))
+    let unpin = request.unpin_fingerprint;
+    fields.submission(key, Command::Settle(request.token, Settle::Release { delay, unpin }))
 }
 
 /// The settlement with this index in its batch.
@@ -124,7 +125,7 @@ pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usiz
         None => {
             let mut fields = Fields::of(limits, Part::Item { list: LIST, index });
             fields.wrong("action", "is missing: set one of complete, fail, release, renew");
-            fields.submission(None, Command::Settle(0, Settle::Release { delay: Span::ZERO }))
+            fields.submission(None, Command::Settle(0, Settle::Release { delay: Span::ZERO, unpin: false }))
         }
     }
 }
@@ -253,10 +254,11 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
                 replayed,
             })
         }
-        Reply::Released { state: now, replayed, .. } => {
+        Reply::Released { state: now, replayed, unpinned, .. } => {
             settlement_result::Outcome::Release(proto::ReleaseResponse {
                 advice: advice(Advice::of_state(now)).into(),
                 replayed,
+                fingerprint_unpinned: unpinned,
             })
         }
         Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),

@@ -39,6 +39,7 @@ pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         effect_unknown: entry.effect_unknown,
         history: entry.history.into_iter().map(attempt).collect(),
         fingerprint: entry.fingerprint,
+        fingerprint_unpinned: entry.unpinned,
         result_bytes: i32::try_from(entry.result.len()).unwrap_or(i32::MAX),
         result_dropped: entry.result_dropped,
         checkpoint_bytes: i32::try_from(entry.checkpoint.len()).unwrap_or(i32::MAX),

@@ -75,7 +75,12 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
         }
         "Complete" => why(send!(ledger.complete(complete))),
         "Fail" => why(send!(ledger.fail(proto::FailRequest { key, token: 1, ..Default::default() }))),
-        "Release" => why(send!(ledger.release(proto::ReleaseRequest { key, token: 1, delay: None }))),
+        "Release" => why(send!(ledger.release(proto::ReleaseRequest {
+            key,
+            token: 1,
+            delay: None,
+            unpin_fingerprint: false
+        }))),
         "Renew" => why(send!(ledger.renew(proto::RenewRequest { key, token: 1, ..Default::default() }))),
         "BatchSettle" => {
             let answer = send!(ledger.batch_settle(proto::BatchSettleRequest { settlements: vec![settle] }));

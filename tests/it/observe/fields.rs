@@ -58,7 +58,7 @@ async fn what_was_left_out_cut_or_clamped_is_counted_by_field() {
     let fail =
         proto::FailRequest { key: key(), token, kind: 77, retry_after: Some(month), ..Default::default() };
     server.client.fail(fail).await.unwrap();
-    let release = proto::ReleaseRequest { key: key(), token, delay: Some(month) };
+    let release = proto::ReleaseRequest { key: key(), token, delay: Some(month), unpin_fingerprint: false };
     server.client.release(release).await.unwrap_err();
     let complete = proto::CompleteRequest { key: key(), token, result: large(), ..Default::default() };
     server.client.complete(complete).await.unwrap();

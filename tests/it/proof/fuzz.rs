@@ -80,7 +80,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         retry_after: second,
         event_type: "paid".into(),
     };
-    let release = proto::ReleaseRequest { key: key.clone(), token, delay: second };
+    let release = proto::ReleaseRequest { key: key.clone(), token, delay: second, unpin_fingerprint: false };
     let actions = [
         Action::Renew(renew.clone()),
         Action::Complete(complete.clone()),

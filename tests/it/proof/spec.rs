@@ -31,6 +31,7 @@ pub(crate) enum Op {
     Release {
         token: i64,
         delay: i64,
+        unpin: bool,
     },
     /// Where the checkpoint is `too_large`, it is `None` here.
     Renew {
@@ -58,7 +59,7 @@ pub(crate) enum Said {
     Suppressed { run: String },
     CompleteOk { replayed: bool, late: bool, dropped: bool },
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
-    ReleaseOk { replayed: bool },
+    ReleaseOk { replayed: bool, unpinned: bool },
     RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool, dropped: bool },
     Error { reason: String, state: Option<State> },
 }
@@ -84,6 +85,8 @@ pub(crate) struct Row {
     pub(crate) not_before: i64,
     pub(crate) error: String,
     pub(crate) print: Vec<u8>,
+    /// The last Release has marked the fingerprint.
+    pub(crate) unpinned: bool,
     pub(crate) result: Vec<u8>,
     /// There was a result, too large to be stored.
     pub(crate) dropped: bool,
@@ -152,8 +155,12 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => {}
         Standing::Unknown => return (error("REPLAY_RUN_UNKNOWN", None), None),
-        Standing::Known { end, .. } if now >= end.0 => return (error("REPLAY_RUN_CLOSED", None), None),
-        Standing::Known { .. } => return (Said::Suppressed { run: RUN.to_owned() }, None),
+        // Acknowledged unprocessed: only where nothing holds it back.
+        Standing::Known { .. } => {
+            let said = held(policy, now)
+                .map_or_else(|| Said::Suppressed { run: RUN.to_owned() }, |reason| error(reason, None));
+            return (said, None);
+        }
     }
     let Some(row) = row else {
         let start = (now - policy.retention.0).max(policy.window_floor.0);
@@ -165,7 +172,8 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
         };
     };
     let both = !row.print.is_empty() && !print.is_empty();
-    if policy.fingerprint != FingerprintMode::Ignore && both && row.print != *print {
+    // A marked fingerprint is compared with nothing.
+    if !row.unpinned && policy.fingerprint != FingerprintMode::Ignore && both && row.print != *print {
         return (Said::Mismatch { expected: row.print.clone(), presented: print.clone() }, None);
     }
     let same = row.who.as_ref() == Some(who);
@@ -281,7 +289,8 @@ fn grant(
     // max(old + 1, clock + offset + position), whatever the position was.
     let old = row.map_or(0, |row| row.token);
     let token = choice.clamp((old + 1).max(now + offset + 1), (old + 1).max(now + offset + POSITION_MAX));
-    let pinned = row.map(|row| row.print.clone()).filter(|print| !print.is_empty());
+    let pinned = row.filter(|row| !row.unpinned).map(|row| row.print.clone());
+    let pinned = pinned.filter(|print| !print.is_empty());
     let presented = if policy.fingerprint == FingerprintMode::Ignore { Vec::new() } else { print.to_vec() };
     let after = Row {
         state: State::InProgress,
@@ -302,6 +311,7 @@ fn grant(
         not_before: row.map_or(now, |row| row.not_before),
         error: row.map(|row| row.error.clone()).unwrap_or_default(),
         print: pinned.unwrap_or(presented),
+        unpinned: false,
         result: Vec::new(),
         dropped: false,
         closed_at: 0,
@@ -366,7 +376,7 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             | ClosedBy::Expiry
             | ClosedBy::OperatorPark => {
                 let mut after = close(State::Completed, ClosedBy::Complete);
-                after.unknown = false;
+                (after.unknown, after.unpinned) = (false, false);
                 (after.result, after.dropped) = (result.clone(), *too_large);
                 after.attempts += i32::from(row.by == ClosedBy::Release);
                 let late = !open || over;
@@ -408,15 +418,16 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 _ => closed,
             }
         }
-        Op::Release { delay, .. } => match row.by {
+        Op::Release { delay, unpin, .. } => match row.by {
             ClosedBy::Open if row.started => (self::error("EFFECT_STARTED", Some(row.state)), None),
             ClosedBy::Open => {
                 let mut after = close(State::Received, ClosedBy::Release);
                 after.attempts -= 1;
                 after.not_before = now + delay;
-                (Said::ReleaseOk { replayed: false }, Some(after))
+                after.unpinned = *unpin && !row.prior && !row.unknown && row.checkpoint.is_empty();
+                (Said::ReleaseOk { replayed: false, unpinned: after.unpinned }, Some(after))
             }
-            ClosedBy::Release => (Said::ReleaseOk { replayed: true }, None),
+            ClosedBy::Release => (Said::ReleaseOk { replayed: true, unpinned: row.unpinned }, None),
             _ => closed,
         },
         Op::Renew { lease, started, checkpoint, too_large, .. } => {
@@ -546,6 +557,8 @@ pub(crate) fn order(
         rearmed: false,
         started: false,
         prior: row.prior || row.started,
+        print: if row.unpinned { Vec::new() } else { row.print.clone() },
+        unpinned: false,
         result: Vec::new(),
         dropped: false,
         closed_at: now,
@@ -655,6 +668,7 @@ fn admitted(world: &World<'_>) -> Row {
         not_before: now,
         error: String::new(),
         print: Vec::new(),
+        unpinned: false,
         result: Vec::new(),
         dropped: false,
         closed_at: now,

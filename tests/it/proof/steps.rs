@@ -112,7 +112,9 @@ pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, 
             error: error(random),
             retry_after: random.percent(30).then(|| *pick(random, &[0, 1, 5]) * SECOND),
         },
-        6..8 => Op::Release { token, delay: *pick(random, &[0, 0, 1, 5]) * SECOND },
+        6..8 => {
+            Op::Release { token, delay: *pick(random, &[0, 0, 1, 5]) * SECOND, unpin: random.percent(50) }
+        }
         _ => {
             let too_large = random.percent(10);
             let stored = !too_large && random.percent(30);

@@ -26,7 +26,9 @@ pub(crate) fn command(op: &Op) -> Command {
         Op::Fail { token, kind, error, retry_after } => {
             Command::Settle(token, Settle::Fail { kind, error, retry_after: retry_after.map(Span) })
         }
-        Op::Release { token, delay } => Command::Settle(token, Settle::Release { delay: Span(delay) }),
+        Op::Release { token, delay, unpin } => {
+            Command::Settle(token, Settle::Release { delay: Span(delay), unpin })
+        }
         Op::Renew { token, lease, started, checkpoint, too_large } => Command::Settle(
             token,
             Settle::Renew {
@@ -86,6 +88,7 @@ pub(crate) fn row(entry: &Entry) -> Row {
         not_before: entry.not_before.0,
         error: entry.last_error.clone(),
         print: entry.fingerprint.to_vec(),
+        unpinned: entry.unpinned,
         result: entry.result.to_vec(),
         dropped: entry.result_dropped,
         closed_at: entry.closed_at.map_or(0, |at| at.0),
@@ -109,7 +112,7 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
         Ok(Reply::Failed { state, retry_after, attempts_left, replayed }) => {
             Said::FailOk { state, retry_after: retry_after.map(|wait| wait.0), attempts_left, replayed }
         }
-        Ok(Reply::Released { replayed, .. }) => Said::ReleaseOk { replayed },
+        Ok(Reply::Released { replayed, unpinned, .. }) => Said::ReleaseOk { replayed, unpinned },
         Ok(Reply::Verdict(verdict)) => match verdict {
             Verdict::Acquired {
                 token,
@@ -302,7 +305,7 @@ pub(crate) fn settled(outcome: &proto::settlement_result::Outcome, parked: Optio
                 replayed: it.replayed,
             }
         }
-        Outcome::Release(it) => Said::ReleaseOk { replayed: it.replayed },
+        Outcome::Release(it) => Said::ReleaseOk { replayed: it.replayed, unpinned: it.fingerprint_unpinned },
         Outcome::Renew(it) => Said::RenewOk {
             lease: micros(it.lease.as_ref()),
             hold: micros(it.hold.as_ref()),

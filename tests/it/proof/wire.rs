@@ -95,8 +95,9 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
             let event_type = String::new();
             Action::Fail(proto::FailRequest { key, token, kind: kind.into(), error, retry_after, event_type })
         }
-        Op::Release { token, delay } => {
-            Action::Release(proto::ReleaseRequest { key, token, delay: Some(span(delay)) })
+        Op::Release { token, delay, unpin } => {
+            let delay = Some(span(delay));
+            Action::Release(proto::ReleaseRequest { key, token, delay, unpin_fingerprint: unpin })
         }
         Op::Renew { token, lease, started, checkpoint, too_large } => Action::Renew(proto::RenewRequest {
             key,

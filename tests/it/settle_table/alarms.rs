@@ -1,6 +1,8 @@
 //! Which answers of the tables are alarms.
 
-use idempotency_ledger::domain::{ClosedBy, Command, Context, State, decide};
+use idempotency_ledger::domain::{
+    ClosedBy, Command, Context, Key, Namespace, Policy, Reason, RunMode, Span, Standing, State, decide,
+};
 
 use super::{Case, Op, Time, Token, Was, command, entry, key, policy, token};
 use crate::harness::server::START;
@@ -28,5 +30,33 @@ fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
         let refused = decide(&key(&case, 1), Some(&before), &command, &context).answer.unwrap_err();
         assert_eq!(refused.state, Some(State::Completed));
         assert_eq!(refused.alert.is_some(), alarmed, "{by:?}: {:?}", refused.alert);
+    }
+}
+
+/// A settlement with a mistyped run meets no entry, or none of its own: no commit was lost. Where the run exists, one may
+/// have been.
+#[test]
+fn a_settlement_of_a_run_that_is_not_registered_is_no_alarm() {
+    let case = Case {
+        was: Was::Absent,
+        op: Op::Complete,
+        token: Token::Latest,
+        time: Time::Running,
+        effect_started: false,
+        last_attempt: false,
+    };
+    let live = Key::new("c", "table", "1");
+    let in_run = Key::of(Namespace::new("c", "r"), "table".into(), "1".into());
+    let known = Standing::Known { mode: RunMode::Rebuild, end: START + Span::from_secs(60) };
+    for (key, run, alarmed) in
+        [(&live, Standing::Live, true), (&in_run, known, true), (&in_run, Standing::Unknown, false)]
+    {
+        let policy = Policy { run, ..policy(&case) };
+        let context =
+            Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+        let young = START.micros() - 1_000_000;
+        let lost = decide(key, None, &Command::Settle(young, command(&case)), &context).answer.unwrap_err();
+        assert_eq!(lost.reason, Reason::EntryNotFound);
+        assert_eq!(lost.alert.is_some(), alarmed, "{run:?}: {:?}", lost.alert);
     }
 }

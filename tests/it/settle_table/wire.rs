@@ -112,7 +112,12 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
         Op::Park => fail(proto::FailureKind::Park),
         Op::Release => {
             let delay = Some(prost_types::Duration { seconds: 9, nanos: 0 });
-            Action::Release(proto::ReleaseRequest { key: key.clone(), token, delay })
+            Action::Release(proto::ReleaseRequest {
+                key: key.clone(),
+                token,
+                delay,
+                unpin_fingerprint: false,
+            })
         }
         Op::Renew => Action::Renew(proto::RenewRequest { key: key.clone(), token, ..Default::default() }),
     };

@@ -39,7 +39,7 @@ fn claims(queue: &Queue, consumer: &str, commands: usize) -> bool {
 fn what_ends_something_is_served_before_what_begins_it() {
     let queue = Queue::new(100, 1 << 20, 100);
     let settles = [
-        Settle::Release { delay: Span::ZERO },
+        Settle::Release { delay: Span::ZERO, unpin: false },
         Settle::Renew { lease: None, effect_started: false, checkpoint: None, checkpoint_dropped: false },
         Settle::Complete { result: Bytes::new(), left_out: false },
         Settle::Fail { kind: FailureKind::Retryable, error: String::new(), retry_after: None },

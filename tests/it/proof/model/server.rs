@@ -188,7 +188,7 @@ impl OneKey {
             Op::Start => renew(true),
             Op::Complete => Settle::Complete { result: Default::default(), left_out: false },
             Op::Fail(kind) => Settle::Fail { kind, error: String::new(), retry_after: None },
-            Op::Release => Settle::Release { delay: Span::ZERO },
+            Op::Release => Settle::Release { delay: Span::ZERO, unpin: false },
         };
         Command::Settle(call.token, settle)
     }
