@@ -867,7 +867,7 @@ MUTANTS = [
         ("src/rpc/wire/carried.rs", "            self.corrected(field, format!(\"has {} bytes, at most", "            self.wrong(field, format!(\"has {} bytes, at most"),
     ]),
     Mutant("R19", "a guessed Complete forgets that its result was dropped", "claims::carried", [
-        (BATCH, "result_dropped: *left_out,", "result_dropped: *left_out && false,"),
+        (BATCH, "let result_dropped = *left_out || !policy", "let result_dropped = !policy"),
     ]),
     Mutant("R20", "a redrive keeps that a result was dropped", DIFFERENTIAL, [
         (OPERATE, "    next.result_dropped = false;\n", ""),
@@ -910,7 +910,7 @@ MUTANTS = [
         (CLAIM, "        && !entry.unpinned\n", ""),
     ]),
     Mutant("R33", "Complete leaves the fingerprint unpinned", "settle_table", [
-        (SETTLE, "    next.unpinned = false;\n    next.result = result.clone();\n", "    next.result = result.clone();\n"),
+        (SETTLE, "    next.unpinned = false;\n    let result_dropped", "    let result_dropped"),
     ]),
     Mutant("R34", "a possible effect lets the fingerprint go", "settle_table", [
         (SETTLE, "&& !entry.effect_unknown && entry.checkpoint.is_empty()", "&& entry.checkpoint.is_empty()"),
@@ -921,8 +921,17 @@ MUTANTS = [
     Mutant("R36", "a delay beyond its bound is taken as it is", "claims::carried", [
         ("src/rpc/wire/carried.rs", "nanos(value).clamp(0, DELAY_MAX)", "nanos(value).max(0).min(DELAY_MAX * 2)"),
     ]),
-    Mutant("R37", "a repeat of Release unpins what the first one kept", "claims::unpin", [
+    Mutant("R37", "a repeat of Release unpins what the first one kept", "settle_table", [
         (SETTLE, "(entry.state, entry.unpinned, entry.releases_in_a_row());", "(entry.state, unpin, entry.releases_in_a_row());"),
+    ]),
+    Mutant("R38", "a guessed Complete does not look at its policy's bound", "claims::carried", [
+        (BATCH, "let result_dropped = *left_out || !policy.stores_result(result.len());", "let result_dropped = *left_out;"),
+    ]),
+    Mutant("R39", "a loaded Complete does not look at its policy's bound", "claims::carried", [
+        (SETTLE, "let result_dropped = left_out || !context.policy.stores_result(result.len());", "let result_dropped = left_out;"),
+    ]),
+    Mutant("R40", "the readable wait is rounded down", "rpc::wire::errors", [
+        ("src/rpc/wire/errors.rs", "wait.as_micros().div_ceil(1_000)", "(wait.as_micros() / 1_000)"),
     ]),
     Mutant("L36", "the worker that has waited longest is called", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "self.ready.notify_last()", "self.ready.notify_one()"),
