@@ -129,9 +129,10 @@ fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>
     next.effect_unknown = false;
     // A corrected request must not be answered the result of this one.
     next.unpinned = false;
-    next.result = result.clone();
-    next.result_dropped = left_out;
-    let (attempt, result_dropped) = (next.attempts, left_out);
+    let result_dropped = left_out || !context.policy.stores_result(result.len());
+    next.result = if result_dropped { Bytes::new() } else { result.clone() };
+    next.result_dropped = result_dropped;
+    let attempt = next.attempts;
     Decision::write(Ok(Reply::Completed { replayed: false, late, result_dropped, attempt }), next)
 }
 

@@ -110,6 +110,7 @@ impl Kind {
             },
             Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),
             Ok(Reply::Completed { late: true, replayed: false, .. }) => Some(Kind::Late),
+            Ok(Reply::Completed { result_dropped: true, replayed: false, .. }) => Some(Kind::Corrected),
             Ok(
                 Reply::Renewed { .. }
                 | Reply::Completed { .. }

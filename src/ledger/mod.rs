@@ -260,6 +260,7 @@ impl Ledger {
             has_policy: &|| self.inner.policies.registered(subject.key.consumer()),
         };
         self.inner.metrics.answered(counted, &answered);
+        self.note_dropped(answer);
         self.inner.answer_log.note(&subject, answer);
     }
 

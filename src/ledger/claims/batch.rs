@@ -86,11 +86,12 @@ impl<'a> Round<'a> {
                     until = until.min(self.first_grant(chain, &policy, position, &mut fresh));
                 }
                 Command::Settle(token, Settle::Complete { result, left_out }) if !chain.must_load => {
+                    let result_dropped = *left_out || !policy.stores_result(result.len());
                     let row = Completion {
                         key: chain.key.clone(),
                         token: *token,
-                        result: result.clone(),
-                        result_dropped: *left_out,
+                        result: if result_dropped { bytes::Bytes::new() } else { result.clone() },
+                        result_dropped,
                         terms: Terms::of(&policy),
                     };
                     completions.push(Pending::undecided(chain), row);

@@ -2,21 +2,22 @@
 //! left out, cut or clamped, and the answer says what was left out.
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Span, State};
+use idempotency_ledger::domain::{Policy, Span, State};
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use prost_types::Duration;
 
 use super::{ask, complete, delivery, entry, fail, release, renew, server, span, take};
-use crate::harness::details::{completed, key, refusal};
+use crate::harness::details::{completed, fields, key, refusal};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer};
 
 on_both_stores!(
     complete_with_a_large_result_has_one_effect,
     complete_that_leaves_its_result_out_says_so_to_later_deliveries,
     complete_after_release_drops_a_large_result,
+    a_policy_bounds_the_results_of_its_consumer,
     an_operators_change_clears_the_dropped_result,
     renew_with_a_large_checkpoint_keeps_lease_and_old_checkpoint,
     durations_and_kinds_beyond_their_bounds_are_clamped,
@@ -99,6 +100,49 @@ async fn complete_after_release_drops_a_large_result(kind: Kind) {
     let done = server.client.complete(carrying("1", held.token, 16_385)).await.unwrap().into_inner();
     assert!(done.late && done.result_dropped);
     assert!(completed(&ask(&mut server, delivery("1", 2)).await).result_dropped);
+    server.stop().await;
+}
+
+/// Guessed, and decided on the loaded entry.
+async fn a_policy_bounds_the_results_of_its_consumer(kind: Kind) {
+    let policy = Policy { result_bytes_max: 4, ..Policy::default() };
+    let mut server = TestServer::start_with(kind, Setup::default().with("c", policy)).await;
+    let dropped = || "idempotency_ledger_corrected_fields_total{field=\"result\"}";
+    for (id, releases) in [("guessed", false), ("loaded", true)] {
+        for bytes in [4, 5] {
+            let id = format!("{id} {bytes}");
+            let held = take(&mut server, delivery(&id, 1)).await;
+            if releases {
+                server.client.release(release(&id, held.token)).await.unwrap();
+            }
+            let before = server.metric(dropped()).unwrap();
+            for replayed in [false, true] {
+                let done =
+                    server.client.complete(carrying(&id, held.token, bytes)).await.unwrap().into_inner();
+                assert_eq!((done.replayed, done.result_dropped), (replayed, bytes > 4), "{id}");
+            }
+            let found = completed(&ask(&mut server, delivery(&id, 2)).await);
+            assert_eq!((found.result.len(), found.result_dropped), (bytes % 5, bytes > 4), "{id}");
+            let counted = server.metric(dropped()).unwrap() - before;
+            assert_eq!(counted, if bytes > 4 { 1.0 } else { 0.0 }, "once, and not for its repeat");
+        }
+    }
+    // No policy goes beyond the server's bound.
+    for (max, refused) in [(16_384, false), (16_385, true), (-1, true), (1_048_577, true)] {
+        let request = proto::SetPolicyRequest {
+            consumer: "d".into(),
+            request_id: format!("bound {max}"),
+            reason: "large results".into(),
+            policy: Some(proto::Policy { result_bytes_max: Some(max), ..Default::default() }),
+            validate_only: true,
+            ..Default::default()
+        };
+        let answer = server.admin.set_policy(request).await;
+        assert_eq!(answer.is_err(), refused, "{max}: {answer:?}");
+        if let Err(status) = answer {
+            assert_eq!(fields(&status), ["policy.result_bytes_max"]);
+        }
+    }
     server.stop().await;
 }
 

@@ -377,10 +377,12 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             | ClosedBy::OperatorPark => {
                 let mut after = close(State::Completed, ClosedBy::Complete);
                 (after.unknown, after.unpinned) = (false, false);
-                (after.result, after.dropped) = (result.clone(), *too_large);
+                let bound = policy.result_bytes_max;
+                let dropped = *too_large || (bound > 0 && result.len() > bound as usize);
+                (after.result, after.dropped) = (if dropped { Vec::new() } else { result.clone() }, dropped);
                 after.attempts += i32::from(row.by == ClosedBy::Release);
                 let late = !open || over;
-                (Said::CompleteOk { replayed: false, late, dropped: *too_large }, Some(after))
+                (Said::CompleteOk { replayed: false, late, dropped }, Some(after))
             }
         },
         Op::Fail { kind, error, retry_after, .. } => {

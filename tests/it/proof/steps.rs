@@ -48,6 +48,8 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
                 FingerprintMode::Require,
             ],
         ),
+        // Less than any result of the steps.
+        result_bytes_max: i32::from(random.percent(10)),
         disabled: random.percent(4),
         held_by: random.percent(4).then(|| "".into()),
         occurred_at: if random.percent(10) { OccurredAtMode::Require } else { OccurredAtMode::Optional },
