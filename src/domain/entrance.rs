@@ -16,7 +16,7 @@ pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: Stor
     }
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
-        // The runs are read with the policies: where those are too old, so is the knowledge that there is no such run.
+        // The runs are read with the policies: where those are too old, so is the list of runs, and the run may exist.
         Standing::Unknown if policy.doubt == Doubt::Stale => Some(Err(refusal(Reason::StoreUnavailable))),
         Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
         // A message that is acknowledged unprocessed is lost: what holds a grant back holds this back.

@@ -8,7 +8,7 @@ use crate::domain::{Reason, Rejection};
 
 /// See the module.
 pub(super) struct Refusals {
-    refusals: Vec<(Reason, IntCounter)>,
+    reasons: Vec<(Reason, IntCounter)>,
     alerts: Vec<(Reason, IntCounter)>,
     corrected: Vec<IntCounter>,
 }
@@ -19,11 +19,11 @@ const CORRECTED_FIELDS: [&str; 7] =
 
 impl Refusals {
     pub(super) fn new(registry: &Registry) -> Result<Refusals, Error> {
-        let refusals = by_reason(&REFUSALS.counters(registry)?)?;
+        let reasons = by_reason(&REFUSALS.counters(registry)?)?;
         let corrected = CORRECTED.counters(registry)?;
         let of = |field: &&str| corrected.get_metric_with_label_values(&[field]);
         let corrected = CORRECTED_FIELDS.iter().map(of).collect::<Result<_, _>>()?;
-        Ok(Refusals { refusals, alerts: by_reason(&ALERTS.counters(registry)?)?, corrected })
+        Ok(Refusals { reasons, alerts: by_reason(&ALERTS.counters(registry)?)?, corrected })
     }
 
     pub(super) fn corrected(&self, field: &str) {
@@ -32,7 +32,7 @@ impl Refusals {
     }
 
     pub(super) fn refused(&self, rejection: &Rejection) {
-        count(&self.refusals, rejection.reason);
+        count(&self.reasons, rejection.reason);
         if let Some(alert) = rejection.alert {
             count(&self.alerts, alert.reason);
         }

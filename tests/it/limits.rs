@@ -156,7 +156,7 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
             checkpoint: Some(Bytes::from(vec![0; checkpoint])),
         })
     };
-    let rows = vec![
+    let rows = [
         (Some(complete(0, 0)), "complete.token"),
         (Some(complete(-1, 0)), "complete.token"),
         (Some(complete(1 << 53, 0)), "complete.token"),

@@ -897,7 +897,7 @@ MUTANTS = [
     Mutant("R28", "a suppressing run acknowledges under a hold", "replays::", [
         (ENTRANCE, "policy.holds_back().then_some(", "(policy.holds_back() && policy.run == Standing::Live).then_some("),
     ]),
-    Mutant("R29", "the settlement of a mistyped run wakes somebody", "settle_table", [
+    Mutant("R29", "the settlement of a mistyped run raises an alarm", "settle_table", [
         (SETTLE, "let mistyped_run = key.is_of_run() &&", "let mistyped_run = false && key.is_of_run() &&"),
     ]),
     Mutant("R30", "a claim_id may have any variant", "limits::", [

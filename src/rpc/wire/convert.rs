@@ -13,7 +13,7 @@ use crate::random;
 use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
 
 /// What a message asks for.
-pub(crate) type Asked = Result<Submission, Malformed>;
+pub(crate) type Asked = Result<Submission, Box<Malformed>>;
 
 /// A claim by `principal`, whose trace context is `traceparent`. `repeats`: its `claim_id` stands in the same batch before.
 pub(crate) fn claim(

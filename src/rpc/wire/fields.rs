@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The command of a consumer, if nothing was wrong with its fields.
-    pub(super) fn submission(self, key: Option<Key>, command: Command) -> Result<Submission, Malformed> {
+    pub(super) fn submission(self, key: Option<Key>, command: Command) -> Result<Submission, Box<Malformed>> {
         match key {
             Some(key) if self.violations.is_empty() => {
                 Ok(Submission { corrected: self.corrected, ..Submission::new(key, command) })
@@ -145,7 +145,7 @@ impl<'a> Fields<'a> {
                     None => (self.consumer, self.of_run),
                 };
                 let rejection = Rejection { left_out: self.left_out, ..Rejection::invalid(self.violations) };
-                Err(Malformed { rejection, consumer, of_run, command })
+                Err(Box::new(Malformed { rejection, consumer, of_run, command }))
             }
         }
     }

@@ -73,7 +73,7 @@ async fn complete_that_leaves_its_result_out_says_so_to_later_deliveries(kind: K
         let done = server.client.complete(left_out("left out", first.token)).await.unwrap().into_inner();
         assert_eq!((done.replayed, done.result_dropped), (replayed, true));
     }
-    // A repeat that brings a result comes too late, and one that leaves it out takes none away.
+    // A repeat with a result is too late, and a repeat without one removes none.
     let done = server.client.complete(complete("left out", first.token, "late")).await.unwrap().into_inner();
     assert!(done.replayed && done.result_dropped);
     assert!(completed(&ask(&mut server, delivery("left out", 2)).await).result_dropped);

@@ -12,7 +12,7 @@ use crate::harness::on_both_stores;
 use crate::harness::server::Kind;
 
 on_both_stores!(
-    a_corrected_request_is_granted_and_pinned_anew,
+    corrected_request_is_granted_and_pinned_again,
     complete_after_release_compares_the_fingerprint_again,
     a_possible_effect_and_a_checkpoint_keep_the_fingerprint,
     a_parked_release_keeps_its_mark_and_redrive_drops_the_fingerprint,
@@ -26,7 +26,7 @@ fn unpin(id: &str, token: i64) -> proto::ReleaseRequest {
     proto::ReleaseRequest { unpin_fingerprint: true, ..release(id, token) }
 }
 
-async fn a_corrected_request_is_granted_and_pinned_anew(kind: Kind) {
+async fn corrected_request_is_granted_and_pinned_again(kind: Kind) {
     let mut server = server(kind).await;
     let first = take(&mut server, with(b"invalid", "1", 1)).await;
     for replayed in [false, true] {
@@ -98,13 +98,7 @@ async fn a_parked_release_keeps_its_mark_and_redrive_drops_the_fingerprint(kind:
     server.client.release(unpin("1", first.token)).await.unwrap();
     let (request_id, reason) = ("park".to_owned(), "a look".to_owned());
     let expected_version = entry(&server, "1").await.version;
-    let park = proto::ParkEntryRequest {
-        key: key("c", "1"),
-        request_id,
-        reason,
-        expected_version,
-        ..Default::default()
-    };
+    let park = proto::ParkEntryRequest { key: key("c", "1"), request_id, reason, expected_version };
     server.admin.park_entry(park).await.unwrap();
     let parked = entry(&server, "1").await;
     assert_eq!((parked.unpinned, &parked.fingerprint[..]), (true, &b"invalid"[..]));

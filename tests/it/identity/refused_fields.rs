@@ -19,7 +19,7 @@ fn completions(server: &TestServer, consumer: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_request_without_a_right_on_its_consumer_is_counted_as_another_ones() {
+async fn refused_request_without_right_is_counted_as_other() {
     let people =
         People::new(&[("own", &[("billing", "claim settle")]), ("none", &[("else", "claim settle")])]);
     let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
@@ -28,7 +28,7 @@ async fn a_request_without_a_right_on_its_consumer_is_counted_as_another_ones() 
     let bad = || proto::ClaimRequest { claim_id: "7".into(), ..claim("billing", "1") };
     let early = || proto::CompleteRequest { key: key("billing", "1"), token: 0, ..Default::default() };
     for (token, own, other) in [(own, 1.0, 0.0), (none, 1.0, 1.0)] {
-        // What is wrong with the fields is said to everybody, and whether the consumer exists to nobody.
+        // Every caller is told the fields at fault, and none whether the consumer exists.
         assert_eq!(why(server.client.claim(by(token, bad())).await), "INVALID_FIELD");
         assert_eq!(why(server.client.complete(by(token, early())).await), "INVALID_FIELD");
         assert_eq!((claims(&server, "billing"), claims(&server, "other")), (own, other));
@@ -38,11 +38,11 @@ async fn a_request_without_a_right_on_its_consumer_is_counted_as_another_ones() 
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_has_named_gets_no_series_by_being_refused() {
+async fn refused_requests_make_no_series_for_an_unknown_consumer() {
     let mut server = TestServer::start(Kind::Sqlite).await;
     let of = |consumer: &str| proto::ClaimRequest { claim_id: "7".into(), ..claim(consumer, "1") };
     server.client.claim(of("made up")).await.unwrap_err();
-    // An unset variable: the key is at fault, and so is nobody's name.
+    // An unset variable: the key is at fault, and names no consumer.
     server.client.claim(of("")).await.unwrap_err();
     assert_eq!((claims(&server, "made up"), claims(&server, "other")), (0.0, 2.0));
     // Once it has an answer it is counted by its name, also where its id is at fault, alone and in a batch.

@@ -33,8 +33,8 @@ fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
     }
 }
 
-/// A settlement with a mistyped run meets no entry, or none of its own: no commit was lost. Where the run exists, one may
-/// have been.
+/// A settlement with a mistyped run finds no entry, or that of another key: no commit was lost. Where the run exists, a
+/// commit may have been lost.
 #[test]
 fn a_settlement_of_a_run_that_is_not_registered_is_no_alarm() {
     let case = Case {
