@@ -71,6 +71,9 @@ pub struct PolicyArgs {
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     #[serde(deserialize_with = "word")]
     pub replay: Option<ReplayMode>,
+    /// The largest result that is stored, in bytes; 0: the server's bound
+    #[arg(long, value_name = "BYTES", help_heading = "Fields")]
+    pub result_bytes_max: Option<i32>,
     /// In a file of `policy apply`: delete the policy that operators set for the consumer
     #[arg(skip)]
     pub delete: bool,
@@ -128,6 +131,7 @@ impl PolicyArgs {
             claims_per_second,
             occurred_at,
             replay,
+            result_bytes_max,
             delete: _,
         } = self;
         proto::Policy {
@@ -154,6 +158,7 @@ impl PolicyArgs {
             claims_per_second: *claims_per_second,
             occurred_at: occurred_at.unwrap_or_default().into(),
             replay: replay.unwrap_or_default().into(),
+            result_bytes_max: *result_bytes_max,
         }
     }
 }

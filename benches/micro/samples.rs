@@ -37,6 +37,7 @@ pub(crate) fn complete_request() -> proto::CompleteRequest {
         key: Some(entry_key()),
         token: NOW.micros(),
         result: Bytes::from_static(&[1; 64]),
+        result_left_out: false,
     }
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn claim(delivery: u128) -> Command {
 }
 
 pub(crate) fn complete(token: i64) -> Command {
-    Command::Settle(token, Settle::Complete { result: Bytes::from_static(&[1; 64]) })
+    Command::Settle(token, Settle::Complete { result: Bytes::from_static(&[1; 64]), left_out: false })
 }
 
 fn fail(token: i64) -> Command {

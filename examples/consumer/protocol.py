@@ -4,6 +4,7 @@ Each rule that it keeps is explained in docs/clients.md.
 """
 
 import asyncio
+import logging
 import uuid
 
 import grpc
@@ -19,6 +20,7 @@ TRIES = 5
 REPEAT_WITHIN = 1.0  # seconds: what needs a longer wait than this is left to the next delivery
 DEFAULT_WAIT = 1.0  # seconds before the next delivery where the ledger names no time
 MENDING_WAIT = 5.0  # seconds until a claim is tried again whose policy does not protect its effect
+ERROR_LENGTH = 2000  # characters: the ledger keeps no longer error
 PARKING = (pb.ON_EXPIRY_PARK, pb.ON_EXPIRY_PARK_IF_STARTED)
 
 
@@ -71,16 +73,30 @@ async def settle(ledger, held, claim, process):
     try:
         result = await process(claim)
     except NotDone as error:
-        failed = pb.FailRequest(kind=pb.FAILURE_KIND_RETRYABLE, error=str(error), **held)
+        failed = pb.FailRequest(kind=pb.FAILURE_KIND_RETRYABLE, error=str(error)[:ERROR_LENGTH], **held)
     except LeftOpen:
         raise
     except Exception as error:  # perhaps there was an effect: a person finds out
         failed = pb.FailRequest(kind=pb.FAILURE_KIND_PARK, error=type(error).__name__, **held)
     else:
-        return await repeat(ledger.Complete, pb.CompleteRequest(result=result, **held))
+        return await complete(ledger, held, result)
     finally:
         renewing.cancel()
     return await repeat(ledger.Fail, failed)
+
+
+async def complete(ledger, held, result):
+    """Completes, without the result where the request with it is larger than the server takes: the effect is done."""
+    try:
+        answer = await repeat(ledger.Complete, pb.CompleteRequest(result=result, **held))
+    except grpc.RpcError as error:
+        info, _ = details_of(error)
+        if not info or info.reason != "TOO_LARGE":
+            raise
+        answer = await repeat(ledger.Complete, pb.CompleteRequest(result_left_out=True, **held))
+    if answer.result_dropped:
+        logging.warning("%s is completed; its result was too large, and is not stored", held["key"].id)
+    return answer
 
 
 async def renew(ledger, held, every):

@@ -33,7 +33,8 @@ impl Trial {
         let done = self.goes_on(&client, &mut ledger, &key, token).await;
         if done.is_err() {
             // Nobody processes the message: its claim is given back, as far as that is possible.
-            let request = proto::ReleaseRequest { key: Some(key), token, delay: None };
+            let request =
+                proto::ReleaseRequest { key: Some(key), token, delay: None, unpin_fingerprint: false };
             let _given_back = ledger.release(client.request(request)).await.is_ok();
         }
         done
@@ -50,7 +51,12 @@ impl Trial {
         let second = claim(client, ledger, key).await?;
         let Some(Verdict::InProgress(_)) = &second.verdict else { return unexpected(client, &second) };
         say(client, &second, "Claim", "in_progress", "the same message again, meanwhile")?;
-        let request = proto::CompleteRequest { key: Some(key.clone()), token, result: RESULT.into() };
+        let request = proto::CompleteRequest {
+            key: Some(key.clone()),
+            token,
+            result: RESULT.into(),
+            result_left_out: false,
+        };
         let done = retry::until_known(|| {
             let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
             async move { ledger.complete(request).await }

@@ -43,6 +43,7 @@ fn verdict(verdict: Verdict) -> Decision {
 
 fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
     context.policy.fingerprint != FingerprintMode::Ignore
+        && !entry.unpinned
         && !entry.fingerprint.is_empty()
         && !claim.fingerprint.is_empty()
         && entry.fingerprint != claim.fingerprint
@@ -177,6 +178,10 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     next.prior_effect_started |= entry.effect_started;
     next.effect_started = false;
     next.attempts = entry.attempts.saturating_add(1);
+    if next.unpinned {
+        next.fingerprint = Bytes::new();
+        next.unpinned = false;
+    }
     if policy.fingerprint != FingerprintMode::Ignore && next.fingerprint.is_empty() {
         next.fingerprint = claim.fingerprint.clone();
     }
@@ -255,6 +260,7 @@ fn completed(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Verdict {
     Verdict::Completed {
         result: if result_expired { Bytes::new() } else { entry.result.clone() },
         result_expired,
+        result_dropped: entry.result_dropped,
         completed_at,
         attempt: entry.attempts,
         by_this_claim: entry.is_claim_of(&claim.claimant),

@@ -19,7 +19,7 @@ impl Command {
     pub fn payload_bytes(&self) -> usize {
         match self {
             Command::Claim(claim) => claim.fingerprint.len() + claim.claimant.owner.len(),
-            Command::Settle(_, Settle::Complete { result }) => result.len(),
+            Command::Settle(_, Settle::Complete { result, .. }) => result.len(),
             Command::Settle(_, Settle::Fail { error, .. }) => error.len(),
             Command::Settle(_, Settle::Renew { checkpoint, .. }) => checkpoint.as_ref().map_or(0, Bytes::len),
             Command::Settle(_, Settle::Release { .. }) => 0,
@@ -51,13 +51,17 @@ pub enum Settle {
         lease: Option<Span>,
         /// The effect is about to start.
         effect_started: bool,
-        /// Progress for the next attempt.
+        /// Progress for the next attempt; `None`: the old one stays.
         checkpoint: Option<Bytes>,
+        /// The request had a checkpoint above its bound, which is not stored. For the answer alone.
+        checkpoint_dropped: bool,
     },
     /// Closes the claim: done.
     Complete {
         /// What later deliveries shall be answered.
         result: Bytes,
+        /// There was a result, and it is not sent: it was too large. Then `result` is empty.
+        left_out: bool,
     },
     /// Closes the claim: failed.
     Fail {
@@ -72,6 +76,8 @@ pub enum Settle {
     Release {
         /// When the key is claimable again.
         delay: Span,
+        /// The next request under this key may have another body.
+        unpin: bool,
     },
 }
 

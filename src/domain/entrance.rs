@@ -14,19 +14,18 @@ pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: Stor
     if let Some(rejection) = lacks(claim, policy) {
         return Some(Err(rejection));
     }
-    // What is acknowledged unprocessed is lost, if the run was closed meanwhile.
-    if policy.run.needs_no_entry()
-        && let Some(reason) = doubtful(policy)
-    {
-        return Some(Err(refusal_by(policy, reason)));
-    }
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
-        Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
-        Standing::Known { mode: RunMode::Suppress, end } if now < end => {
-            Some(Ok(Reply::Verdict(Verdict::Suppressed { replay_run: key.replay_run().to_owned() })))
+        // The runs are read with the policies: where those are too old, so is the list of runs, and the run may exist.
+        Standing::Unknown if matches!(policy.doubt, Doubt::Stale | Doubt::Lost) => {
+            Some(Err(refusal_by(policy, Reason::StoreUnavailable)))
         }
-        Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),
+        Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
+        // A message that is acknowledged unprocessed is lost: what holds a grant back holds this back.
+        Standing::Known { mode: RunMode::Suppress, .. } => Some(match held_back(policy, now) {
+            Some(reason) => Err(refusal_by(policy, reason)),
+            None => Ok(Reply::Verdict(Verdict::Suppressed { replay_run: key.replay_run().to_owned() })),
+        }),
     }
 }
 

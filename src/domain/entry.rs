@@ -171,8 +171,12 @@ pub struct Entry {
     pub history: Vec<Attempt>,
     /// The pinned fingerprint; empty: none.
     pub fingerprint: Bytes,
+    /// The fingerprint is compared with nothing, and the next grant replaces it. Only while `closed_by` is `Release`.
+    pub unpinned: bool,
     /// What Complete stored.
     pub result: Bytes,
+    /// Complete's result was too large, and was not stored. Only where the entry is `Completed` and `result` empty.
+    pub result_dropped: bool,
     /// Until when the entry answers at least; none: until a person acts.
     pub retain_until: Option<StoreTime>,
     /// When the entry was first known.
@@ -214,7 +218,9 @@ impl Entry {
             last_error: String::new(),
             history: Vec::new(),
             fingerprint: Bytes::new(),
+            unpinned: false,
             result: Bytes::new(),
+            result_dropped: false,
             retain_until: None,
             created_at: now,
             updated_at: now,

@@ -4,6 +4,7 @@
 //! tables, property tests and model checkers reach every rule without a database.
 
 mod advice;
+mod backoff;
 mod claim;
 mod command;
 mod context;
@@ -68,7 +69,7 @@ pub(crate) use retention::retain_until_by_terms;
 pub use retention::{PURGE_MARGIN, is_over, is_over_with_its_run, left_alone, raised_floor, run_taken_from};
 pub use run_room::RunCounts;
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
-pub use submission::{Submission, TraceId};
+pub use submission::{Malformed, Submission, TraceId};
 pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};

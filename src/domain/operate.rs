@@ -313,6 +313,11 @@ fn forget_claim(entry: &Entry, state: State, context: &Context<'_>) -> Entry {
     next.prior_effect_started |= entry.effect_started;
     next.effect_started = false;
     next.result = Bytes::new();
+    next.result_dropped = false;
+    if next.unpinned {
+        next.fingerprint = Bytes::new();
+        next.unpinned = false;
+    }
     next
 }
 

@@ -72,6 +72,7 @@ patch! {
     claims_per_second: i32 => claims_per_second;
     occurred_at: OccurredAtMode => occurred_at;
     replay: ReplayMode => replay;
+    result_bytes_max: i32 => result_bytes_max;
 }
 
 impl PolicyPatch {

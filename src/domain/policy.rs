@@ -123,6 +123,8 @@ pub struct Policy {
     pub occurred_at: OccurredAtMode,
     /// What replay runs the consumer may have.
     pub replay: ReplayMode,
+    /// The largest result that is stored, in bytes; 0: the server's bound, which no policy goes beyond.
+    pub result_bytes_max: i32,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
@@ -146,6 +148,8 @@ pub(super) const LEASE_MIN: Span = Span::from_secs(1);
 /// The bounds of `retention`.
 const RETENTION_MIN: Span = Span::from_secs(3_600);
 const RETENTION_MAX: Span = Span::from_days(3_650);
+/// The largest bound of a result that a server may be set to.
+const RESULT_BYTES_MAX: i32 = 1_048_576;
 /// The longest hold.
 const HOLD_MAX: Span = Span::from_days(400);
 
@@ -176,6 +180,7 @@ impl Default for Policy {
             claims_per_second: 0,
             occurred_at: OccurredAtMode::Optional,
             replay: ReplayMode::Forbid,
+            result_bytes_max: 0,
             window_floor: StoreTime(0),
             doubt: Doubt::None,
             run: Standing::Live,
@@ -220,6 +225,12 @@ impl Policy {
     #[must_use]
     pub fn near_exhaustion_from(&self) -> Option<i32> {
         (self.max_attempts > 0).then(|| self.max_attempts - 1)
+    }
+
+    /// Whether a result of this many bytes is stored. The server's own bound was looked at before.
+    #[must_use]
+    pub fn stores_result(&self, bytes: usize) -> bool {
+        self.result_bytes_max == 0 || usize::try_from(self.result_bytes_max).is_ok_and(|max| bytes <= max)
     }
 
     /// No further attempt is allowed after `used`.
@@ -278,6 +289,11 @@ impl Policy {
                 "claims_per_second",
                 format!("is {}, must be 0 (no limit) to 1000000", self.claims_per_second),
             );
+        }
+        if !(0..=RESULT_BYTES_MAX).contains(&self.result_bytes_max) {
+            let text =
+                format!("is {}, must be 0 (the server's bound) to {RESULT_BYTES_MAX}", self.result_bytes_max);
+            wrong("result_bytes_max", text);
         }
         if self.retention < self.max_redelivery_window && self.accepted_risk.is_none() {
             errors.push(PolicyError {

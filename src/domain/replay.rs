@@ -64,12 +64,6 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Whether claims in it are decided without a look at the entry.
-    #[must_use]
-    pub(crate) fn needs_no_entry(self) -> bool {
-        matches!(self, Standing::Unknown | Standing::Known { mode: RunMode::Suppress, .. })
-    }
-
     /// The last instant at which something may be granted in it.
     pub(crate) fn grants_until(self) -> StoreTime {
         match self {

@@ -23,6 +23,8 @@ pub enum Reply {
         on_expiry: OnExpiry,
         /// The lease had run out.
         revived: bool,
+        /// The checkpoint of the request was too large: the old one stays.
+        checkpoint_dropped: bool,
     },
     /// To Complete.
     Completed {
@@ -30,6 +32,8 @@ pub enum Reply {
         replayed: bool,
         /// The lease was over, or the claim closed by other bookkeeping.
         late: bool,
+        /// The result was too large, and was not stored.
+        result_dropped: bool,
         /// How many attempts it took.
         attempt: i32,
     },
@@ -50,6 +54,8 @@ pub enum Reply {
         state: State,
         /// It had been released before.
         replayed: bool,
+        /// The fingerprint is compared with nothing until the next grant, which replaces it.
+        unpinned: bool,
         /// How many claims of the entry in a row ended so, this one included; more than the entry remembers count
         /// as many as it does.
         in_a_row: usize,
@@ -81,6 +87,7 @@ pub enum Verdict {
     Completed {
         result: Bytes,
         result_expired: bool,
+        result_dropped: bool,
         completed_at: StoreTime,
         attempt: i32,
         by_this_claim: bool,

@@ -1,15 +1,16 @@
 //! Complete, Fail, Release, Renew: the table of docs/contract.md, section 5.
 
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
 
+use super::backoff::backoff;
 use super::command::{FailureKind, Settle};
 use super::context::{Context, Decision};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::Doubt;
 use super::reason::{Reason, Rejection};
+use super::replay::Standing;
 use super::reply::Reply;
-use super::{Key, Policy, Span};
+use super::{Key, Span};
 
 pub(super) fn decide(
     key: &Key,
@@ -36,11 +37,12 @@ pub(super) fn decide(
         }
     };
     match settle {
-        Settle::Complete { result } => complete(entry, result, context),
+        Settle::Complete { result, left_out } => complete(entry, result, *left_out, context),
         Settle::Fail { kind, error, retry_after } => fail(entry, *kind, error, *retry_after, context),
-        Settle::Release { delay } => release(entry, *delay, context),
-        Settle::Renew { lease, effect_started, checkpoint } => {
-            renew(entry, *lease, *effect_started, checkpoint.as_ref(), context)
+        Settle::Release { delay, unpin } => release(entry, *delay, *unpin, context),
+        Settle::Renew { lease, effect_started, checkpoint, checkpoint_dropped } => {
+            let checkpoint = (checkpoint.as_ref(), *checkpoint_dropped);
+            renew(entry, *lease, *effect_started, checkpoint, context)
         }
     }
 }
@@ -53,7 +55,10 @@ fn present<'a>(
     context: &Context<'_>,
 ) -> Result<&'a Entry, Rejection> {
     // While a run is open a token may be one of the run's: its settlement has forgotten to say so.
-    let of_a_run = !key.is_of_run() && context.now < context.policy.replays_until;
+    let forgotten_run = !key.is_of_run() && context.now < context.policy.replays_until;
+    // The settlement of a run that does not exist has a mistyped name: its token is another key's.
+    let mistyped_run = key.is_of_run() && context.policy.run == Standing::Unknown;
+    let of_another_key = forgotten_run || mistyped_run;
     let clock = context.now.micros().saturating_add(context.token_offset);
     let Some(entry) = entry else {
         let rejection = Rejection::new(
@@ -66,7 +71,7 @@ fn present<'a>(
         let policy = context.policy;
         let shortest = policy.retention.min(policy.failed_retention).min(policy.abandoned_retention);
         let young = token <= clock && token > clock.saturating_sub(shortest.micros());
-        return Err(rejection.alerting((young && !of_a_run).then_some(
+        return Err(rejection.alerting((young && !of_another_key).then_some(
             "a token younger than any retention has no entry: the database lost commits, or somebody deleted it",
         )));
     };
@@ -85,14 +90,14 @@ fn present<'a>(
             "this token was never issued for this key: the client mixed up keys, or the key was sent without its \
              replay_run, or the database lost commits",
         );
-        return Err(rejection.alerting((token <= clock && !of_a_run).then_some(
+        return Err(rejection.alerting((token <= clock && !of_another_key).then_some(
             "a token that may have been issued is higher than the entry's: the database lost commits",
         )));
     }
     Ok(entry)
 }
 
-fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
+fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>) -> Decision {
     let late = match entry.closed_by {
         ClosedBy::Open => entry.lease_over(context.now),
         ClosedBy::Release
@@ -101,8 +106,13 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark => true,
         ClosedBy::Complete => {
-            let attempt = entry.attempts;
-            return Decision::read(Ok(Reply::Completed { replayed: true, late: false, attempt }));
+            let (attempt, result_dropped) = (entry.attempts, entry.result_dropped);
+            return Decision::read(Ok(Reply::Completed {
+                replayed: true,
+                late: false,
+                result_dropped,
+                attempt,
+            }));
         }
         ClosedBy::FailTerminal => {
             let alert = Some("a holder completes what it had failed for good");
@@ -117,8 +127,13 @@ fn complete(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Decision {
     close(&mut next, State::Completed, ClosedBy::Complete, context);
     next.parked_at = None;
     next.effect_unknown = false;
-    next.result = result.clone();
-    Decision::write(Ok(Reply::Completed { replayed: false, late, attempt: next.attempts }), next)
+    // A corrected request must not be answered the result of this one.
+    next.unpinned = false;
+    let result_dropped = left_out || !context.policy.stores_result(result.len());
+    next.result = if result_dropped { Bytes::new() } else { result.clone() };
+    next.result_dropped = result_dropped;
+    let attempt = next.attempts;
+    Decision::write(Ok(Reply::Completed { replayed: false, late, result_dropped, attempt }), next)
 }
 
 fn fail(
@@ -177,7 +192,7 @@ fn keep_error(entry: &Entry, error: &str, context: &Context<'_>) -> Decision {
     Decision::write(answer, next)
 }
 
-fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
+fn release(entry: &Entry, delay: Span, unpin: bool, context: &Context<'_>) -> Decision {
     match entry.closed_by {
         ClosedBy::Open if entry.effect_started => {
             return Decision::read(Err(Rejection::in_state(
@@ -188,8 +203,9 @@ fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
         }
         ClosedBy::Open => {}
         ClosedBy::Release => {
-            let in_a_row = entry.releases_in_a_row();
-            return Decision::read(Ok(Reply::Released { state: entry.state, replayed: true, in_a_row }));
+            // A repeat that asks for more than the first Release changes nothing.
+            let (state, unpinned, in_a_row) = (entry.state, entry.unpinned, entry.releases_in_a_row());
+            return Decision::read(Ok(Reply::Released { state, replayed: true, unpinned, in_a_row }));
         }
         ClosedBy::Complete
         | ClosedBy::FailRetryable
@@ -203,15 +219,18 @@ fn release(entry: &Entry, delay: Span, context: &Context<'_>) -> Decision {
     close(&mut next, State::Received, ClosedBy::Release, context);
     next.attempts = entry.attempts.saturating_sub(1);
     next.not_before = context.now + delay;
-    let (state, in_a_row) = (next.state, next.releases_in_a_row());
-    Decision::write(Ok(Reply::Released { state, replayed: false, in_a_row }), next)
+    // Only where nothing is left of the request that was given back: neither a possible effect, nor progress.
+    next.unpinned =
+        unpin && !entry.prior_effect_started && !entry.effect_unknown && entry.checkpoint.is_empty();
+    let (state, unpinned, in_a_row) = (next.state, next.unpinned, next.releases_in_a_row());
+    Decision::write(Ok(Reply::Released { state, replayed: false, unpinned, in_a_row }), next)
 }
 
 fn renew(
     entry: &Entry,
     lease: Option<Span>,
     effect_started: bool,
-    checkpoint: Option<&Bytes>,
+    (checkpoint, checkpoint_dropped): (Option<&Bytes>, bool),
     context: &Context<'_>,
 ) -> Decision {
     if entry.closed_by != ClosedBy::Open {
@@ -238,6 +257,7 @@ fn renew(
         hold: next.hold_until.remaining(now),
         on_expiry: next.on_expiry,
         revived,
+        checkpoint_dropped,
     });
     if next == *entry { Decision::read(answer) } else { Decision::write(answer, next) }
 }
@@ -268,33 +288,6 @@ fn failed(entry: &Entry, replayed: bool, context: &Context<'_>) -> Reply {
     }
 }
 
-/// `min(max, initial × multiplier^(attempt − 1))`, less a share of up to `jitter` that is derived
-/// from key and token: the same on a repeat, different for the next attempt.
-fn backoff(policy: &Policy, entry: &Entry) -> Span {
-    let backoff = &policy.backoff;
-    if backoff.initial == Span::ZERO {
-        return Span::ZERO;
-    }
-    let exponent = entry.attempts.saturating_sub(1).clamp(0, 1_000);
-    let full = (as_f64(backoff.initial) * backoff.multiplier.powi(exponent)).min(as_f64(backoff.max));
-    let mut hasher = Sha256::new();
-    hasher.update(entry.key.hash().as_bytes());
-    hasher.update(entry.token.to_be_bytes());
-    let digest = hasher.finalize();
-    let share = f64::from(u16::from_be_bytes([digest[0], digest[1]])) / 65_536.0;
-    from_f64(full * (1.0 - backoff.jitter * share))
-}
-
-#[allow(clippy::cast_precision_loss, reason = "bounded by 30 days of microseconds: exact in an f64")]
-fn as_f64(span: Span) -> f64 {
-    span.micros() as f64
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "bounded by 30 days of microseconds")]
-fn from_f64(micros: f64) -> Span {
-    Span(micros as i64)
-}
-
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
@@ -302,7 +295,7 @@ mod tests {
     use super::super::command::{Claim, Command};
     use super::super::entry::Claimant;
     use super::super::reply::Verdict;
-    use super::super::{Key, StoreTime, decide};
+    use super::super::{Key, Policy, StoreTime, decide};
     use super::*;
 
     /// What an answer tells for counts and logs alone: (reclaimed, attempt of a completion, releases in a row).
@@ -376,8 +369,8 @@ mod tests {
                     occurred_at: None,
                     traceparent: String::new(),
                 }),
-                Step::Release => settle(Settle::Release { delay: Span::ZERO }),
-                Step::Complete => settle(Settle::Complete { result: Bytes::new() }),
+                Step::Release => settle(Settle::Release { delay: Span::ZERO, unpin: false }),
+                Step::Complete => settle(Settle::Complete { result: Bytes::new(), left_out: false }),
                 Step::Fail => settle(Settle::Fail {
                     kind: FailureKind::Retryable,
                     error: String::new(),

@@ -17,7 +17,7 @@ use super::policy::Policy;
 const FIRST: i32 = 1;
 
 /// The fields that came after the first format, or single words of a field, and the format that each needs.
-const LATER: &[Later] = &[("occurred_at", None, 2), ("replay", None, 3)];
+const LATER: &[Later] = &[("occurred_at", None, 2), ("replay", None, 3), ("result_bytes_max", None, 5)];
 
 /// A field, the word that is new in it (none: the field itself is new), and the format that it needs.
 type Later = (&'static str, Option<&'static str>, i32);

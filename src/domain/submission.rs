@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Command, Key};
+use super::{Command, Key, Rejection, Violation};
 
 /// A command for a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,13 +16,28 @@ pub struct Submission {
     pub event_type: String,
     /// The trace of the call that brought it.
     pub trace_id: Option<TraceId>,
+    /// Fields beyond their bounds that were left out, cut or clamped, and what was done with each.
+    pub corrected: Vec<Violation>,
+}
+
+/// A request that is refused for its fields, and what counts and logs report of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Malformed {
+    /// The refusal.
+    pub rejection: Rejection,
+    /// The consumer that the request names; empty where that cannot be the name of one.
+    pub consumer: String,
+    /// The request names a replay run.
+    pub of_run: bool,
+    /// What was asked, with placeholders for the fields at fault.
+    pub command: Command,
 }
 
 impl Submission {
     /// A command of which nothing more is told.
     #[must_use]
     pub fn new(key: Key, command: Command) -> Submission {
-        Submission { key, command, event_type: String::new(), trace_id: None }
+        Submission { key, command, event_type: String::new(), trace_id: None, corrected: Vec::new() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::domain::{Answer, Command, Key, Reason, Reply, Settle, State, TraceId, Verdict};
+use crate::domain::{Answer, Command, Key, Reason, Reply, Settle, State, TraceId, Verdict, Violation};
 use crate::once_a_second::{HeldBack, Lines, SECOND};
 
 /// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
@@ -39,6 +39,8 @@ enum Kind {
     LostHolder,
     Suppressed,
     ReplayRefused,
+    Invalid,
+    Corrected,
 }
 
 impl Kind {
@@ -54,6 +56,8 @@ impl Kind {
             Kind::LostHolder => "lost_holder",
             Kind::Suppressed => "suppressed",
             Kind::ReplayRefused => "replay_refused",
+            Kind::Invalid => "invalid",
+            Kind::Corrected => "corrected",
         }
     }
 
@@ -81,6 +85,10 @@ impl Kind {
                 "a replayed message is not processed: effects must not happen again in its run"
             }
             Kind::ReplayRefused => "a replay is refused: is its run created, and still open?",
+            Kind::Invalid => "a request is refused for its fields, and will be again: correct the consumer",
+            Kind::Corrected => {
+                "what a request carries is beyond its bound, and was left out, cut or clamped; the rest is done"
+            }
         }
     }
 
@@ -102,6 +110,7 @@ impl Kind {
             },
             Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),
             Ok(Reply::Completed { late: true, replayed: false, .. }) => Some(Kind::Late),
+            Ok(Reply::Completed { result_dropped: true, replayed: false, .. }) => Some(Kind::Corrected),
             Ok(
                 Reply::Renewed { .. }
                 | Reply::Completed { .. }
@@ -133,6 +142,29 @@ impl AnswerLog {
             Command::Settle(_, Settle::Fail { error, .. }) if self.error_texts => Some(error.clone()),
             Command::Settle(..) | Command::Claim(_) => None,
         }
+    }
+
+    /// A request was refused for these fields. The consumer is empty where its caller has no right on it.
+    pub(super) fn malformed(&self, consumer: &str, violations: &[Violation]) {
+        self.fields(Kind::Invalid, consumer, violations);
+    }
+
+    /// These fields of a request were left out, cut or clamped.
+    pub(super) fn corrected(&self, consumer: &str, corrected: &[Violation]) {
+        self.fields(Kind::Corrected, consumer, corrected);
+    }
+
+    /// The first field stands for all of them: its description has the bound, and nothing that the caller sent but sizes
+    /// and numbers.
+    fn fields(&self, kind: Kind, consumer: &str, fields: &[Violation]) {
+        let Some(first) = fields.first().filter(|_| kind.is_logged()) else { return };
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = written.turn(consumer, kind, Instant::now());
+        drop(written);
+        let Some(held_back) = turn.map(HeldBack::logged) else { return };
+        let (event, text, field, bound) = (kind.name(), kind.text(), &*first.field, &*first.description);
+        let consumer = Some(consumer).filter(|name| !name.is_empty());
+        tracing::warn!(event, consumer, field, bound, fields = fields.len(), held_back, "{text}");
     }
 
     /// A command for this key was answered.

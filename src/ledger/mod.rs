@@ -19,6 +19,7 @@ mod answer_log;
 mod claims;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
+mod noted;
 mod opening;
 mod operators;
 mod outdated;
@@ -245,7 +246,7 @@ impl Ledger {
     }
 
     fn asked(&self, before: &mut metrics::Before, submission: &mut Submission) -> Asked {
-        let Submission { key, command, event_type, trace_id } = submission;
+        let Submission { key, command, event_type, trace_id, corrected: _ } = submission;
         let counted = self.inner.metrics.asked(before, key, event_type, command);
         let (event_type, error) = (std::mem::take(event_type), self.inner.answer_log.error_of(command));
         Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id, error }, counted }
@@ -260,6 +261,7 @@ impl Ledger {
             has_policy: &|| self.inner.policies.registered(subject.key.consumer()),
         };
         self.inner.metrics.answered(counted, &answered);
+        self.note_dropped(answer);
         self.inner.answer_log.note(&subject, answer);
     }
 
@@ -361,11 +363,6 @@ impl Ledger {
             holds,
         });
         &self.inner.metrics
-    }
-
-    /// A claim or a settlement was refused before it came here.
-    pub(crate) fn note_refusal(&self, rejection: &Rejection) {
-        self.inner.metrics.refused(rejection);
     }
 
     /// What operators read and change.

@@ -76,6 +76,12 @@ pub(super) const REFUSALS: Family = counter(
      operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED. Calls that are refused \
      as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
 );
+pub(super) const CORRECTED: Family = counter(
+    "idempotency_ledger_corrected_fields_total",
+    &["field"],
+    "Fields beyond their bounds that refuse nothing: result, checkpoint, left out; event_type, cut; kind, taken as \
+     RETRYABLE; retry_after, delay, lease, clamped. The log says whose.",
+);
 pub(super) const ALERTS: Family = counter(
     "idempotency_ledger_alerts_total",
     &["reason"],
@@ -351,6 +357,7 @@ pub(super) const ALL: &[Family] = &[
     RECLAIMS,
     REPLAYS,
     REFUSALS,
+    CORRECTED,
     ALERTS,
     QUEUE,
     QUEUE_BYTES,

@@ -1,6 +1,8 @@
 //! What is counted by consumer. Names come from clients: so that nobody can fill the memory of this server, or of what
 //! scrapes it, only so many consumers have series of their own, and all others share one.
 
+mod malformed;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -160,15 +162,7 @@ impl Consumers {
         command: &Command,
         counts: bool,
     ) -> Asked {
-        let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
-        let kind = match command {
-            Command::Claim(_) if key.is_of_run() => Kind::Replay,
-            Command::Claim(_) => Kind::Claim,
-            Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
-            Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
-            Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
-            Command::Settle(token, Settle::Renew { .. }) => settle(RENEW, *token, None),
-        };
+        let kind = kind(key.is_of_run(), command);
         if !counts {
             return Asked { who: None, kind, minute: 0, answered: true };
         }
@@ -314,6 +308,18 @@ impl Consumers {
             stays
         });
         known.count();
+    }
+}
+
+fn kind(of_run: bool, command: &Command) -> Kind {
+    let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
+    match command {
+        Command::Claim(_) if of_run => Kind::Replay,
+        Command::Claim(_) => Kind::Claim,
+        Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
+        Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
+        Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
+        Command::Settle(token, Settle::Renew { .. }) => settle(RENEW, *token, None),
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) use self::limits::{Closed, Ended, Full, Limited};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
 pub(crate) use self::work::{LANES, Statement, Work};
-use crate::domain::{Command, Key, NameCounts, Rejection};
+use crate::domain::{Command, Key, Malformed, NameCounts, Rejection};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -152,6 +152,19 @@ impl Metrics {
         if let Err(rejection) = answered.answer {
             self.refused(rejection);
         }
+    }
+
+    /// A request was refused for its fields. The consumer is empty where the request is counted as another one's.
+    pub(crate) fn malformed(&self, consumer: &str, malformed: &Malformed, has_policy: &dyn Fn() -> bool) {
+        self.refused(&malformed.rejection);
+        if self.inner.counts {
+            self.inner.consumers.malformed(consumer, malformed, has_policy);
+        }
+    }
+
+    /// A field was beyond its bound, and left out, cut or clamped.
+    pub(crate) fn corrected(&self, field: &str) {
+        self.inner.refusals.corrected(field);
     }
 
     /// The file of rights in force names these consumers exactly: clients' names do not take their places.

@@ -3,23 +3,36 @@
 
 use prometheus::{Error, IntCounter, IntCounterVec, Registry};
 
-use super::catalogue::{ALERTS, REFUSALS};
+use super::catalogue::{ALERTS, CORRECTED, REFUSALS};
 use crate::domain::{Reason, Rejection};
 
 /// See the module.
 pub(super) struct Refusals {
-    refusals: Vec<(Reason, IntCounter)>,
+    reasons: Vec<(Reason, IntCounter)>,
     alerts: Vec<(Reason, IntCounter)>,
+    corrected: Vec<IntCounter>,
 }
+
+/// Fields that refuse nothing beyond their bounds.
+const CORRECTED_FIELDS: [&str; 7] =
+    ["result", "checkpoint", "event_type", "kind", "retry_after", "delay", "lease"];
 
 impl Refusals {
     pub(super) fn new(registry: &Registry) -> Result<Refusals, Error> {
-        let refusals = by_reason(&REFUSALS.counters(registry)?)?;
-        Ok(Refusals { refusals, alerts: by_reason(&ALERTS.counters(registry)?)? })
+        let reasons = by_reason(&REFUSALS.counters(registry)?)?;
+        let corrected = CORRECTED.counters(registry)?;
+        let of = |field: &&str| corrected.get_metric_with_label_values(&[field]);
+        let corrected = CORRECTED_FIELDS.iter().map(of).collect::<Result<_, _>>()?;
+        Ok(Refusals { reasons, alerts: by_reason(&ALERTS.counters(registry)?)?, corrected })
+    }
+
+    pub(super) fn corrected(&self, field: &str) {
+        let counts = CORRECTED_FIELDS.iter().zip(&self.corrected);
+        counts.filter(|(one, _)| **one == field).for_each(|(_, count)| count.inc());
     }
 
     pub(super) fn refused(&self, rejection: &Rejection) {
-        count(&self.refusals, rejection.reason);
+        count(&self.reasons, rejection.reason);
         if let Some(alert) = rejection.alert {
             count(&self.alerts, alert.reason);
         }

@@ -14,10 +14,13 @@ use super::wire::fields::{Limits, Part, canonical};
 use super::wire::fit;
 use super::wire::reasons::During;
 use crate::crash;
-use crate::domain::{Answer, Reason, Rejection, Reply, Violation};
+use crate::domain::{Answer, Reason, Rejection, Reply, Submission, Violation};
 use crate::give_way::in_stretches;
 use crate::ledger::Ledger;
 use crate::traces::CallSpan;
+
+/// A command that its caller may ask for, or why it is refused.
+type Allowed = Result<Submission, Rejection>;
 
 pub(super) struct LedgerRpc {
     pub(super) ledger: Ledger,
@@ -25,15 +28,20 @@ pub(super) struct LedgerRpc {
 }
 
 impl LedgerRpc {
-    /// What is well-formed, where its caller may ask for it. What is refused for want of a right is counted by then.
-    fn allowed(&self, caller: &Caller, asked: Asked) -> Asked {
-        let asked = asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;
+    /// A well-formed request, where its caller has the right. A refusal for a missing right is counted by then.
+    fn allowed(&self, caller: &Caller, asked: Asked) -> Allowed {
+        let asked = asked.map_err(|malformed| {
+            // A name on which the caller has no right is not counted as that consumer's.
+            self.ledger.note_malformed(&malformed, caller.may(&malformed.consumer));
+            malformed.rejection
+        })?;
         caller.allowed(asked.key.consumer())?;
+        self.ledger.note_corrected(&asked);
         Ok(caller.submits(asked))
     }
 
     /// Carries out a command, or refuses what is none. The future has none of the request.
-    fn submit(&self, asked: Asked, span: CallSpan) -> impl Future<Output = Answer> {
+    fn submit(&self, asked: Allowed, span: CallSpan) -> impl Future<Output = Answer> {
         match asked {
             Ok(submission) => {
                 let answer = self.ledger.submit(submission, span);
@@ -69,7 +77,7 @@ impl LedgerRpc {
     }
 
     /// Submits what is well-formed as one batch; answers everything in order.
-    async fn submit_all(&self, (asked, span): (Vec<Asked>, CallSpan)) -> Result<Vec<Answer>, Rejection> {
+    async fn submit_all(&self, (asked, span): (Vec<Allowed>, CallSpan)) -> Result<Vec<Answer>, Rejection> {
         span.has_items(asked.len());
         let mut submissions = Vec::with_capacity(asked.len());
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(asked.len());
@@ -90,11 +98,17 @@ impl LedgerRpc {
     }
 
     /// The command of a claim. Nothing else of the request stays in memory while the command waits.
-    fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<(Asked, CallSpan), Rejection> {
+    fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<(Allowed, CallSpan), Rejection> {
         let (_, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
-        let asked =
-            convert::claim(request, caller.principal(), &caller.traceparent, &self.limits, Part::Whole);
+        let asked = convert::claim(
+            request,
+            caller.principal(),
+            &caller.traceparent,
+            &self.limits,
+            Part::Whole,
+            false,
+        );
         Ok((self.allowed(caller, asked), caller.span.clone()))
     }
 
@@ -102,7 +116,7 @@ impl LedgerRpc {
     async fn all_asked(
         &self,
         request: Request<proto::BatchClaimRequest>,
-    ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
+    ) -> Result<(Vec<Allowed>, CallSpan), Rejection> {
         let (_, extensions, proto::BatchClaimRequest { requests }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         let (principal, traceparent) = (caller.principal(), caller.traceparent.as_str());
@@ -112,11 +126,8 @@ impl LedgerRpc {
             let part = Part::Item { list: "requests", index };
             caller.item(index)?;
             // What is no UUID is refused for that.
-            let asked = if canonical(&request.claim_id).is_some_and(|id| !seen.insert(id)) {
-                Err(repeated_claim_id(part))
-            } else {
-                convert::claim(request, principal, traceparent, &self.limits, part)
-            };
+            let repeats = canonical(&request.claim_id).is_some_and(|id| !seen.insert(id));
+            let asked = convert::claim(request, principal, traceparent, &self.limits, part, repeats);
             self.allowed(caller, asked)
         };
         Ok((in_stretches(requests.into_iter().enumerate(), read).await, caller.span.clone()))
@@ -126,7 +137,7 @@ impl LedgerRpc {
     async fn all_settlements(
         &self,
         request: Request<proto::BatchSettleRequest>,
-    ) -> Result<(Vec<Asked>, CallSpan), Rejection> {
+    ) -> Result<(Vec<Allowed>, CallSpan), Rejection> {
         let (_, extensions, proto::BatchSettleRequest { settlements }) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         self.count(settlements.len(), "settlements")?;
@@ -242,11 +253,4 @@ fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {
             Err(errors::internal("a settlement's reply answered a claim"))
         }
     }
-}
-
-fn repeated_claim_id(part: Part) -> Rejection {
-    Rejection::invalid(vec![Violation {
-        field: format!("{part}claim_id"),
-        description: "stands in this batch before: each delivery has a claim_id of its own".into(),
-    }])
 }

@@ -10,7 +10,7 @@ use crate::domain::Verdict;
 /// # Errors
 /// What is wrong with the message.
 pub fn claim_command(request: proto::ClaimRequest, limits: &Limits) -> Asked {
-    convert::claim(request, "anonymous", "", limits, Part::Whole)
+    convert::claim(request, "anonymous", "", limits, Part::Whole, false)
 }
 
 /// The command of a completion.

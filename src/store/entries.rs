@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
+use super::results::result_column;
 use super::unreadable::log_unreadable;
 use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms, UnreadableEntry};
 use crate::once_a_second::error_once_a_second;
@@ -168,8 +169,17 @@ pub struct Completion {
     pub token: i64,
     /// The result.
     pub result: bytes::Bytes,
+    /// The result was too large, and is not stored: then `result` is empty.
+    pub result_dropped: bool,
     /// The terms by which the policy would grant now.
     pub terms: Terms,
+}
+
+impl Completion {
+    /// What its column `result` holds: [`result_column`].
+    pub(super) fn result_column(&self) -> Option<&[u8]> {
+        result_column(&self.result, self.result_dropped)
+    }
 }
 
 /// A completion that found its claim open, and closed it.

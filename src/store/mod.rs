@@ -24,6 +24,7 @@ mod postgres;
 mod query;
 mod records;
 mod replays;
+mod results;
 mod row;
 mod schema;
 mod sqlite;

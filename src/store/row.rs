@@ -12,6 +12,7 @@ use super::dictionary::Dictionary;
 use super::history;
 use super::ids;
 use super::numbers::{self, COMPLETED, PARKED};
+use super::results::{is_marked, result_column};
 use super::traceparent;
 use super::unreadable::log_unreadable;
 use super::{Found, StoreError};
@@ -201,6 +202,8 @@ impl Row {
             last_error: self.last_error.unwrap_or_default(),
             history,
             fingerprint: Bytes::from(self.fingerprint.unwrap_or_default()),
+            unpinned: closed_by == ClosedBy::Release && is_marked(self.result.as_deref()),
+            result_dropped: closed_by == ClosedBy::Complete && is_marked(self.result.as_deref()),
             result: Bytes::from(self.result.unwrap_or_default()),
             retain_until: None,
             created_at,
@@ -258,7 +261,7 @@ impl Row {
             last_error: some(&entry.last_error),
             history: history::stored(&entry.history),
             fingerprint: some_bytes(&entry.fingerprint),
-            result: some_bytes(&entry.result),
+            result: result_column(&entry.result, entry.result_dropped || entry.unpinned).map(<[u8]>::to_vec),
             checkpoint: some_bytes(&entry.checkpoint),
         })
     }

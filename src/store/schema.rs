@@ -7,7 +7,7 @@ use crate::store::Fault;
 /// [`LEVEL`], for the statements that look at the level themselves.
 macro_rules! level {
     () => {
-        4
+        5
     };
 }
 pub(super) use level;
@@ -24,7 +24,7 @@ pub(super) use known;
 /// The newest feature that this binary knows. Features have numbers of one row: a format of stored policies is
 /// one, and so is whatever raises `level` in `meta`. See docs/changing.md, "A feature that older binaries must not
 /// meet". 2: the policy field `occurred_at`. 3: replay runs, and the policy
-/// field `replay`. 4: holds of consumers.
+/// field `replay`. 4: holds of consumers. 5: the policy field `result_bytes_max`.
 pub const LEVEL: i32 = level!();
 
 const _: () = assert!(LEVEL >= POLICY_FORMAT, "a format of stored policies is a feature");

@@ -97,9 +97,13 @@ async fn lists_page_through_a_consumer_by_state(kind: Kind) {
                     .await
                     .unwrap();
             }
-            2 => {
-                drop(server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap())
-            }
+            2 => drop(
+                server
+                    .client
+                    .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+                    .await
+                    .unwrap(),
+            ),
             _ => {}
         }
     }

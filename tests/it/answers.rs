@@ -209,6 +209,7 @@ async fn a_batch_of_grants_at_the_largest_limits_fits_and_grants_all(kind: Kind)
             key: key("c", id),
             token: acquired(held).token,
             result: Bytes::from(vec![7; 3_500]),
+            result_left_out: false,
         })),
     });
     let settlements: Vec<_> = settlements.collect();
@@ -243,7 +244,12 @@ async fn texts_are_cut_only_where_a_batch_is_too_large(kind: Kind) {
             let held = acquired(response);
             assert_eq!(held.last_error.len() == 60_000, whole, "{count}");
             assert_eq!(held.last_error.ends_with(MARK), !whole, "{count}");
-            let release = proto::ReleaseRequest { key: request.key, token: held.token, delay: None };
+            let release = proto::ReleaseRequest {
+                key: request.key,
+                token: held.token,
+                delay: None,
+                unpin_fingerprint: false,
+            };
             client.release(release).await.unwrap();
         }
     }

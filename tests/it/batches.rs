@@ -35,7 +35,12 @@ async fn batch(server: &mut TestServer, requests: Vec<proto::ClaimRequest>) -> V
 }
 
 fn complete(id: &str, token: i64) -> Action {
-    Action::Complete(proto::CompleteRequest { key: key("c", id), token, result: Bytes::new() })
+    Action::Complete(proto::CompleteRequest {
+        key: key("c", id),
+        token,
+        result: Bytes::new(),
+        result_left_out: false,
+    })
 }
 
 async fn settle(server: &mut TestServer, actions: Vec<Action>) -> Vec<Outcome> {
@@ -138,8 +143,12 @@ async fn settlements_of_one_key_are_carried_out_in_order(kind: Kind) {
         effect_started: true,
         ..Default::default()
     });
-    let release =
-        Action::Release(proto::ReleaseRequest { key: key("c", "1"), token: held.token, delay: None });
+    let release = Action::Release(proto::ReleaseRequest {
+        key: key("c", "1"),
+        token: held.token,
+        delay: None,
+        unpin_fingerprint: false,
+    });
     let outcomes =
         settle(&mut server, vec![renew, release, complete("1", held.token), complete("1", held.token)]).await;
     assert!(matches!(&outcomes[0], Outcome::Renew(_)));
@@ -187,7 +196,7 @@ async fn what_ends_something_outlives_what_begins_it(kind: Kind) {
             "complete" => Action::Complete(proto::CompleteRequest { key, token, ..Default::default() }),
             "fail" => Action::Fail(proto::FailRequest { key, token, ..Default::default() }),
             "renew" => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
-            _ => Action::Release(proto::ReleaseRequest { key, token, delay: None }),
+            _ => Action::Release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false }),
         }
     };
     for (action, share) in [("complete", 16), ("fail", 16), ("renew", 14), ("release", 12)] {

@@ -1,8 +1,10 @@
 //! A claim's life through the wire: the edge cases of docs/contract.md, section 13, the window,
 //! the lease, the invariants that one server can show.
 
+mod carried;
 mod duplicates;
 mod leases;
+mod unpin;
 mod window;
 
 use std::time::Duration;
@@ -68,7 +70,7 @@ async fn ask(server: &mut TestServer, request: proto::ClaimRequest) -> proto::Cl
 }
 
 fn complete(id: &str, token: i64, result: &'static str) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token, result: Bytes::from_static(result.as_bytes()) }
+    proto::CompleteRequest { key: key("c", id), token, result: result.into(), ..Default::default() }
 }
 
 fn fail(id: &str, token: i64) -> proto::FailRequest {
@@ -76,7 +78,7 @@ fn fail(id: &str, token: i64) -> proto::FailRequest {
 }
 
 fn release(id: &str, token: i64) -> proto::ReleaseRequest {
-    proto::ReleaseRequest { key: key("c", id), token, delay: None }
+    proto::ReleaseRequest { key: key("c", id), token, delay: None, unpin_fingerprint: false }
 }
 
 fn renew(id: &str, token: i64) -> proto::RenewRequest {

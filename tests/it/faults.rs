@@ -49,7 +49,7 @@ fn delivery(id: &str, number: u128) -> proto::ClaimRequest {
 }
 
 fn complete(id: &str, token: i64) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token, result: Bytes::new() }
+    proto::CompleteRequest { key: key("c", id), token, result: Bytes::new(), result_left_out: false }
 }
 
 /// An insert that meets entries costs more than a look at them.
@@ -102,7 +102,7 @@ async fn a_lost_answer_is_resolved_by_one_repeat(kind: Kind) {
                 server.client.fail(request).await.unwrap().into_inner().replayed
             }
             None => {
-                let request = proto::ReleaseRequest { key, token, delay: None };
+                let request = proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false };
                 server.client.release(request).await.unwrap().into_inner().replayed
             }
         };

@@ -62,7 +62,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
     let replayed =
         |run: &str| key("c", "replayed").map(|key| proto::EntryKey { replay_run: run.into(), ..key });
     let in_run = proto::ClaimRequest { key: replayed(GOOD), ..claim("c", "replayed") };
-    let release = proto::ReleaseRequest { key: replayed(GOOD), token, delay: None };
+    let release = proto::ReleaseRequest { key: replayed(GOOD), token, delay: None, unpin_fingerprint: false };
     let requests_in_run = vec![claim("c", "neighbour"), in_run.clone()];
     let of_run = proto::ListEntriesRequest {
         filter: Some(proto::EntryFilter { replay_run: GOOD.into(), ..Default::default() }),
@@ -105,7 +105,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ("LedgerService/Claim", cut, "owner", "RETRY_LATER"),
         ("LedgerService/Claim", wrong_type, "key", "RETRY_LATER"),
         ("LedgerService/Claim", spoilt(&claim("c", GOOD)), "key.id", "DEAD_LETTER"),
-        ("LedgerService/Claim", spoilt(&claim(GOOD, "1")), "key.consumer", "DEAD_LETTER"),
+        ("LedgerService/Claim", spoilt(&claim(GOOD, "1")), "key.consumer", "RETRY_LATER"),
         ("LedgerService/Claim", spoilt(&owner), "owner", "RETRY_LATER"),
         ("LedgerService/Complete", spoilt(&complete), "key.id", "DEAD_LETTER"),
         ("LedgerService/Fail", spoilt(&error), "error", "RETRY_LATER"),
@@ -131,8 +131,8 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
         ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),
         ("AdminService/ImportEntries", spoilt(&import), "entries.key.id", "RETRY_LATER"),
-        ("LedgerService/Claim", spoilt(&in_run), "key.replay_run", "DEAD_LETTER"),
-        ("LedgerService/Release", spoilt(&release), "key.replay_run", "DEAD_LETTER"),
+        ("LedgerService/Claim", spoilt(&in_run), "key.replay_run", "RETRY_LATER"),
+        ("LedgerService/Release", spoilt(&release), "key.replay_run", "RETRY_LATER"),
         (
             "LedgerService/BatchClaim",
             spoilt(&proto::BatchClaimRequest { requests: requests_in_run }),
@@ -143,7 +143,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
             "AdminService/GetEntry",
             spoilt(&proto::GetEntryRequest { key: replayed(GOOD), ..Default::default() }),
             "key.replay_run",
-            "DEAD_LETTER",
+            "RETRY_LATER",
         ),
         ("AdminService/ListEntries", spoilt(&of_run), "filter.replay_run", "RETRY_LATER"),
         ("AdminService/CreateReplayRun", spoilt(&create(GOOD, "r", "why")), "consumer", "RETRY_LATER"),

@@ -41,7 +41,7 @@ fn claim(number: u128) -> Command {
 }
 
 fn complete(entry: &Entry) -> Command {
-    Command::Settle(entry.token, Settle::Complete { result: Bytes::from_static(b"done") })
+    Command::Settle(entry.token, Settle::Complete { result: Bytes::from_static(b"done"), left_out: false })
 }
 
 fn completion(entry: &Entry, retention: Span) -> Completion {
@@ -50,6 +50,7 @@ fn completion(entry: &Entry, retention: Span) -> Completion {
         key: entry.key.clone(),
         token: entry.token,
         result,
+        result_dropped: false,
         terms: Terms { retention, ..entry.terms() },
     }
 }
@@ -90,8 +91,12 @@ async fn a_guessed_completion_leaves_the_row_that_the_core_would(kind: Kind) {
     let marked = Twins::new(&mut *session, "marked", &policy).await;
     at.execute("UPDATE @entries SET attention = 2 WHERE id LIKE 'marked-%'").await;
     let mut reclaimed = Twins::new(&mut *session, "reclaimed", &policy).await;
-    let renew =
-        Settle::Renew { lease: None, effect_started: true, checkpoint: Some(Bytes::from_static(b"half")) };
+    let renew = Settle::Renew {
+        lease: None,
+        effect_started: true,
+        checkpoint: Some(Bytes::from_static(b"half")),
+        checkpoint_dropped: false,
+    };
     let token = reclaimed.guessed.token;
     reclaimed.step(&mut *session, &Command::Settle(token, renew), &policy, START + Span::from_secs(1)).await;
     reclaimed.step(&mut *session, &claim(2), &policy, START + Span::from_secs(60)).await;

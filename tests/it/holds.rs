@@ -89,8 +89,12 @@ async fn hold_stops_new_grants_and_nothing_else(kind: Kind) {
     let shown = placed.hold.unwrap();
     assert_eq!((shown.prefix.as_str(), shown.all, placed.replayed), ("team-a", false, false));
     assert_eq!((shown.actor.as_str(), shown.reason.as_str()), ("anonymous", "the provider is down"));
-    let release =
-        proto::ReleaseRequest { key: key("team-a", "released"), token: released.token, delay: None };
+    let release = proto::ReleaseRequest {
+        key: key("team-a", "released"),
+        token: released.token,
+        delay: None,
+        unpin_fingerprint: false,
+    };
     server.client.release(release).await.unwrap();
     for (consumer, id, says) in [
         ("team-a", "new", "CONSUMER_DISABLED"),

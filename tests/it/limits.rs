@@ -51,7 +51,8 @@ async fn claims_at_the_edge_are_accepted(kind: Kind) {
         ("id of 512 bytes in 256 letters", |r| edit(r).id = "\u{e9}".repeat(256)),
         ("owner of 128 bytes", |r| r.owner = "o".repeat(128)),
         ("no owner", |r| r.owner = String::new()),
-        ("event_type of 128 bytes", |r| r.event_type = "t".repeat(128)),
+        ("a label beyond its bound", |r| r.event_type = "t".repeat(1_000)),
+        ("a label with control characters", |r| r.event_type = "a\nb".into()),
         ("fingerprint of 64 bytes", |r| r.fingerprint = Bytes::from(vec![0; 64])),
         ("claim_id of version 4", |r| r.claim_id = UUID_V4.into()),
         ("claim_id of version 7, in capitals", |r| r.claim_id = UUID_V7.to_uppercase()),
@@ -87,11 +88,13 @@ async fn malformed_claims_are_refused_by_field(kind: Kind) {
         (|r| edit(r).consumer = "a\u{7f}b".into(), &["key.consumer"]),
         (|r| r.owner = "o".repeat(129), &["owner"]),
         (|r| r.owner = "o\tp".into(), &["owner"]),
-        (|r| r.event_type = "t".repeat(129), &["event_type"]),
-        (|r| r.event_type = "a\nb".into(), &["event_type"]),
         (|r| r.fingerprint = Bytes::from(vec![0; 65]), &["fingerprint"]),
         (|r| r.claim_id = "7".into(), &["claim_id"]),
         (|r| r.claim_id = UUID_V1.into(), &["claim_id"]),
+        // Of other variants: those of NCS, of Microsoft, and of the future.
+        (|r| r.claim_id = UUID_V4.replace("-8e07-", "-0e07-"), &["claim_id"]),
+        (|r| r.claim_id = UUID_V4.replace("-8e07-", "-ce07-"), &["claim_id"]),
+        (|r| r.claim_id = UUID_V4.replace("-8e07-", "-ee07-"), &["claim_id"]),
         (|r| r.claim_id = "00000000-0000-0000-0000-000000000000".into(), &["claim_id"]),
         (|r| r.claim_id = format!("{{{UUID_V4}}}"), &["claim_id"]),
         (|r| r.claim_id = UUID_V4.replace('-', ""), &["claim_id"]),
@@ -101,6 +104,8 @@ async fn malformed_claims_are_refused_by_field(kind: Kind) {
         (|r| r.lease = Some(Duration { seconds: 1, nanos: -1 }), &["lease"]),
         (|r| r.lease = Some(Duration { seconds: 1, nanos: 1_000_000_000 }), &["lease"]),
         (|r| r.lease = Some(Duration { seconds: i64::MAX, nanos: 0 }), &["lease"]),
+        (|r| r.lease = Some(Duration { seconds: 1, nanos: 1 }), &["lease"]),
+        (|r| r.lease = Some(Duration { seconds: 1, nanos: 999_999_999 }), &["lease"]),
         (|r| r.occurred_at = Some(Timestamp { seconds: i64::MIN, nanos: 0 }), &["occurred_at"]),
         (|r| r.occurred_at = Some(Timestamp { seconds: 0, nanos: -1 }), &["occurred_at"]),
         (
@@ -134,28 +139,13 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
     let held = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner());
     let before = server.entry(&Key::new("c", "tests", "1")).await;
     let token = held.token;
-    let month = 30 * 86_400;
     let complete = |token, result: usize| {
         Action::Complete(proto::CompleteRequest {
             key: key("c", "1"),
             token,
             result: Bytes::from(vec![0; result]),
+            result_left_out: false,
         })
-    };
-    let fail = |kind: i32, seconds| {
-        let retry_after = Some(Duration { seconds, nanos: 0 });
-        Action::Fail(proto::FailRequest {
-            key: key("c", "1"),
-            token,
-            kind,
-            error: String::new(),
-            retry_after,
-            event_type: String::new(),
-        })
-    };
-    let release = |seconds| {
-        let delay = Some(Duration { seconds, nanos: 0 });
-        Action::Release(proto::ReleaseRequest { key: key("c", "1"), token, delay })
     };
     let renew = |checkpoint: usize, seconds| {
         Action::Renew(proto::RenewRequest {
@@ -166,19 +156,21 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
             checkpoint: Some(Bytes::from(vec![0; checkpoint])),
         })
     };
-    let rows = vec![
+    let rows = [
         (Some(complete(0, 0)), "complete.token"),
         (Some(complete(-1, 0)), "complete.token"),
         (Some(complete(1 << 53, 0)), "complete.token"),
-        (Some(complete(token, 16_385)), "complete.result"),
-        (Some(fail(77, 0)), "fail.kind"),
-        (Some(fail(0, -1)), "fail.retry_after"),
-        (Some(fail(0, month + 1)), "fail.retry_after"),
-        (Some(release(-1)), "release.delay"),
-        (Some(release(month + 1)), "release.delay"),
-        (Some(renew(16_385, 1)), "renew.checkpoint"),
-        (Some(renew(0, -1)), "renew.lease"),
-        (Some(Action::Release(proto::ReleaseRequest { key: None, token, delay: None })), "release.key"),
+        // Only its token is at fault, and not what it carries.
+        (Some(complete(0, 16_385)), "complete.token"),
+        (
+            Some(Action::Release(proto::ReleaseRequest {
+                key: None,
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+            })),
+            "release.key",
+        ),
         (None, "action"),
     ];
     let settlements: Vec<_> =
@@ -192,7 +184,8 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
     }
     assert_eq!(server.entry(&Key::new("c", "tests", "1")).await, before, "nothing was changed");
     // At the edge, and alone: the path has no prefix.
-    let request = proto::CompleteRequest { key: key("c", "1"), token: 0, result: Bytes::new() };
+    let request =
+        proto::CompleteRequest { key: key("c", "1"), token: 0, result: Bytes::new(), result_left_out: false };
     assert_eq!(fields(&server.client.complete(request).await.unwrap_err()), ["token"]);
     for action in [renew(16_384, 1), complete(token, 16_384)] {
         let settlements = vec![proto::Settlement { action: Some(action) }];
@@ -243,6 +236,13 @@ async fn only_a_bad_key_is_dead_lettered(kind: Kind) {
     let mut server = TestServer::start(kind).await;
     let rows: &[(fn(&mut proto::ClaimRequest), &str)] = &[
         (|r| edit(r).id = "i".repeat(513), "DEAD_LETTER"),
+        (|r| edit(r).source.clear(), "DEAD_LETTER"),
+        (|r| (edit(r).source.clear(), edit(r).id.clear()).0, "DEAD_LETTER"),
+        // The process's: a variable that is not set, a name with a newline, a mistyped run.
+        (|r| edit(r).consumer.clear(), "RETRY_LATER"),
+        (|r| edit(r).consumer = "c\n".into(), "RETRY_LATER"),
+        (|r| edit(r).replay_run = "a b".into(), "RETRY_LATER"),
+        (|r| (edit(r).consumer.clear(), edit(r).id.clear()).0, "RETRY_LATER"),
         (|r| r.owner = "o".repeat(129), "RETRY_LATER"),
         (|r| (edit(r).id = "i".repeat(513), r.owner = "o".repeat(129)).0, "RETRY_LATER"),
         (|r| r.key = None, "RETRY_LATER"),
@@ -250,8 +250,11 @@ async fn only_a_bad_key_is_dead_lettered(kind: Kind) {
     for (spoil, advice) in rows {
         let mut request = claim("c", "1");
         spoil(&mut request);
-        let refused = refusal(&server.client.claim(request).await.unwrap_err());
-        assert_eq!(refused.advice, *advice);
+        let refused = refusal(&server.client.claim(request.clone()).await.unwrap_err());
+        assert_eq!(refused.advice, *advice, "{request:?}");
+        let batch = proto::BatchClaimRequest { requests: vec![claim("c", "2"), request] };
+        let answer = server.client.batch_claim(batch).await.unwrap().into_inner().responses.remove(1);
+        assert_eq!(answer.advice().as_str_name(), format!("ADVICE_{advice}"), "{answer:?}");
     }
     server.stop().await;
 }
@@ -293,7 +296,12 @@ async fn an_unregistered_consumer_is_refused_where_registration_is_demanded(kind
     let refused = refusal(&server.client.claim(claim("unknown", "1")).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "UNKNOWN_CONSUMER"));
     // Only claims are refused: a settlement is looked at.
-    let request = proto::CompleteRequest { key: key("unknown", "1"), token: 1, result: Bytes::new() };
+    let request = proto::CompleteRequest {
+        key: key("unknown", "1"),
+        token: 1,
+        result: Bytes::new(),
+        result_left_out: false,
+    };
     assert_eq!(refusal(&server.client.complete(request).await.unwrap_err()).reason, "ENTRY_NOT_FOUND");
     let requests = vec![claim("unknown", "2"), claim("known", "2")];
     let answer = server.client.batch_claim(proto::BatchClaimRequest { requests }).await;

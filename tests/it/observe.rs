@@ -1,6 +1,7 @@
 //! The plain HTTP port of a running server: what it answers, and that its metrics tell what happened.
 
 mod entries;
+mod fields;
 mod flood;
 mod log;
 mod traces;
@@ -228,7 +229,12 @@ async fn metrics_tell_what_happened(url: &str) {
     let granted =
         client.batch_claim(proto::BatchClaimRequest { requests: batch }).await.unwrap().into_inner();
     let tokens: Vec<i64> = granted.responses[..2].iter().map(|response| acquired(response).token).collect();
-    let release = proto::ReleaseRequest { key: key("shipping", "1"), token: tokens[0], delay: None };
+    let release = proto::ReleaseRequest {
+        key: key("shipping", "1"),
+        token: tokens[0],
+        delay: None,
+        unpin_fingerprint: false,
+    };
     client.release(release).await.unwrap();
     let fail = proto::FailRequest {
         key: key("shipping", "2"),

@@ -82,7 +82,12 @@ async fn take(server: &mut TestServer, id: &str) -> i64 {
 }
 
 fn complete(id: &str, token: i64) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token, result: Bytes::from_static(b"done") }
+    proto::CompleteRequest {
+        key: key("c", id),
+        token,
+        result: Bytes::from_static(b"done"),
+        result_left_out: false,
+    }
 }
 
 async fn audit(server: &mut TestServer) -> Vec<proto::AuditEvent> {

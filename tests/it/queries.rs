@@ -65,7 +65,11 @@ async fn settle(server: &mut TestServer, key: Option<proto::EntryKey>, token: i6
             server.client.complete(request).await.unwrap();
         }
         Made::Released => {
-            server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap();
+            server
+                .client
+                .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+                .await
+                .unwrap();
         }
         Made::Parked => drop(server.client.fail(fail(FailureKind::Park)).await.unwrap()),
         Made::Retried => drop(server.client.fail(fail(FailureKind::Retryable)).await.unwrap()),

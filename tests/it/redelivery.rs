@@ -227,7 +227,7 @@ fn settlement(id: &str, token: i64) -> proto::Settlement {
         let kind = proto::FailureKind::Terminal.into();
         Action::Fail(proto::FailRequest { key, token, kind, ..Default::default() })
     } else {
-        Action::Release(proto::ReleaseRequest { key, token, delay: None })
+        Action::Release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
     };
     proto::Settlement { action: Some(action) }
 }

@@ -10,10 +10,12 @@ use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::on_all_stores;
 use crate::harness::server::{Kind, START, Setup, TestServer};
+use crate::holds::{hold, resume};
 
 on_all_stores!(
     nobody_replays_in_a_run_that_is_not_registered,
     a_suppressing_run_acknowledges_and_leaves_no_trace,
+    what_holds_grants_back_holds_a_suppressing_run_back,
     a_rebuilding_run_is_deduplicated_by_itself,
     a_closed_run_grants_nothing_more_and_answers_what_is_done,
     a_policy_that_forbids_replays_by_now_grants_nothing_more,
@@ -111,7 +113,8 @@ async fn nobody_replays_in_a_run_that_is_not_registered(kind: Kind) {
     let status = server.client.claim(replayed(&"x".repeat(65), "1")).await.unwrap_err();
     assert_eq!(
         (fields(&status), refusal(&status).advice.as_str()),
-        (vec!["key.replay_run".to_owned()], "DEAD_LETTER")
+        (vec!["key.replay_run".to_owned()], "RETRY_LATER"),
+        "the run is the process's, not the message's"
     );
     // What is created is known at once, though it was refused a moment ago.
     server.admin.create_replay_run(creates("r")).await.unwrap();
@@ -122,6 +125,34 @@ async fn nobody_replays_in_a_run_that_is_not_registered(kind: Kind) {
         ..claim("d", "1")
     };
     assert_eq!(told(&mut server, other).await, "REPLAY_RUN_UNKNOWN");
+    server.stop().await;
+}
+
+/// A message that is acknowledged unprocessed is lost.
+async fn what_holds_grants_back_holds_a_suppressing_run_back(kind: Kind) {
+    let mut server = server(kind, proto::ReplayMode::Suppress).await;
+    server.admin.create_replay_run(creates("r")).await.unwrap();
+    server.admin.create_replay_run(creates("closed")).await.unwrap();
+    server.admin.close_replay_run(closes("closed")).await.unwrap();
+    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
+    server.admin.hold_consumers(hold("c")).await.unwrap();
+    assert_eq!(told(&mut server, replayed("r", "1")).await, "CONSUMER_DISABLED");
+    // A hold comes first, then the end of the run, then what the policy says of replays.
+    assert_eq!(told(&mut server, replayed("closed", "1")).await, "CONSUMER_DISABLED");
+    assert_eq!(told(&mut server, replayed("mistyped", "1")).await, "REPLAY_RUN_UNKNOWN");
+    server.admin.resume_consumers(resume("c")).await.unwrap();
+    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
+    let disabled = proto::Policy { disabled: Some(true), ..Default::default() };
+    set(&mut server, 1, disabled).await;
+    assert_eq!(told(&mut server, replayed("r", "1")).await, "CONSUMER_DISABLED");
+    let forbids = proto::Policy {
+        disabled: Some(false),
+        replay: proto::ReplayMode::Forbid.into(),
+        ..Default::default()
+    };
+    set(&mut server, 2, forbids).await;
+    assert_eq!(told(&mut server, replayed("r", "1")).await, "REPLAY_FORBIDDEN");
+    assert_eq!(told(&mut server, replayed("closed", "1")).await, "REPLAY_RUN_CLOSED");
     server.stop().await;
 }
 
@@ -210,7 +241,12 @@ async fn a_closed_run_grants_nothing_more_and_answers_what_is_done(kind: Kind) {
             tokens.push(acquired(&server.client.claim(replayed("r", id)).await.unwrap().into_inner()).token);
         }
         settle(&mut server, in_run("r", "done"), tokens[0]).await;
-        let request = proto::ReleaseRequest { key: in_run("r", "released"), token: tokens[1], delay: None };
+        let request = proto::ReleaseRequest {
+            key: in_run("r", "released"),
+            token: tokens[1],
+            delay: None,
+            unpin_fingerprint: false,
+        };
         server.client.release(request).await.unwrap();
         server.advance(Span::from_secs(3_500)).await;
         let first = acquired(&server.client.claim(held.clone()).await.unwrap().into_inner());

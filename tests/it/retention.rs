@@ -66,7 +66,12 @@ async fn each_state_is_kept_for_its_retention(kind: Kind) {
         .await
         .unwrap();
     client
-        .release(proto::ReleaseRequest { key: key("c", "released"), token: token("released"), delay: None })
+        .release(proto::ReleaseRequest {
+            key: key("c", "released"),
+            token: token("released"),
+            delay: None,
+            unpin_fingerprint: false,
+        })
         .await
         .unwrap();
     client.fail(fail("retryable", token("retryable"), proto::FailureKind::Retryable)).await.unwrap();
@@ -167,7 +172,11 @@ async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
                 server.client.fail(request).await.map(drop).unwrap();
             }
             _ => {
-                server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap();
+                server
+                    .client
+                    .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+                    .await
+                    .unwrap();
             }
         }
         server.advance(Span::from_days(31)).await;

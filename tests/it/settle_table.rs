@@ -2,6 +2,8 @@
 //! combination of closed_by, operation, token relation, time and flags. Asked of the core, and
 //! through the wire of a server on each store.
 
+mod alarms;
+mod unpin;
 mod wire;
 
 use bytes::Bytes;
@@ -28,6 +30,8 @@ enum Was {
     Expired,
     OperatorPark,
     Completed,
+    /// Completed, and its result was too large.
+    CompletedWithout,
     FailedTerminal,
     Redriven,
 }
@@ -35,6 +39,8 @@ enum Was {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Complete,
+    /// Complete with a result that is too large.
+    Oversized,
     Retryable,
     Terminal,
     Park,
@@ -69,7 +75,7 @@ struct Case {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Want {
-    Completed { replayed: bool, late: bool },
+    Completed { replayed: bool, late: bool, dropped: bool },
     Failed { replayed: bool, state: State },
     Released { replayed: bool, state: State },
     Renewed { revived: bool },
@@ -96,11 +102,12 @@ fn want(case: &Case) -> Want {
     }
     let over = case.time != Time::Running;
     let state = state(case);
-    let done = |replayed, late| Want::Completed { replayed, late };
+    let oversized = case.op == Op::Oversized;
+    let done = |replayed, late| Want::Completed { replayed, late, dropped: !replayed && oversized };
     let failed = |replayed, state| Want::Failed { replayed, state };
     match (case.was, case.op) {
         (Was::Absent, _) => unreachable!(),
-        (Was::Open, Op::Complete) => done(false, over),
+        (Was::Open, Op::Complete | Op::Oversized) => done(false, over),
         (Was::Open, Op::Retryable) if case.last_attempt => {
             failed(false, State::Parked(ParkCause::AttemptsExhausted))
         }
@@ -112,28 +119,38 @@ fn want(case: &Case) -> Want {
         (Was::Open, Op::Renew) if case.time == Time::HoldOver => Want::Refused("LEASE_LIMIT_REACHED"),
         (Was::Open, Op::Renew) => Want::Renewed { revived: over },
 
-        (Was::Released | Was::ReleasedParked, Op::Complete) => done(false, true),
+        (Was::Released | Was::ReleasedParked, Op::Complete | Op::Oversized) => done(false, true),
         (Was::Released | Was::ReleasedParked, Op::Retryable) => failed(true, state),
         (Was::Released | Was::ReleasedParked, Op::Release) => Want::Released { replayed: true, state },
         (Was::Released | Was::ReleasedParked, Op::Terminal | Op::Park | Op::Renew) => CLOSED,
 
-        (Was::FailedRetryable | Was::Exhausted, Op::Complete) => done(false, true),
+        (Was::FailedRetryable | Was::Exhausted, Op::Complete | Op::Oversized) => done(false, true),
         (Was::FailedRetryable | Was::Exhausted, Op::Retryable) => failed(true, state),
         (Was::FailedRetryable | Was::Exhausted, Op::Terminal | Op::Park | Op::Release | Op::Renew) => CLOSED,
 
-        (Was::FailedPark, Op::Complete) => done(false, true),
+        (Was::FailedPark, Op::Complete | Op::Oversized) => done(false, true),
         (Was::FailedPark, Op::Park) => failed(true, state),
         (Was::FailedPark, Op::Retryable | Op::Terminal | Op::Release | Op::Renew) => CLOSED,
 
-        (Was::Expired | Was::OperatorPark, Op::Complete) => done(false, true),
+        (Was::Expired | Was::OperatorPark, Op::Complete | Op::Oversized) => done(false, true),
         (Was::Expired | Was::OperatorPark, Op::Retryable | Op::Terminal | Op::Park) => failed(true, state),
         (Was::Expired | Was::OperatorPark, Op::Release | Op::Renew) => CLOSED,
 
-        (Was::Completed, Op::Complete) => done(true, false),
-        (Was::Completed, Op::Retryable | Op::Terminal | Op::Park | Op::Release | Op::Renew) => CLOSED,
+        // The first result stays, or that it was dropped.
+        (Was::Completed, Op::Complete | Op::Oversized) => done(true, false),
+        (Was::CompletedWithout, Op::Complete | Op::Oversized) => {
+            Want::Completed { replayed: true, late: false, dropped: true }
+        }
+        (
+            Was::Completed | Was::CompletedWithout,
+            Op::Retryable | Op::Terminal | Op::Park | Op::Release | Op::Renew,
+        ) => CLOSED,
 
         (Was::FailedTerminal, Op::Terminal) => failed(true, state),
-        (Was::FailedTerminal, Op::Complete | Op::Retryable | Op::Park | Op::Release | Op::Renew) => CLOSED,
+        (
+            Was::FailedTerminal,
+            Op::Complete | Op::Oversized | Op::Retryable | Op::Park | Op::Release | Op::Renew,
+        ) => CLOSED,
 
         // Nobody was ever given the token that an operator's change leaves.
         (Was::Redriven, _) => CLOSED,
@@ -153,7 +170,7 @@ fn state(case: &Case) -> State {
         } else {
             ParkCause::LeaseExpired
         }),
-        Was::Completed => State::Completed,
+        Was::Completed | Was::CompletedWithout => State::Completed,
         Was::FailedTerminal => State::FailedTerminal,
     }
 }
@@ -166,7 +183,7 @@ fn closed_by(was: Was) -> ClosedBy {
         Was::FailedPark => ClosedBy::FailPark,
         Was::Expired => ClosedBy::Expiry,
         Was::OperatorPark => ClosedBy::OperatorPark,
-        Was::Completed => ClosedBy::Complete,
+        Was::Completed | Was::CompletedWithout => ClosedBy::Complete,
         Was::FailedTerminal => ClosedBy::FailTerminal,
         Was::Redriven => ClosedBy::Operator,
     }
@@ -185,12 +202,13 @@ fn cases() -> Vec<Case> {
         W::Expired,
         W::OperatorPark,
         W::Completed,
+        W::CompletedWithout,
         W::FailedTerminal,
         W::Redriven,
     ];
     let mut cases = Vec::new();
     for was in states {
-        for op in [O::Complete, O::Retryable, O::Terminal, O::Park, O::Release, O::Renew] {
+        for op in [O::Complete, O::Oversized, O::Retryable, O::Terminal, O::Park, O::Release, O::Renew] {
             for token in [T::Older, T::Latest, T::FromFuture] {
                 for time in [Time::Running, Time::Grace, Time::Expired, Time::HoldOver] {
                     for effect_started in [false, true] {
@@ -265,6 +283,8 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         history: Vec::new(),
         fingerprint: Bytes::new(),
         result: if case.was == Was::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
+        unpinned: false,
+        result_dropped: case.was == Was::CompletedWithout,
         retain_until: None,
         created_at: granted_at,
         updated_at: granted_at,
@@ -283,12 +303,15 @@ fn token(case: &Case) -> i64 {
 fn command(case: &Case) -> Settle {
     let fail = |kind| Settle::Fail { kind, error: "second".into(), retry_after: None };
     match case.op {
-        Op::Complete => Settle::Complete { result: Bytes::from_static(b"second") },
+        Op::Complete => Settle::Complete { result: Bytes::from_static(b"second"), left_out: false },
+        Op::Oversized => Settle::Complete { result: Bytes::new(), left_out: true },
         Op::Retryable => fail(FailureKind::Retryable),
         Op::Terminal => fail(FailureKind::Terminal),
         Op::Park => fail(FailureKind::Park),
-        Op::Release => Settle::Release { delay: Span::from_secs(9) },
-        Op::Renew => Settle::Renew { lease: None, effect_started: false, checkpoint: None },
+        Op::Release => Settle::Release { delay: Span::from_secs(9), unpin: false },
+        Op::Renew => {
+            Settle::Renew { lease: None, effect_started: false, checkpoint: None, checkpoint_dropped: false }
+        }
     }
 }
 
@@ -299,9 +322,10 @@ fn check_entry(case: &Case, want: &Want, before: Option<&Entry>, after: Option<&
     };
     assert_eq!(after.token, TOKEN, "a settlement never changes the token: {case:?}");
     match want {
-        Want::Completed { replayed: false, .. } => {
+        Want::Completed { replayed: false, dropped, .. } => {
             assert_eq!((after.state, after.closed_by), (State::Completed, ClosedBy::Complete), "{case:?}");
-            assert_eq!(after.result, Bytes::from_static(b"second"), "{case:?}");
+            let result: &[u8] = if *dropped { b"" } else { b"second" };
+            assert_eq!((&after.result[..], after.result_dropped), (result, *dropped), "{case:?}");
             assert!(!after.effect_unknown, "{case:?}");
             assert_eq!(after.closed_at, Some(now), "{case:?}");
             assert_eq!(after.retain_until, Some(now + Span::from_days(7)), "{case:?}");
@@ -351,7 +375,9 @@ fn the_core_answers_every_row() {
             Err(rejection) => {
                 Want::Refused(Box::leak(snake(&format!("{:?}", rejection.reason)).into_boxed_str()))
             }
-            Ok(Reply::Completed { replayed, late, .. }) => Want::Completed { replayed, late },
+            Ok(Reply::Completed { replayed, late, result_dropped: dropped, .. }) => {
+                Want::Completed { replayed, late, dropped }
+            }
             Ok(Reply::Failed { state, replayed, .. }) => Want::Failed { replayed, state },
             Ok(Reply::Released { state, replayed, .. }) => Want::Released { replayed, state },
             Ok(Reply::Renewed { revived, .. }) => Want::Renewed { revived },
@@ -373,28 +399,4 @@ fn snake(word: &str) -> String {
         out.extend(c.to_uppercase());
     }
     out
-}
-
-/// Two claims that both report the effect as done are an alarm. Where an operator has resolved the entry as
-/// completed there is but one claim's word.
-#[test]
-fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
-    let case = |was| Case {
-        was,
-        op: Op::Complete,
-        token: Token::Older,
-        time: Time::Running,
-        effect_started: false,
-        last_attempt: false,
-    };
-    for (by, alarmed) in [(ClosedBy::Complete, true), (ClosedBy::Operator, false)] {
-        let case = case(Was::Completed);
-        let mut before = entry(&case, 1, START).unwrap();
-        before.closed_by = by;
-        let policy = policy(&case);
-        let command = Command::Settle(token(&case), command(&case));
-        let refused = decide(&key(&case, 1), Some(&before), &command, &sound(&policy)).answer.unwrap_err();
-        assert_eq!(refused.state, Some(State::Completed));
-        assert_eq!(refused.alert.is_some(), alarmed, "{by:?}: {:?}", refused.alert);
-    }
 }

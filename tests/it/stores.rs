@@ -3,6 +3,7 @@
 mod at_once;
 mod batches;
 mod commits;
+mod completions;
 mod met;
 mod purges;
 mod statements;
@@ -26,7 +27,6 @@ on_all_stores!(
     a_replacement_is_not_written_after_its_instant,
     replicas_that_can_not_read_a_format_are_found_and_forgotten,
     a_completion_needs_the_latest_token_and_an_open_claim,
-    a_guessed_completion_writes_what_the_core_would_decide,
     loads_come_in_the_order_that_was_asked_for,
     grants_and_purges_stop_while_the_clock_is_behind,
     the_mark_of_the_clock_survives_a_restart,
@@ -103,6 +103,7 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
                     lease: None,
                     effect_started: true,
                     checkpoint: Some(Bytes::from_static(b"half")),
+                    checkpoint_dropped: false,
                 },
             )
         },
@@ -118,7 +119,7 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
             )
         },
         |_| claim(3),
-        |e| Command::Settle(e.token, Settle::Release { delay: Span::ZERO }),
+        |e| Command::Settle(e.token, Settle::Release { delay: Span::ZERO, unpin: false }),
         |_| claim(4),
         |e| {
             Command::Settle(
@@ -130,7 +131,10 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
                 },
             )
         },
-        |e| Command::Settle(e.token, Settle::Complete { result: Bytes::from_static(&[0, 255, 1]) }),
+        |e| {
+            let result = Bytes::from_static(&[0, 255, 1]);
+            Command::Settle(e.token, Settle::Complete { result, left_out: false })
+        },
     ];
     for step in steps {
         now = now + Span::from_secs(60);
@@ -246,6 +250,7 @@ async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
         token,
         result: Bytes::new(),
         terms: Terms::of(&Policy::default()),
+        result_dropped: false,
     };
     for (case, completion, done) in [
         ("an older token", with("1", entry.token - 1), None),
@@ -265,25 +270,6 @@ async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
     at.set_clock(START + Span::from_secs(30)).await;
     let done = [Some(Done { late: true, attempt: 1 })];
     assert_eq!(session.entries().complete(&[with("late", late.token)]).await.unwrap(), done);
-}
-
-async fn a_guessed_completion_writes_what_the_core_would_decide(kind: Kind) {
-    let at = TestStore::new(kind).await;
-    let mut session = at.session().await;
-    let entry = granted("1", START);
-    insert(&mut *session, &entry).await;
-    let now = START + Span::from_secs(40);
-    at.set_clock(now).await;
-    let result = Bytes::from_static(b"done");
-    let completion = Completion {
-        key: entry.key.clone(),
-        token: entry.token,
-        result: result.clone(),
-        terms: Terms::of(&Policy::default()),
-    };
-    session.entries().complete(&[completion]).await.unwrap();
-    let decided = next(&entry, &Command::Settle(entry.token, Settle::Complete { result }), now);
-    assert_eq!(load(&mut *session, "1").await, Some(decided));
 }
 
 async fn loads_come_in_the_order_that_was_asked_for(kind: Kind) {
@@ -388,6 +374,7 @@ async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
             token: entry.token,
             result: Bytes::from_static(rows[usize::from(entry.key != keys[0])].8.as_bytes()),
             terms: Terms::of(&Policy::default()),
+            result_dropped: false,
         });
         assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
         let results = load_all(&mut *session, &keys).await.into_iter().map(|entry| entry.result);

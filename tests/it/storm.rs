@@ -310,7 +310,12 @@ async fn client(storm: Arc<Storm>, mut random: Random) {
             storm.complete(random, &id, token).await;
         } else {
             storm.record(&id, Instant::now(), Seen::Closing { token });
-            let request = proto::ReleaseRequest { key: key("storm", &id), token, delay: None };
+            let request = proto::ReleaseRequest {
+                key: key("storm", &id),
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+            };
             let answer = storm.call(random, |mut client| {
                 let request = request.clone();
                 async move { client.release(request).await }

@@ -106,7 +106,12 @@ async fn by_a_policy_that_can_not_be_read_nothing_is_granted_and_nothing_parked(
             let held = server.client.claim(claim("c", id)).await.unwrap().into_inner();
             tokens.push(acquired(&held).token);
         }
-        let request = proto::ReleaseRequest { key: key("c", "released"), token: tokens[0], delay: None };
+        let request = proto::ReleaseRequest {
+            key: key("c", "released"),
+            token: tokens[0],
+            delay: None,
+            unpin_fingerprint: false,
+        };
         server.client.release(request).await.unwrap();
         newer(&server.at, "c", 1, json).await;
         assert!(get(&mut server, "c").await.unreadable);

@@ -528,7 +528,7 @@ MUTANTS = [
         ("src/rpc/wire/fields.rs", "matches!(byte, b' '..=b'~')", "matches!(byte, b' '..=b'\\x7f')"),
     ]),
     Mutant("E17", "a claim_id of a refused item may stand in its batch again", "batches::", [
-        ("src/rpc/ledger.rs", "is_some_and(|id| !seen.insert(id)) {", "is_some_and(|id| request.key.is_some() && !seen.insert(id)) {"),
+        ("src/rpc/ledger.rs", "is_some_and(|id| !seen.insert(id));", "is_some_and(|id| request.key.is_some() && !seen.insert(id));"),
     ]),
     Mutant("E18", "the path of a settlement's field leaves out its action", "limits::", [
         ("src/rpc/wire/fields.rs", 'write!(to, "{list}[{index}].{choice}.")', 'write!(to, "{list}[{index}].{}", &choice[..0])'),
@@ -1120,7 +1120,7 @@ MUTANTS = [
         ("src/metrics/calls.rs", "        self.count(CANCELED, self.took());\n", ""),
     ]),
     Mutant("M5", "what is refused since it is not well-formed is not counted", "observe::", [
-        ("src/rpc/ledger.rs", "asked.inspect_err(|rejection| self.ledger.note_refusal(rejection))?;", "asked?;"),
+        ("src/metrics/mod.rs", "        self.refused(&malformed.rejection);\n", ""),
     ]),
     Mutant("M6", "the queue's depth only grows", "observe::", [
         (QUEUE, "                *waits -= chain.len();\n                chains", "                chains"),
@@ -1368,7 +1368,7 @@ MUTANTS = [
         ("src/server/config/identity.rs", "!address.ip().is_loopback()", "address.port() == 0 && !address.ip().is_loopback()"),
     ]),
     Mutant("I20", "a claim is replayed to whoever knows its id", "identity::rights", [
-        ("src/rpc/ledger.rs", "convert::claim(request, caller.principal(), ", "convert::claim(request, \"anonymous\", "),
+        ("src/rpc/ledger.rs", "            caller.principal(),\n", "            \"anonymous\",\n"),
     ]),
     Mutant("I21", "a certificate is valid for longer than its leeway", "identity::authority", [
         ("src/identity/authority.rs", "now.as_secs().saturating_sub(LEEWAY)", "now.as_secs().saturating_sub(LEEWAY + 1)"),
@@ -1445,7 +1445,7 @@ MUTANTS = [
         ("src/ledger/policies/set.rs", "live.window_required && policy", "false && policy"),
     ]),
     Mutant("Z3", "a suppressing run acknowledges after its end", "replays::", [
-        (ENTRANCE, "mode: RunMode::Suppress, end } if now < end", "mode: RunMode::Suppress, end } if now < end || end <= now"),
+        (ENTRANCE, "Some(match held_back(policy, now) {", "Some(match held_back(policy, StoreTime(0)) {"),
     ]),
     Mutant("Z4", "a run that is over grants", "replays::", [
         (ENTRANCE, "(now > policy.run.grants_until())", "(false && now > policy.run.grants_until())"),
@@ -1467,7 +1467,7 @@ MUTANTS = [
         (PURGE, "|| with_run.is_some_and(|from|", "|| with_run.filter(|_| false).is_some_and(|from|"),
     ]),
     Mutant("Z10", "a settlement that forgets its run wakes somebody", "replays::", [
-        (SETTLE, "let of_a_run = !key.is_of_run() &&", "let of_a_run = false && !key.is_of_run() &&"),
+        (SETTLE, "let forgotten_run = !key.is_of_run() &&", "let forgotten_run = false && !key.is_of_run() &&"),
     ]),
     Mutant("Z12", "a shorter retention ends a run in the past, and the purge takes it at once", "replays::runs", [
         ("src/store/postgres/replays.rs", "greatest(s.created_at + coalesce(n.retention, d.retention), c.now)", "s.created_at + coalesce(n.retention, d.retention)"),
@@ -1483,7 +1483,7 @@ MUTANTS = [
         ("src/rpc/admin/mod.rs", "Sought::Key(key) => caller.allowed(key.consumer())?", "Sought::Key(key) => caller.allowed(key.namespace().name())?"),
     ]),
     Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
-        ("src/rpc/wire/fields.rs", "            if replay_run.is_empty() {", "            if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
+        ("src/rpc/wire/fields.rs", "let namespace = if replay_run.is_empty() {", "let namespace = if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
     ]),
     Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
         (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),
@@ -1877,5 +1877,75 @@ MUTANTS = [
     ]),
     Mutant("K59", "a libpq variable that asks for safety is passed over", "reaching::variables", [
         ("src/store/postgres/url_options.rs", "        if !value.is_empty() && !option.same.contains(&value.as_str()) {", "        if value.is_empty() && option.same.contains(&value.as_str()) {"),
+    ]),
+    Mutant("R18", "a Complete is refused for a large result", "claims::carried", [
+        ("src/rpc/wire/carried.rs", "            self.corrected(field, format!(\"has {} bytes, at most", "            self.wrong(field, format!(\"has {} bytes, at most"),
+    ]),
+    Mutant("R19", "a guessed Complete forgets that its result was dropped", "claims::carried", [
+        (BATCH, "let result_dropped = *left_out || !policy", "let result_dropped = !policy"),
+    ]),
+    Mutant("R20", "a redrive keeps that a result was dropped", DIFFERENTIAL, [
+        (OPERATE, "    next.result_dropped = false;\n", ""),
+    ]),
+    Mutant("R21", "a repeat of Complete answers for its own result", "settle_table", [
+        (SETTLE, "(entry.attempts, entry.result_dropped);", "(entry.attempts, left_out);"),
+    ]),
+    Mutant("R22", "a large checkpoint replaces the old one by nothing", "claims::carried", [
+        ("src/rpc/wire/convert.rs", "        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),\n        checkpoint,\n",
+         "        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),\n        checkpoint: checkpoint.or(sent.map(|_| Bytes::new())),\n"),
+    ]),
+    Mutant("R23", "a dropped result is read as none", "stores::completions", [
+        ("src/store/results.rs", "column.is_some_and(<[u8]>::is_empty)", "column.is_some_and(|bytes| bytes.len() == usize::MAX)"),
+    ]),
+    Mutant("R24", "a refused request is counted by a name on which its caller has no right", "identity::refused_fields", [
+        ("src/rpc/ledger.rs", "caller.may(&malformed.consumer)", "caller.may(&malformed.consumer) || true"),
+    ]),
+    Mutant("R25", "refused names take the places of series", "identity::refused_fields", [
+        ("src/metrics/consumers/malformed.rs", "consumer.is_empty() || named() == Named::ByClient", "consumer.is_empty() || (named() == Named::ByClient && false)"),
+    ]),
+    Mutant("R26", "what was left out is not counted", "observe::fields", [
+        ("src/ledger/noted.rs", "            self.inner.metrics.corrected(&corrected.field);\n", "            let _ = &corrected.field;\n"),
+    ]),
+    Mutant("R27", "an unset consumer dead-letters its messages", "limits::", [
+        ("src/rpc/wire/errors.rs", "Some(\"source\" | \"id\")", "Some(\"source\" | \"id\" | \"consumer\")"),
+    ]),
+    Mutant("R28", "a suppressing run acknowledges under a hold", "replays::", [
+        (ENTRANCE, "policy.holds_back().then_some(", "(policy.holds_back() && policy.run == Standing::Live).then_some("),
+    ]),
+    Mutant("R29", "the settlement of a mistyped run raises an alarm", "settle_table", [
+        (SETTLE, "let mistyped_run = key.is_of_run() &&", "let mistyped_run = false && key.is_of_run() &&"),
+    ]),
+    Mutant("R30", "a claim_id may have any variant", "limits::", [
+        ("src/rpc/wire/fields.rs", " && id.get_variant() == Variant::RFC4122 => {", " => {"),
+    ]),
+    Mutant("R31", "durations are rounded", "limits::", [
+        ("src/rpc/wire/fields.rs", "if value.nanos % 1_000 != 0 {", "if value.nanos % 1_000 > 1_000 {"),
+    ]),
+    Mutant("R32", "an unpinned fingerprint is compared", "claims::unpin", [
+        (CLAIM, "        && !entry.unpinned\n", ""),
+    ]),
+    Mutant("R33", "Complete leaves the fingerprint unpinned", "settle_table", [
+        (SETTLE, "    next.unpinned = false;\n    let result_dropped", "    let result_dropped"),
+    ]),
+    Mutant("R34", "a possible effect lets the fingerprint go", "settle_table", [
+        (SETTLE, "&& !entry.effect_unknown && entry.checkpoint.is_empty()", "&& entry.checkpoint.is_empty()"),
+    ]),
+    Mutant("R35", "the next grant keeps the unpinned fingerprint", "claims::unpin", [
+        (CLAIM, "    if next.unpinned {\n        next.fingerprint = Bytes::new();\n", "    if next.unpinned {\n"),
+    ]),
+    Mutant("R36", "a delay beyond its bound is taken as it is", "claims::carried", [
+        ("src/rpc/wire/carried.rs", "nanos(value).clamp(0, DELAY_MAX)", "nanos(value).max(0).min(DELAY_MAX * 2)"),
+    ]),
+    Mutant("R37", "a repeat of Release unpins what the first one kept", "settle_table", [
+        (SETTLE, "(entry.state, entry.unpinned, entry.releases_in_a_row());", "(entry.state, unpin, entry.releases_in_a_row());"),
+    ]),
+    Mutant("R38", "a guessed Complete does not look at its policy's bound", "claims::carried", [
+        (BATCH, "let result_dropped = *left_out || !policy.stores_result(result.len());", "let result_dropped = *left_out;"),
+    ]),
+    Mutant("R39", "a loaded Complete does not look at its policy's bound", "claims::carried", [
+        (SETTLE, "let result_dropped = left_out || !context.policy.stores_result(result.len());", "let result_dropped = left_out;"),
+    ]),
+    Mutant("R40", "the readable wait is rounded down", "rpc::wire::errors", [
+        ("src/rpc/wire/errors.rs", "wait.as_micros().div_ceil(1_000)", "(wait.as_micros() / 1_000)"),
     ]),
 ]

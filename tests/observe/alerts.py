@@ -77,6 +77,19 @@ def refused(reason, values):
     return {of("idempotency_ledger_refusals_total", f'reason="{reason}",{A}'): values}
 
 
+def failed(kind, values):
+    return {of("idempotency_ledger_attempts_failed_total", f'consumer="c",kind="{kind}",{A}'): values}
+
+
+def reclaims(values):
+    values = values if isinstance(values, str) else f"0+{values}x200"
+    return {of("idempotency_ledger_reclaims_total", 'consumer="c"'): values}
+
+
+def corrected(field, values):
+    return {of("idempotency_ledger_corrected_fields_total", f'field="{field}",{A}'): values}
+
+
 def gauge(name, value, labels=A):
     return {of(f"idempotency_ledger_{name}", labels): f"{value}x200"}
 
@@ -200,6 +213,13 @@ TABLE = [
     ("ClockAhead", {"instance": "a"}, gauge("store_clock_ahead_seconds", 31708801), gauge("store_clock_ahead_seconds", 0)),
     ("PoliciesStale", {"instance": "a"}, gauge("policies_age_seconds", 11), gauge("policies_age_seconds", 10)),
     ("PoliciesUnreadable", {"instance": "a"}, gauge("policies_unreadable", 1), gauge("policies_unreadable", 0)),
+    ("CompletesSuperseded", {"consumer": "c"}, completions(superseded=1), completions(late=1, replayed=1, ok=60)),
+    ("ManyReclaims", {"consumer": "c"}, claims(acquired=10) | reclaims(1), claims(acquired=100) | reclaims(4)),
+    # One of the two messages of a night.
+    ("ManyReclaims", {"consumer": "c"}, claims(acquired=10) | reclaims(1), {of(CLAIMS, 'consumer="c",verdict="acquired"'): "0x195 2x5"} | reclaims("0x195 1x5")),
+    ("TerminalFailures", {"consumer": "c"}, failed("terminal", "0x195 1x5"), failed("terminal", "0x60 1x140") | failed("retryable", GROWS)),
+    ("InvalidRequests", {}, refused("INVALID_FIELD", "0+1x200"), refused("INVALID_FIELD", "0x195 8x5") | refused("CLAIM_CLOSED", GROWS)),
+    ("FieldsCorrected", {"field": "result"}, corrected("result", "0x195 1x5"), corrected("result", "0x60 1x140")),
     ("Refusals", {"reason": "OVERLOADED"}, refused("OVERLOADED", GROWS), refused("OVERLOADED", "0+1x200")),
     ("Refusals", {"reason": "QUOTA_EXCEEDED"}, refused("QUOTA_EXCEEDED", GROWS), refused("INVALID_FIELD", GROWS)),
     ("PrincipalLimited", {"limit": "rate"}, limited("rate", GROWS), limited("rate", "0+1x200") | refused("QUOTA_EXCEEDED", GROWS)),
@@ -282,6 +302,12 @@ BREAKS = [
     ("CertificateEnds", "time() < 86400", "time() < 8640"),
     ("CertificateEndsSoon", "time() < 7 * 86400", "time() < 86400"),
     ("CredentialFilesFailing", "credential_files_failing > 0\n        for: 5m", "credential_files_failing > 0\n        for: 0m"),
+    ("InvalidRequests", 'reason="INVALID_FIELD"', 'reason=~"INVALID_FIELD|CLAIM_CLOSED"'),
+    ("InvalidRequests", "[30m])) > 10", "[30m])) > 1"),
+    ("CompletesSuperseded", 'outcome="superseded"', 'outcome=~"superseded|late"'),
+    ("ManyReclaims", "[30m])) > 0.05", "[30m])) > 0.01"),
+    ("ManyReclaims", ">= 5", ">= 0"),
+    ("TerminalFailures", 'kind="terminal"', 'kind=~"terminal|retryable"'),
     ("CallersRefused", 'reason=~"UNAUTHENTICATED|CONSUMER_NOT_ALLOWED"', 'reason=~"UNAUTHENTICATED"'),
     ("CallersRefused", "}[10m])) > 100", "}[10m])) > 1"),
     ("RevocationListOld", "- time() < 0", "- time() < 3600"),

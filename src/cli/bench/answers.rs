@@ -4,6 +4,7 @@ use tonic::Status;
 
 use super::tally::Call;
 use crate::cli::problem;
+use crate::cli::problem::Problem;
 use crate::rpc::proto::{ErrorReason, claim_response::Verdict};
 
 /// The word of a verdict, for people.
@@ -31,6 +32,14 @@ pub(super) fn of_another(reason: ErrorReason) -> bool {
             | ErrorReason::EntryNotFound
             | ErrorReason::TokenFromFuture
     )
+}
+
+/// What the ledger does not store is not measured.
+pub(super) fn results_dropped(bytes: usize) -> Problem {
+    Problem::failed(format!(
+        "results of {bytes} bytes are beyond the server's result_bytes_max, and are dropped"
+    ))
+    .next("measure with fewer --result-bytes, or raise result_bytes_max of the server or the policy")
 }
 
 /// Nobody else knows the token: the ledger may not say that it is over. Of a hot key it may, after its lease.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
-use super::answers::{goes_on, is_wrong, of_another, verdict};
+use super::answers::{goes_on, is_wrong, of_another, results_dropped, verdict};
 use super::keys::{Key, Kind, below};
 use super::link::Ledger;
 use super::options::Plan;
@@ -209,20 +209,26 @@ impl Slot {
         let answer = match call {
             Call::Renew => {
                 let request = proto::RenewRequest { key, token, ..proto::RenewRequest::default() };
-                self.ledger.renew(request).await.map(drop)
+                self.ledger.renew(request).await.map(|_| false)
             }
             Call::Release => {
-                let request = proto::ReleaseRequest { key, token, delay: None };
-                self.ledger.release(request).await.map(drop)
+                let request = proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false };
+                self.ledger.release(request).await.map(|_| false)
             }
             Call::Complete | Call::Claim => {
-                let request = proto::CompleteRequest { key, token, result: self.result.clone() };
-                self.ledger.complete(request).await.map(drop)
+                let request = proto::CompleteRequest {
+                    key,
+                    token,
+                    result: self.result.clone(),
+                    result_left_out: false,
+                };
+                self.ledger.complete(request).await.map(|done| done.get_ref().result_dropped)
             }
         };
         let took = start.elapsed();
         match answer {
-            Ok(()) => {
+            Ok(true) => self.shared.stop(results_dropped(self.result.len())),
+            Ok(false) => {
                 self.answered(call, took, Done { items: self.counts(call), created: 0 });
                 self.keep(call == Call::Complete);
             }
@@ -239,10 +245,18 @@ impl Slot {
             let (key, token) = (Some(shared.names.message(&grant.key)), grant.token);
             let action = match call {
                 Call::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
-                Call::Release => Action::Release(proto::ReleaseRequest { key, token, delay: None }),
-                Call::Complete | Call::Claim => {
-                    Action::Complete(proto::CompleteRequest { key, token, result: self.result.clone() })
-                }
+                Call::Release => Action::Release(proto::ReleaseRequest {
+                    key,
+                    token,
+                    delay: None,
+                    unpin_fingerprint: false,
+                }),
+                Call::Complete | Call::Claim => Action::Complete(proto::CompleteRequest {
+                    key,
+                    token,
+                    result: self.result.clone(),
+                    result_left_out: false,
+                }),
             };
             proto::Settlement { action: Some(action) }
         });
@@ -256,10 +270,12 @@ impl Slot {
         let grants = std::mem::take(&mut self.grants);
         let mut items = 0;
         for (grant, result) in grants.iter().zip(answer.results) {
-            if let Some(Outcome::Rejected(rejected)) = result.outcome {
-                self.rejected(&grant.key, &rejected, call);
-            } else {
-                items += self.counts(call);
+            match result.outcome {
+                Some(Outcome::Rejected(rejected)) => self.rejected(&grant.key, &rejected, call),
+                Some(Outcome::Complete(done)) if done.result_dropped => {
+                    self.shared.stop(results_dropped(self.result.len()));
+                }
+                _ => items += self.counts(call),
             }
         }
         self.answered(call, took, Done { items, created: 0 });

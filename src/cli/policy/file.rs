@@ -142,6 +142,7 @@ mod tests {
             claims_per_second: Some(50),
             occurred_at: proto::OccurredAtMode::Require.into(),
             replay: proto::ReplayMode::Rebuild.into(),
+            result_bytes_max: Some(1_024),
         };
         let mut text = "consumers:\n  c:\n".to_owned();
         for (path, value) in proto::policy_fields(&policy) {

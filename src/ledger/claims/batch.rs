@@ -88,11 +88,13 @@ impl<'a> Round<'a> {
                 Command::Claim(claim) if !chain.must_load && guess && guessable(claim, &policy, now) => {
                     until = until.min(self.first_grant(chain, &policy, position, &mut fresh));
                 }
-                Command::Settle(token, Settle::Complete { result }) if !chain.must_load => {
+                Command::Settle(token, Settle::Complete { result, left_out }) if !chain.must_load => {
+                    let result_dropped = *left_out || !policy.stores_result(result.len());
                     let row = Completion {
                         key: chain.key.clone(),
                         token: *token,
-                        result: result.clone(),
+                        result: if result_dropped { bytes::Bytes::new() } else { result.clone() },
+                        result_dropped,
                         terms: Terms::of(&policy),
                     };
                     completions.push(Pending::undecided(chain), row);
@@ -182,13 +184,15 @@ impl<'a> Round<'a> {
             let complete = self.session.entries().complete(&part.rows);
             match within(self.shared, &self.span, sent, complete).await {
                 Ok(done) => {
-                    for (chain, done) in part.chains().zip(done) {
+                    for ((pending, row), done) in part.pending.into_iter().zip(part.rows).zip(done) {
                         match done {
                             Some(Done { late, attempt }) => {
-                                let reply = Reply::Completed { replayed: false, late, attempt };
-                                loads.extend(answered(chain, Some(Ok(reply))));
+                                let Completion { result_dropped, .. } = row;
+                                let reply =
+                                    Reply::Completed { replayed: false, late, result_dropped, attempt };
+                                loads.extend(answered(pending.chain, Some(Ok(reply))));
                             }
-                            None => loads.push(must_load(chain)),
+                            None => loads.push(must_load(pending.chain)),
                         }
                     }
                 }

@@ -115,7 +115,7 @@ mod tests {
     fn part(rows: &[usize]) -> Part<usize> {
         let mut part = Part::default();
         for (number, bytes) in rows.iter().enumerate() {
-            let command = Command::Settle(1, Settle::Release { delay: Span::ZERO });
+            let command = Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false });
             let head = Request::new(command, AnswerTo::nobody(), CallSpan::default());
             let key = Key::new("c", "s", &number.to_string());
             part.push(Pending::undecided(Chain::new(key, head, Instant::now())), *bytes);

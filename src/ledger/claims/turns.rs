@@ -226,7 +226,7 @@ mod tests {
 
     fn chain(consumer: &str, commands: usize) -> Chain {
         let request = || {
-            let release = Command::Settle(1, Settle::Release { delay: Span::ZERO });
+            let release = Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false });
             Request::new(release, AnswerTo::nobody(), CallSpan::default())
         };
         let mut chain = Chain::new(Key::new(consumer, "s", "1"), request(), Instant::now());

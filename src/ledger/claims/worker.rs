@@ -255,7 +255,7 @@ mod tests {
                 let (reply, answer) = oneshot::channel();
                 waiting.push(answer);
                 number += 1;
-                let release = Command::Settle(number, Settle::Release { delay: Span::ZERO });
+                let release = Command::Settle(number, Settle::Release { delay: Span::ZERO, unpin: false });
                 Request::new(release, AnswerTo::Call(reply), CallSpan::default())
             };
             let mut chain = Chain::new(Key::new("c", "s", id), request(), Instant::now());
@@ -266,7 +266,7 @@ mod tests {
         let mut fresh = vec![chain("hot", 1), chain("b", 1), chain("hot", 2)];
         let (reply, gone) = oneshot::channel();
         drop(gone);
-        let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO });
+        let settle = Command::Settle(0, Settle::Release { delay: Span::ZERO, unpin: false });
         fresh.push(Chain::new(
             Key::new("c", "s", "gone"),
             Request::new(settle, AnswerTo::Call(reply), CallSpan::default()),

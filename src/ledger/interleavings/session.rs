@@ -237,6 +237,7 @@ impl Entries for DiskSession {
                 row.closed_by = ClosedBy::Complete;
                 row.closed_at = Some(now);
                 row.result = one.result.clone();
+                row.result_dropped = one.result_dropped;
                 inner.commit(row, tally);
                 Some(done)
             };

@@ -97,19 +97,26 @@ impl World {
 
     pub(super) fn complete(&self, key: &Key, token: i64) -> Call {
         let result = |number: u64| Bytes::from(number.to_string());
-        self.call(key, |number| Command::Settle(token, Settle::Complete { result: result(number) }))
+        self.call(key, |number| {
+            Command::Settle(token, Settle::Complete { result: result(number), left_out: false })
+        })
     }
 
     pub(super) fn renew(&self, key: &Key, token: i64) -> Call {
         self.call(key, |number| {
             let checkpoint = Some(Bytes::from(number.to_string()));
-            Command::Settle(token, Settle::Renew { lease: None, effect_started: false, checkpoint })
+            Command::Settle(
+                token,
+                Settle::Renew { lease: None, effect_started: false, checkpoint, checkpoint_dropped: false },
+            )
         })
     }
 
     pub(super) fn release(&self, key: &Key, token: i64) -> Call {
         let delay = |number| Span(i64::try_from(number).unwrap());
-        self.call(key, |number| Command::Settle(token, Settle::Release { delay: delay(number) }))
+        self.call(key, |number| {
+            Command::Settle(token, Settle::Release { delay: delay(number), unpin: false })
+        })
     }
 
     /// Some settlement.

@@ -36,11 +36,11 @@ fn key(consumer: &str) -> Key {
 }
 
 fn release() -> Command {
-    Command::Settle(1, Settle::Release { delay: Span::ZERO })
+    Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false })
 }
 
 fn released() -> Reply {
-    Reply::Released { state: State::Received, replayed: false, in_a_row: 1 }
+    Reply::Released { state: State::Received, replayed: false, in_a_row: 1, unpinned: false }
 }
 
 fn claim() -> Command {
@@ -159,10 +159,12 @@ fn settlements_tell_of_their_claims() {
     let failed = |replayed| {
         Ok(Reply::Failed { state: State::FailedRetryable, retry_after: None, attempts_left: None, replayed })
     };
-    let complete = || Settle::Complete { result: bytes::Bytes::new() };
-    let completed = |replayed| Ok(Reply::Completed { replayed, late: false, attempt: 3 });
-    let hand_back = || Settle::Release { delay: Span::ZERO };
-    let given_back = |replayed| Ok(Reply::Released { state: State::Received, replayed, in_a_row: 4 });
+    let complete = || Settle::Complete { result: bytes::Bytes::new(), left_out: false };
+    let completed =
+        |replayed| Ok(Reply::Completed { replayed, late: false, attempt: 3, result_dropped: false });
+    let hand_back = || Settle::Release { delay: Span::ZERO, unpin: false };
+    let given_back =
+        |replayed| Ok(Reply::Released { state: State::Received, replayed, in_a_row: 4, unpinned: false });
     let held = |operation: &str, part: &str| {
         format!("idempotency_ledger_claim_held_seconds_{part}{{consumer=\"c\",operation=\"{operation}\"")
     };

@@ -41,6 +41,12 @@ pub(super) fn set(
     if patch == PolicyPatch::default() {
         fields.wrong("policy", "sets nothing: set the fields that shall change");
     }
+    // Larger results are dropped by the server, whatever a policy says.
+    if patch.result_bytes_max.and_then(|max| usize::try_from(max).ok()).is_some_and(|max| max > limits.result)
+    {
+        let text = format!("must be at most {}, the server's `result_bytes_max`", limits.result);
+        fields.wrong("policy.result_bytes_max", text);
+    }
     // Asked whether a request would be a repeat, a call that only checks is that request.
     let whole = proto::SetPolicyRequest { validate_only: false, ..request.clone() };
     fields.finish(|| PolicyOrder {

@@ -24,11 +24,12 @@ pub(super) fn order(
         fields.request_id("request_id", &request.request_id, REQUEST_ID_MAX);
         fields.name("reason", &request.reason, REASON_MAX);
     }
-    let token_offset = micros(&mut fields, "token_offset", request.token_offset.as_ref());
+    let token_offset = request.token_offset.as_ref().and_then(|value| fields.span("token_offset", value));
     if request.token_offset.is_none() && !request.validate_only {
         fields.wrong("token_offset", "is missing: set the new offset; validate_only shows the present one");
     }
-    let expected = micros(&mut fields, "expected_token_offset", request.expected_token_offset.as_ref());
+    let expected = request.expected_token_offset.as_ref();
+    let expected = expected.and_then(|value| fields.span("expected_token_offset", value));
     fields.finish(|| OffsetOrder {
         request_id: request.request_id.clone(),
         digest: digest("RaiseTokenOffset", request),
@@ -38,15 +39,6 @@ pub(super) fn order(
         expected: expected.unwrap_or(Span::ZERO),
         validate_only: request.validate_only,
     })
-}
-
-/// An offset is compared with the stored one: nothing of it may be lost.
-fn micros(fields: &mut Fields<'_>, field: &str, value: Option<&prost_types::Duration>) -> Option<Span> {
-    let value = value?;
-    if value.nanos % 1_000 != 0 {
-        fields.wrong(field, "has parts of a microsecond, must be whole microseconds");
-    }
-    fields.span(field, value)
 }
 
 pub(super) fn response(clock: TokenClock) -> proto::RaiseTokenOffsetResponse {

@@ -158,6 +158,11 @@ impl Caller {
         self.has(self.rpc.map(|rpc| rpc.needs), Whose::Consumer(consumer))
     }
 
+    /// The same, where nothing is refused for it, and nothing counted.
+    pub(crate) fn may(&self, consumer: &str) -> bool {
+        self.rpc.is_some_and(|rpc| self.identity.may(rpc.needs, Whose::Consumer(consumer)))
+    }
+
     /// Whether the caller may do for all consumers what the RPC does.
     ///
     /// # Errors

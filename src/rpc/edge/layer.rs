@@ -300,7 +300,10 @@ pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
         // The second: larger than that once it is unpacked.
         Code::OutOfRange | Code::ResourceExhausted => Rejection::new(
             Reason::TooLarge,
-            format!("the request is larger than {bytes_max} bytes; nothing was changed: send less at once"),
+            format!(
+                "the request is larger than {bytes_max} bytes; nothing was changed: send a batch in halves; repeat a \
+                 settlement without its result (with result_left_out), checkpoint or error text"
+            ),
         ),
         // The services explain themselves: whatever else is "internal" was said on reading the request.
         Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),

@@ -8,7 +8,7 @@ use crate::duration_arg::DurationArg;
 /// Each field of a policy in the order of the manual: its path, and its value as a policy file takes it. What is
 /// not set has an empty value.
 #[must_use]
-pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 21] {
+pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 22] {
     let Policy {
         lease,
         max_lease,
@@ -28,6 +28,7 @@ pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 21] {
         claims_per_second,
         occurred_at,
         replay,
+        result_bytes_max,
     } = policy;
     let BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let expiry = OnExpiry::try_from(*on_expiry).map(|word| word.as_str_name());
@@ -56,6 +57,7 @@ pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 21] {
         ("claims_per_second", number(claims_per_second.as_ref())),
         ("occurred_at", word(*occurred_at, window.ok(), "OCCURRED_AT_MODE_")),
         ("replay", word(*replay, replays.ok(), "REPLAY_MODE_")),
+        ("result_bytes_max", number(result_bytes_max.as_ref())),
     ]
 }
 

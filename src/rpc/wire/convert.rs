@@ -6,30 +6,34 @@ use super::errors;
 use super::fields::{Fields, Limits, Part};
 use super::words::{advice, duration, on_expiry, park_cause, state, timestamp, uuid};
 use crate::domain::{
-    Advice, Claim, Claimant, Command, FailureKind, Key, Rejection, Reply, Settle, Span, Submission, Verdict,
+    Advice, Claim, Claimant, Command, FailureKind, Malformed, Rejection, Reply, Settle, Span, Submission,
+    Verdict,
 };
 use crate::random;
 use crate::rpc::proto::{self, claim_response, settlement, settlement_result};
 
 /// What a message asks for.
-pub(crate) type Asked = Result<Submission, Rejection>;
+pub(crate) type Asked = Result<Submission, Box<Malformed>>;
 
-/// A claim by `principal`, whose trace context is `traceparent`.
+/// A claim by `principal`, whose trace context is `traceparent`. `repeats`: its `claim_id` stands in the same batch before.
 pub(crate) fn claim(
     request: proto::ClaimRequest,
     principal: &str,
     traceparent: &str,
     limits: &Limits,
     part: Part,
+    repeats: bool,
 ) -> Asked {
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     let claim_id = fields.claim_id(&request.claim_id);
+    if repeats {
+        fields.wrong("claim_id", "stands in this batch before: each delivery has a claim_id of its own");
+    }
     fields.text("owner", &request.owner, limits.owner);
     let lease = fields.lease(request.lease.as_ref());
     fields.bytes("fingerprint", &request.fingerprint, limits.fingerprint);
     let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
-    fields.event_type(&request.event_type);
     let claim = Claim {
         claimant: Claimant {
             claim_id: claim_id.unwrap_or_else(random::id),
@@ -41,12 +45,13 @@ pub(crate) fn claim(
         occurred_at,
         traceparent: traceparent.to_owned(),
     };
-    finish(fields, key, Command::Claim(claim))
-        .map(|asked| Submission { event_type: request.event_type, ..asked })
+    let event_type = fields.event_type(request.event_type);
+    let asked = fields.submission(key, Command::Claim(claim));
+    asked.map(|asked| Submission { event_type, ..asked })
 }
 
 /// Bytes without the request around them: what waits in the queue must not keep all of it in memory.
-fn own(bytes: &Bytes) -> Bytes {
+fn own(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
@@ -54,22 +59,28 @@ pub(crate) fn renew(request: proto::RenewRequest, limits: &Limits, part: Part) -
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    let lease = fields.lease(request.lease.as_ref());
-    fields.bytes("checkpoint", request.checkpoint.as_deref().unwrap_or_default(), limits.checkpoint);
+    let lease = request.lease.as_ref().and_then(|lease| fields.asked_lease(lease));
+    let sent = request.checkpoint.as_ref();
+    let checkpoint = sent.and_then(|sent| fields.carried("checkpoint", sent, limits.checkpoint)).map(own);
     let settle = Settle::Renew {
         lease,
         effect_started: request.effect_started,
-        checkpoint: request.checkpoint.as_ref().map(own),
+        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),
+        checkpoint,
     };
-    finish(fields, key, Command::Settle(request.token, settle))
+    fields.submission(key, Command::Settle(request.token, settle))
 }
 
 pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: Part) -> Asked {
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    fields.bytes("result", &request.result, limits.result);
-    finish(fields, key, Command::Settle(request.token, Settle::Complete { result: own(&request.result) }))
+    // What the effect has come to is not lost with a result that is too large. A result that is there is stored,
+    // whatever the flag says.
+    let result = fields.carried("result", &request.result, limits.result).map(own);
+    let left_out = result.as_ref().is_none_or(|result| request.result_left_out && result.is_empty());
+    let settle = Settle::Complete { result: result.unwrap_or_default(), left_out };
+    fields.submission(key, Command::Settle(request.token, settle))
 }
 
 pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> Asked {
@@ -80,27 +91,26 @@ pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> 
         Ok(proto::FailureKind::Unspecified | proto::FailureKind::Retryable) => FailureKind::Retryable,
         Ok(proto::FailureKind::Terminal) => FailureKind::Terminal,
         Ok(proto::FailureKind::Park) => FailureKind::Park,
+        // A newer client's: the attempt failed all the same, and another one is safe.
         Err(_) => {
-            fields.wrong(
-                "kind",
-                format!("is {}, which is no FailureKind that this server knows", request.kind),
-            );
+            fields.corrected("kind", format!("is {}, which is not known: taken as RETRYABLE", request.kind));
             FailureKind::Retryable
         }
     };
-    let retry_after = fields.delay("retry_after", request.retry_after.as_ref());
-    fields.event_type(&request.event_type);
+    let retry_after = request.retry_after.as_ref().map(|delay| fields.delay("retry_after", delay));
+    let event_type = fields.event_type(request.event_type);
     let settle = Settle::Fail { kind, error: fields.error(&request.error), retry_after };
-    let asked = finish(fields, key, Command::Settle(request.token, settle));
-    asked.map(|asked| Submission { event_type: request.event_type, ..asked })
+    let asked = fields.submission(key, Command::Settle(request.token, settle));
+    asked.map(|asked| Submission { event_type, ..asked })
 }
 
 pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Part) -> Asked {
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    let delay = fields.delay("delay", request.delay.as_ref()).unwrap_or(Span::ZERO);
-    finish(fields, key, Command::Settle(request.token, Settle::Release { delay }))
+    let delay = request.delay.as_ref().map_or(Span::ZERO, |delay| fields.delay("delay", delay));
+    let unpin = request.unpin_fingerprint;
+    fields.submission(key, Command::Settle(request.token, Settle::Release { delay, unpin }))
 }
 
 /// The settlement with this index in its batch.
@@ -115,14 +125,9 @@ pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usiz
         None => {
             let mut fields = Fields::of(limits, Part::Item { list: LIST, index });
             fields.wrong("action", "is missing: set one of complete, fail, release, renew");
-            finish(fields, None, Command::Settle(0, Settle::Release { delay: Span::ZERO }))
+            fields.submission(None, Command::Settle(0, Settle::Release { delay: Span::ZERO, unpin: false }))
         }
     }
-}
-
-fn finish(fields: Fields<'_>, key: Option<Key>, command: Command) -> Asked {
-    // Without a key there is a violation, so that the placeholder is never used.
-    fields.finish(|| Submission::new(key.unwrap_or_else(|| Key::new("", "", "")), command))
 }
 
 pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
@@ -161,6 +166,7 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
         Verdict::Completed {
             result,
             result_expired,
+            result_dropped,
             completed_at,
             attempt,
             by_this_claim,
@@ -169,6 +175,7 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
             result,
             result_expired,
             result_omitted: false,
+            result_dropped,
             completed_at: Some(timestamp(completed_at)),
             attempt,
             by_this_claim,
@@ -221,19 +228,21 @@ pub(crate) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse 
 /// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
 pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
     Ok(match *reply {
-        Reply::Renewed { lease, hold, on_expiry: expiry, revived } => {
+        Reply::Renewed { lease, hold, on_expiry: expiry, revived, checkpoint_dropped } => {
             settlement_result::Outcome::Renew(proto::RenewResponse {
                 lease: Some(duration(lease)),
                 revived,
                 hold: Some(duration(hold)),
                 on_expiry: on_expiry(expiry).into(),
+                checkpoint_dropped,
             })
         }
-        Reply::Completed { replayed, late, .. } => {
+        Reply::Completed { replayed, late, result_dropped, .. } => {
             settlement_result::Outcome::Complete(proto::CompleteResponse {
                 advice: proto::Advice::Ack.into(),
                 replayed,
                 late,
+                result_dropped,
             })
         }
         Reply::Failed { state: now, retry_after, attempts_left, replayed } => {
@@ -245,10 +254,11 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
                 replayed,
             })
         }
-        Reply::Released { state: now, replayed, .. } => {
+        Reply::Released { state: now, replayed, unpinned, .. } => {
             settlement_result::Outcome::Release(proto::ReleaseResponse {
                 advice: advice(Advice::of_state(now)).into(),
                 replayed,
+                fingerprint_unpinned: unpinned,
             })
         }
         Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),

@@ -18,6 +18,9 @@ use crate::rpc::proto::{self, ERROR_DOMAIN};
 /// What an error says in readable trailers too, for clients that cannot read its details.
 const REASON_TRAILER: &str = "idempotency-ledger-reason";
 const ADVICE_TRAILER: &str = "idempotency-ledger-advice";
+/// The wait of `RetryInfo` in milliseconds, for clients that cannot read error details: the pushback is absent where it is
+/// longer than a second.
+const RETRY_AFTER_TRAILER: &str = "idempotency-ledger-retry-after-ms";
 /// How long a gRPC client waits inside the call before it repeats it by itself, in milliseconds; negative: it does
 /// not repeat it.
 const PUSHBACK_TRAILER: &str = "grpc-retry-pushback-ms";
@@ -54,22 +57,25 @@ fn advice(rejection: &Rejection) -> Advice {
         AdviceRule::ByState => rejection.state.map_or(Advice::RetryLater, Advice::of_state),
         AdviceRule::ByFields => {
             // What is not listed may lie anywhere.
-            let only_key = rejection.left_out == 0
+            let only_message = rejection.left_out == 0
                 && !rejection.violations.is_empty()
-                && rejection.violations.iter().all(|violation| is_of_key(&violation.field));
-            if only_key { Advice::DeadLetter } else { Advice::RetryLater }
+                && rejection.violations.iter().all(|violation| is_of_message(&violation.field));
+            if only_message { Advice::DeadLetter } else { Advice::RetryLater }
         }
     }
 }
 
-/// A path under `key.`, of the request or of one item of a batch. Not of a batch that cannot be read:
-/// nobody knows which of its messages it was, and the others must not be dead-lettered for it.
-fn is_of_key(field: &str) -> bool {
-    let (first, rest) = field.split_once('.').unwrap_or((field, ""));
-    match first {
-        "key" => !rest.is_empty(),
-        _ => first.ends_with(']') && rest.split('.').any(|part| part == "key") && !rest.ends_with("key"),
-    }
+/// Whether a path is `key.source` or `key.id`, of the request or of one item of a batch: these are the message's. The
+/// consumer and the run are the process's: one unset variable would dead-letter a whole topic. Not of a batch that cannot be
+/// read: it is not known which of its messages is at fault, and the others must not be dead-lettered for it.
+fn is_of_message(field: &str) -> bool {
+    let mut parts = field.split('.');
+    let key = match parts.next() {
+        Some("key") => true,
+        Some(item) if item.ends_with(']') => parts.any(|part| part == "key"),
+        Some(_) | None => false,
+    };
+    key && matches!(parts.next(), Some("source" | "id"))
 }
 
 /// What fits an answer of a refusal's texts.
@@ -133,13 +139,19 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
             violations.map(|one| FieldViolation::new(one.field, one.description)).collect::<Vec<_>>(),
         );
     }
-    if let Some(wait) = retry_after(rejection) {
-        details.set_retry_info(Some(wait.to_std().max(Duration::from_millis(1))));
+    let wait = retry_after(rejection).map(|wait| wait.to_std().max(Duration::from_millis(1)));
+    if wait.is_some() {
+        details.set_retry_info(wait);
     }
     let mut status = Status::with_error_details(code(rejection, during), message, details);
     let trailers = status.metadata_mut();
     trailers.insert(REASON_TRAILER, MetadataValue::from_static(word));
     trailers.insert(ADVICE_TRAILER, MetadataValue::from_static(advice));
+    if let Some(wait) = wait {
+        // Rounded up: no call comes before its time.
+        let millis = u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+        trailers.insert(RETRY_AFTER_TRAILER, MetadataValue::from(millis));
+    }
     if let Some(wait) = pushback(rejection) {
         trailers.insert(PUSHBACK_TRAILER, MetadataValue::from(wait));
     }
@@ -227,24 +239,26 @@ mod tests {
     #[rustfmt::skip]
     fn reason_advice_and_pushback_are_readable() {
         let with = |reason, wait| Rejection { retry_after: Some(wait), ..Rejection::new(reason, "") };
-        for (rejection, word, advice, pushback) in [
-            (Rejection::new(Reason::OutcomeUnknown, ""), "OUTCOME_UNKNOWN", "RETRY_LATER", Some("50")),
-            (Rejection::new(Reason::Overloaded, ""), "OVERLOADED", "RETRY_LATER", Some("250")),
-            (Rejection::new(Reason::StoreUnavailable, ""), "STORE_UNAVAILABLE", "RETRY_LATER", Some("1000")),
-            (with(Reason::QuotaExceeded, Span::from_millis(999)), "QUOTA_EXCEEDED", "RETRY_LATER", Some("999")),
-            (with(Reason::QuotaExceeded, Span::from_millis(1_001)), "QUOTA_EXCEEDED", "RETRY_LATER", None),
-            (Rejection::new(Reason::ConsumerDisabled, ""), "CONSUMER_DISABLED", "RETRY_LATER", None),
-            (Rejection::new(Reason::DeadlineExceeded, ""), "DEADLINE_EXCEEDED", "RETRY_LATER", None),
-            (Rejection::new(Reason::Cancelled, ""), "CANCELLED", "RETRY_LATER", None),
-            (Rejection::in_state(Reason::ClaimClosed, State::Received, ""), "CLAIM_CLOSED", "RETRY_LATER", Some("-1")),
-            (Rejection::in_state(Reason::LeaseLost, State::Completed, ""), "LEASE_LOST", "ACK", Some("-1")),
-            (Rejection::invalid(vec![Violation { field: "key.id".into(), description: String::new() }]), "INVALID_FIELD", "DEAD_LETTER", Some("-1")),
+        for (rejection, word, advice, pushback, wait) in [
+            (Rejection::new(Reason::OutcomeUnknown, ""), "OUTCOME_UNKNOWN", "RETRY_LATER", Some("50"), Some("50")),
+            (Rejection::new(Reason::Overloaded, ""), "OVERLOADED", "RETRY_LATER", Some("250"), Some("250")),
+            (Rejection::new(Reason::StoreUnavailable, ""), "STORE_UNAVAILABLE", "RETRY_LATER", Some("1000"), Some("1000")),
+            (with(Reason::QuotaExceeded, Span::from_millis(999)), "QUOTA_EXCEEDED", "RETRY_LATER", Some("999"), Some("999")),
+            (with(Reason::QuotaExceeded, Span::from_millis(1_001)), "QUOTA_EXCEEDED", "RETRY_LATER", None, Some("1001")),
+            (with(Reason::QuotaExceeded, Span(1_001)), "QUOTA_EXCEEDED", "RETRY_LATER", Some("1"), Some("2")),
+            (Rejection::new(Reason::ConsumerDisabled, ""), "CONSUMER_DISABLED", "RETRY_LATER", None, Some("30000")),
+            (Rejection::new(Reason::DeadlineExceeded, ""), "DEADLINE_EXCEEDED", "RETRY_LATER", None, Some("50")),
+            (Rejection::new(Reason::Cancelled, ""), "CANCELLED", "RETRY_LATER", None, Some("50")),
+            (Rejection::in_state(Reason::ClaimClosed, State::Received, ""), "CLAIM_CLOSED", "RETRY_LATER", Some("-1"), None),
+            (Rejection::in_state(Reason::LeaseLost, State::Completed, ""), "LEASE_LOST", "ACK", Some("-1"), None),
+            (Rejection::invalid(vec![Violation { field: "key.id".into(), description: String::new() }]), "INVALID_FIELD", "DEAD_LETTER", Some("-1"), None),
         ] {
             let response: http::Response<()> = status(&rejection, During::Other).into_http();
             let told = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
             assert_eq!(told(REASON_TRAILER), Some(word));
             assert_eq!(told(ADVICE_TRAILER), Some(advice), "{word}");
             assert_eq!(told(PUSHBACK_TRAILER), pushback, "{word}");
+            assert_eq!(told(RETRY_AFTER_TRAILER), wait, "{word}");
         }
     }
 

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use uuid::Uuid;
+use uuid::{Uuid, Variant};
 
 use super::errors::{DESCRIPTION_MAX, VIOLATIONS_MAX};
 use super::fit::cut;
-use crate::domain::{Key, KeyHash, Namespace, Rejection, Span, StoreTime, TOKEN_MAX, Violation};
+use crate::domain::{
+    Command, Key, KeyHash, Malformed, Namespace, Rejection, Span, StoreTime, Submission, TOKEN_MAX, Violation,
+};
 use crate::rpc::proto;
 
 /// The limits of fields and batches; sizes in bytes.
@@ -42,12 +44,8 @@ impl Default for Limits {
     }
 }
 
-/// The longest `event_type`, in bytes: it is a label.
-const EVENT_TYPE_MAX: usize = 128;
 /// The longest name of a replay run, in bytes.
 pub(crate) const REPLAY_RUN_MAX: usize = 64;
-/// The longest delay that a caller may ask for.
-const DELAY_MAX_SECS: i64 = 30 * 86_400;
 /// The bounds of `google.protobuf.Duration` and `Timestamp`, in seconds.
 const DURATION_MAX_SECS: i64 = 315_576_000_000;
 const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -80,7 +78,7 @@ pub(crate) fn canonical(value: &str) -> Option<Uuid> {
 }
 
 /// Whether a text has nothing but printable ASCII, as most have: it is then not taken apart into characters.
-fn is_plain(text: &str) -> bool {
+pub(super) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
@@ -91,6 +89,11 @@ pub(crate) struct Fields<'a> {
     violations: Vec<Violation>,
     /// How many more there were than are kept.
     left_out: usize,
+    /// What was done with fields beyond their bounds that refuse nothing.
+    pub(super) corrected: Vec<Violation>,
+    /// The consumer of a key that is at fault elsewhere, and whether the key is of a run.
+    consumer: String,
+    of_run: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -101,7 +104,15 @@ impl<'a> Fields<'a> {
 
     /// For a part of a request.
     pub(crate) fn of(limits: &'a Limits, part: Part) -> Fields<'a> {
-        Fields { limits, part, violations: Vec::new(), left_out: 0 }
+        Fields {
+            limits,
+            part,
+            violations: Vec::new(),
+            left_out: 0,
+            corrected: Vec::new(),
+            consumer: String::new(),
+            of_run: false,
+        }
     }
 
     pub(crate) fn limits(&self) -> &'a Limits {
@@ -120,6 +131,23 @@ impl<'a> Fields<'a> {
         }
         let description = cut(&description(), DESCRIPTION_MAX);
         self.violations.push(Violation { field: format!("{}{field}", self.part), description });
+    }
+
+    /// The command of a consumer, if nothing was wrong with its fields.
+    pub(super) fn submission(self, key: Option<Key>, command: Command) -> Result<Submission, Box<Malformed>> {
+        match key {
+            Some(key) if self.violations.is_empty() => {
+                Ok(Submission { corrected: self.corrected, ..Submission::new(key, command) })
+            }
+            key => {
+                let (consumer, of_run) = match &key {
+                    Some(key) => (key.consumer().to_owned(), key.is_of_run()),
+                    None => (self.consumer, self.of_run),
+                };
+                let rejection = Rejection { left_out: self.left_out, ..Rejection::invalid(self.violations) };
+                Err(Box::new(Malformed { rejection, consumer, of_run, command }))
+            }
+        }
     }
 
     /// The value, if nothing was wrong; else all that was.
@@ -142,17 +170,23 @@ impl<'a> Fields<'a> {
         };
         let before = self.violations.len();
         self.name("key.consumer", &consumer, self.limits.consumer);
+        let is_name = self.violations.len() == before;
         self.name("key.source", &source, self.limits.source);
         self.name("key.id", &id, self.limits.id);
         self.replay_run("key.replay_run", &replay_run);
-        let namespace = || {
-            if replay_run.is_empty() {
+        if self.violations.len() == before {
+            let namespace = if replay_run.is_empty() {
                 Namespace::live(consumer)
             } else {
                 Namespace::new(&consumer, &replay_run)
-            }
-        };
-        (self.violations.len() == before).then(|| Key::of(namespace(), source, id))
+            };
+            return Some(Key::of(namespace, source, id));
+        }
+        self.of_run = !replay_run.is_empty();
+        if is_name {
+            self.consumer = consumer;
+        }
+        None
     }
 
     /// The name of a replay run; empty: there is none.
@@ -199,10 +233,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn event_type(&mut self, value: &str) {
-        self.text("event_type", value, EVENT_TYPE_MAX);
-    }
-
     pub(crate) fn bytes(&mut self, field: &str, value: &[u8], max: usize) {
         if value.len() > max {
             self.wrong(field, format!("has {} bytes, must be at most {max} bytes", value.len()));
@@ -215,7 +245,17 @@ impl<'a> Fields<'a> {
             return None;
         }
         match canonical(value) {
-            Some(id) if matches!(id.get_version_num(), 4 | 7) => Some(id),
+            Some(id) if matches!(id.get_version_num(), 4 | 7) && id.get_variant() == Variant::RFC4122 => {
+                Some(id)
+            }
+            Some(id) if id.get_variant() != Variant::RFC4122 => {
+                let given = id.get_variant();
+                self.wrong(
+                    "claim_id",
+                    format!("is a UUID of the variant {given}, must be one of RFC 9562: its 17th digit is 8, 9, a or b"),
+                );
+                None
+            }
             Some(id) => {
                 let version = id.get_version_num();
                 self.wrong(
@@ -245,16 +285,7 @@ impl<'a> Fields<'a> {
         self.span("lease", value?)
     }
 
-    /// A delay: zero is allowed.
-    pub(super) fn delay(&mut self, field: &str, value: Option<&prost_types::Duration>) -> Option<Span> {
-        let span = self.span(field, value?)?;
-        if span > Span::from_secs(DELAY_MAX_SECS) {
-            self.wrong(field, format!("is longer than {DELAY_MAX_SECS}s (30 days), the longest allowed"));
-        }
-        Some(span)
-    }
-
-    /// A duration of zero or more.
+    /// A duration of zero or more, which is stored as it is: none is rounded.
     pub(crate) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
         let malformed = value.nanos.unsigned_abs() > 999_999_999
             || value.seconds.unsigned_abs() > DURATION_MAX_SECS.unsigned_abs()
@@ -266,6 +297,10 @@ impl<'a> Fields<'a> {
         }
         if value.seconds < 0 || value.nanos < 0 {
             self.wrong(field, "is negative, must be zero or more");
+            return None;
+        }
+        if value.nanos % 1_000 != 0 {
+            self.wrong(field, "is not in whole microseconds, which the ledger counts in: round it");
             return None;
         }
         Some(Span(value.seconds * 1_000_000 + i64::from(value.nanos) / 1_000))

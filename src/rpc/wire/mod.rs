@@ -1,6 +1,7 @@
 //! Between messages and the core's types: the only place that knows both. Fields, conversions, refusals, and what
 //! of an answer fits.
 
+mod carried;
 pub(super) mod convert;
 pub(super) mod digest;
 pub(super) mod entry;

@@ -42,6 +42,7 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
         claims_per_second,
         occurred_at,
         replay,
+        result_bytes_max,
     } = given;
     let proto::BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let mut span = |name: &str, value: &Option<prost_types::Duration>| {
@@ -69,6 +70,7 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
         claims_per_second: *claims_per_second,
         occurred_at: window(*occurred_at).unwrap_or_default(),
         replay: replays(*replay).unwrap_or_default(),
+        result_bytes_max: *result_bytes_max,
     };
     fields.text("policy.accepted_risk", accepted_risk, ACCEPTED_RISK_MAX);
     if expiry(*on_expiry).is_err() {
@@ -177,6 +179,7 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         claims_per_second,
         occurred_at,
         replay,
+        result_bytes_max,
         window_floor: _,
         doubt: _,
         run: _,
@@ -222,6 +225,7 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
             ReplayMode::Rebuild => proto::ReplayMode::Rebuild,
         }
         .into(),
+        result_bytes_max: Some(*result_bytes_max),
     }
 }
 

@@ -97,7 +97,7 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.token))
             .bind(column(completions, |one| self.dictionary.terms.of(&one.terms)))
             .bind(column(completions, |one| one.terms.retention.micros()))
-            .bind(sparse(completions, |one| Some(&*one.result).filter(|result| !result.is_empty())));
+            .bind(sparse(completions, Completion::result_column));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let Some((all, told)) = rows.split_first() else {
             return Err(StoreError::Unknown("completions without an answer".into()));
@@ -317,7 +317,7 @@ impl PgSession {
             .bind(completion.token)
             .bind(self.dictionary.terms.of(&completion.terms))
             .bind(completion.terms.retention.micros())
-            .bind(Some(&*completion.result).filter(|result| !result.is_empty()));
+            .bind(completion.result_column());
         let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
         self.note_completed(row.as_ref().map(|_| completion));
         row.as_ref().map(done).transpose()

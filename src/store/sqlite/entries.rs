@@ -233,7 +233,7 @@ async fn complete(
             .bind(reading.now.micros())
             .bind(dictionary.terms.of(&one.terms))
             .bind(one.terms.retention.micros())
-            .bind((!one.result.is_empty()).then(|| one.result.to_vec()))
+            .bind(one.result_column().map(<[u8]>::to_vec))
     };
     let done = COMPLETE.carry_out(connection, way, completions, bind).await?;
     let told = |row: &SqliteRow| (row.get(0), Done { late: row.get(1), attempt: row.get(2) });

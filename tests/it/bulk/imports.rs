@@ -95,8 +95,12 @@ async fn an_import_changes_nothing_that_exists(kind: Kind) {
     park(&mut server, ["parked".to_owned()]).await;
     let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner());
     let done = acquired(&server.client.claim(claim("c", "done")).await.unwrap().into_inner());
-    let complete =
-        proto::CompleteRequest { key: key("c", "done"), token: done.token, result: Bytes::from_static(b"1") };
+    let complete = proto::CompleteRequest {
+        key: key("c", "done"),
+        token: done.token,
+        result: Bytes::from_static(b"1"),
+        result_left_out: false,
+    };
     server.client.complete(complete).await.unwrap();
     let keys: Vec<Key> = ["parked", "held", "done"].map(|id| Key::new("c", "tests", id)).to_vec();
     let before = server.entries(&keys).await;

@@ -167,6 +167,8 @@ pub(super) fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry>
         history: Vec::new(),
         fingerprint: if stored { Bytes::from_static(b"A") } else { Bytes::new() },
         result: Bytes::new(),
+        unpinned: false,
+        result_dropped: false,
         retain_until: None,
         created_at: granted_at,
         updated_at: granted_at,

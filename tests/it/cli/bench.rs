@@ -231,7 +231,7 @@ fn nothing_of_a_server_of_its_own_stays() {
         (&["--for", "300ms"][..], None, 0, "new ones claimed by several at the same time"),
         (&["--for", "1m"], Some("INT"), 6, "error: interrupted"),
         (&["--for", "1m"], Some("TERM"), 6, "error: interrupted"),
-        (&["--for", "1m", "--result-bytes", "1048576"], None, 1, "error: INVALID_FIELD: "),
+        (&["--for", "1m", "--result-bytes", "1048576"], None, 1, "beyond the server's result_bytes_max"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let beside = tempfile::tempdir().unwrap();

@@ -49,7 +49,12 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
         replay_run: replay_run.clone(),
         ..Default::default()
     });
-    let complete = proto::CompleteRequest { key: key.clone(), token: 1, result: Vec::new().into() };
+    let complete = proto::CompleteRequest {
+        key: key.clone(),
+        token: 1,
+        result: Vec::new().into(),
+        result_left_out: false,
+    };
     let settle = Settlement { action: Some(Action::Complete(complete.clone())) };
     macro_rules! send {
         ($client:ident.$rpc:ident($message:expr)) => {{
@@ -70,7 +75,12 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
         }
         "Complete" => why(send!(ledger.complete(complete))),
         "Fail" => why(send!(ledger.fail(proto::FailRequest { key, token: 1, ..Default::default() }))),
-        "Release" => why(send!(ledger.release(proto::ReleaseRequest { key, token: 1, delay: None }))),
+        "Release" => why(send!(ledger.release(proto::ReleaseRequest {
+            key,
+            token: 1,
+            delay: None,
+            unpin_fingerprint: false
+        }))),
         "Renew" => why(send!(ledger.renew(proto::RenewRequest { key, token: 1, ..Default::default() }))),
         "BatchSettle" => {
             let answer = send!(ledger.batch_settle(proto::BatchSettleRequest { settlements: vec![settle] }));

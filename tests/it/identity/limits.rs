@@ -43,7 +43,12 @@ fn limited(status: &Status, setting: &str) -> Duration {
 }
 
 fn complete(id: &str, bytes: usize) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token: 1, result: Bytes::from(vec![7; bytes]) }
+    proto::CompleteRequest {
+        key: key("c", id),
+        token: 1,
+        result: Bytes::from(vec![7; bytes]),
+        result_left_out: false,
+    }
 }
 
 type Calls = JoinSet<Result<(), Status>>;
@@ -158,6 +163,7 @@ async fn each_item_of_a_batch_is_a_call() {
             key: key("c", &number.to_string()),
             token: *token,
             result: Bytes::new(),
+            result_left_out: false,
         })),
     };
     let request = proto::BatchSettleRequest { settlements: granted.iter().take(5).map(settle).collect() };

@@ -5,6 +5,7 @@ mod every_rpc;
 mod limits;
 mod listeners;
 mod matrix;
+mod refused_fields;
 mod reload;
 mod rights;
 mod seen;

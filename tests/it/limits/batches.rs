@@ -75,6 +75,7 @@ async fn results_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
                 key: key("c", id),
                 token: acquired(held).token,
                 result: Bytes::from(vec![7; 16_384]),
+                result_left_out: false,
             })),
         };
         let settlements = part.iter().map(settle).collect();
@@ -102,7 +103,11 @@ async fn checkpoints_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
         let checkpoint = Some(Bytes::from(vec![7; 16_384]));
         let request = proto::RenewRequest { key: key.clone(), token, checkpoint, ..Default::default() };
         server.client.renew(request).await.unwrap();
-        server.client.release(proto::ReleaseRequest { key, token, delay: None }).await.unwrap();
+        server
+            .client
+            .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+            .await
+            .unwrap();
     }
     let mut random = Random::new(1);
     let requests: Vec<_> = claims()

@@ -52,7 +52,12 @@ async fn entries_are_counted(url: &str) {
         client.fail(fail("billing", id, token, kind)).await.unwrap();
     }
     let released = token(&mut client, "billing", "released").await;
-    let release = proto::ReleaseRequest { key: key("billing", "released"), token: released, delay: None };
+    let release = proto::ReleaseRequest {
+        key: key("billing", "released"),
+        token: released,
+        delay: None,
+        unpin_fingerprint: false,
+    };
     client.release(release).await.unwrap();
     token(&mut client, "short", "expires").await;
     let tried = token(&mut client, "tried", "1").await;

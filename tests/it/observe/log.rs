@@ -28,8 +28,12 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
         Server::with(Command::new(BINARY), &sqlite(folder.path()), &settings, Stdio::from(file)).await;
     let mut client = server.client().await;
     let granted = acquired(client.claim(claim("billing", "1")).await.unwrap().get_ref());
-    let complete =
-        proto::CompleteRequest { key: key("billing", "1"), token: granted.token, result: "secret".into() };
+    let complete = proto::CompleteRequest {
+        key: key("billing", "1"),
+        token: granted.token,
+        result: "secret".into(),
+        result_left_out: false,
+    };
     client.complete(complete).await.unwrap();
     for _ in 0..3 {
         let paid = proto::ClaimRequest { event_type: "paid".into(), ..claim("billing", "1") };

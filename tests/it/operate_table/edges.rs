@@ -42,6 +42,8 @@ pub(super) fn admitted() -> Entry {
         history: Vec::new(),
         fingerprint: Bytes::new(),
         result: Bytes::new(),
+        unpinned: false,
+        result_dropped: false,
         retain_until: Some(NOW + Span::from_days(50)),
         created_at: NOW,
         updated_at: NOW,

@@ -69,7 +69,12 @@ async fn by_policies_that_can_not_be_read_nothing_is_granted(kind: Kind) {
     let first = repeatable("c", "held");
     let held = acquired(&server.client.claim(first.clone()).await.unwrap().into_inner()).token;
     let released = acquired(&server.client.claim(claim("c", "released")).await.unwrap().into_inner()).token;
-    let request = proto::ReleaseRequest { key: key("c", "released"), token: released, delay: None };
+    let request = proto::ReleaseRequest {
+        key: key("c", "released"),
+        token: released,
+        delay: None,
+        unpin_fingerprint: false,
+    };
     server.client.release(request).await.unwrap();
     plan.no_policies.store(true, Ordering::SeqCst);
     at.set_clock(START + Span::from_secs(9)).await;
@@ -171,7 +176,12 @@ async fn a_grant_under_way_does_not_outlive_a_hold(kind: Kind) {
             token = acquired(&here.client.claim(claim(consumer, "1")).await.unwrap().into_inner()).token;
         }
         if case == "released" {
-            let request = proto::ReleaseRequest { key: key(consumer, "1"), token, delay: None };
+            let request = proto::ReleaseRequest {
+                key: key(consumer, "1"),
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+            };
             here.client.release(request).await.unwrap();
         }
         let now = START + Span::from_secs(60);

@@ -70,7 +70,8 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         effect_started: true,
         checkpoint: Some(bytes.clone()),
     };
-    let complete = proto::CompleteRequest { key: key.clone(), token, result: bytes.clone() };
+    let complete =
+        proto::CompleteRequest { key: key.clone(), token, result: bytes.clone(), result_left_out: true };
     let fail = proto::FailRequest {
         key: key.clone(),
         token,
@@ -79,7 +80,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         retry_after: second,
         event_type: "paid".into(),
     };
-    let release = proto::ReleaseRequest { key: key.clone(), token, delay: second };
+    let release = proto::ReleaseRequest { key: key.clone(), token, delay: second, unpin_fingerprint: false };
     let actions = [
         Action::Renew(renew.clone()),
         Action::Complete(complete.clone()),

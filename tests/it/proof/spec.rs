@@ -10,11 +10,37 @@ use idempotency_ledger::domain::{
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    Claim { who: (u128, String), lease: Option<i64>, print: Vec<u8>, occurred_at: Option<i64> },
-    Complete { token: i64, result: Vec<u8> },
-    Fail { token: i64, kind: FailureKind, error: String, retry_after: Option<i64> },
-    Release { token: i64, delay: i64 },
-    Renew { token: i64, lease: Option<i64>, started: bool, checkpoint: Option<Vec<u8>> },
+    Claim {
+        who: (u128, String),
+        lease: Option<i64>,
+        print: Vec<u8>,
+        occurred_at: Option<i64>,
+    },
+    /// Where the result is `too_large`, or left out for that, it is empty here.
+    Complete {
+        token: i64,
+        result: Vec<u8>,
+        too_large: bool,
+    },
+    Fail {
+        token: i64,
+        kind: FailureKind,
+        error: String,
+        retry_after: Option<i64>,
+    },
+    Release {
+        token: i64,
+        delay: i64,
+        unpin: bool,
+    },
+    /// Where the checkpoint is `too_large`, it is `None` here.
+    Renew {
+        token: i64,
+        lease: Option<i64>,
+        started: bool,
+        checkpoint: Option<Vec<u8>>,
+        too_large: bool,
+    },
 }
 
 /// What the ledger says.
@@ -23,7 +49,7 @@ pub(crate) enum Op {
 pub(crate) enum Said {
     Acquired { token: i64, attempt: i32, lease: i64, hold: i64, on_expiry: OnExpiry, replayed: bool, effect_unknown: bool, prior_effect_started: bool,
         checkpoint: Vec<u8>, last_error: String, attempts_left: Option<i32> },
-    Completed { result: Vec<u8>, expired: bool, at: i64, attempt: i32, by_this_claim: bool, unverified: bool },
+    Completed { result: Vec<u8>, expired: bool, dropped: bool, at: i64, attempt: i32, by_this_claim: bool, unverified: bool },
     InProgress { owner: String, attempt: i32, lease: i64, retry_after: i64 },
     Backoff { attempts_left: Option<i32>, last_error: String, retry_after: i64 },
     Failed { error: String, at: i64 },
@@ -31,10 +57,10 @@ pub(crate) enum Said {
     Mismatch { expected: Vec<u8>, presented: Vec<u8> },
     Outside { window: i64, occurred_at: i64 },
     Suppressed { run: String },
-    CompleteOk { replayed: bool, late: bool },
+    CompleteOk { replayed: bool, late: bool, dropped: bool },
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
-    ReleaseOk { replayed: bool },
-    RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool },
+    ReleaseOk { replayed: bool, unpinned: bool },
+    RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool, dropped: bool },
     Error { reason: String, state: Option<State> },
 }
 
@@ -59,7 +85,11 @@ pub(crate) struct Row {
     pub(crate) not_before: i64,
     pub(crate) error: String,
     pub(crate) print: Vec<u8>,
+    /// The last Release has marked the fingerprint.
+    pub(crate) unpinned: bool,
     pub(crate) result: Vec<u8>,
+    /// There was a result, too large to be stored.
+    pub(crate) dropped: bool,
     pub(crate) closed_at: i64,
     pub(crate) parked_at: i64,
     pub(crate) changed_at: i64,
@@ -126,8 +156,12 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => {}
         Standing::Unknown => return (error("REPLAY_RUN_UNKNOWN", None), None),
-        Standing::Known { end, .. } if now >= end.0 => return (error("REPLAY_RUN_CLOSED", None), None),
-        Standing::Known { .. } => return (Said::Suppressed { run: RUN.to_owned() }, None),
+        // Acknowledged unprocessed: only where nothing holds it back.
+        Standing::Known { .. } => {
+            let said = held(policy, now)
+                .map_or_else(|| Said::Suppressed { run: RUN.to_owned() }, |reason| error(reason, None));
+            return (said, None);
+        }
     }
     let Some(row) = row else {
         // By a clock that has jumped every message would be outside the window.
@@ -143,7 +177,8 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
         };
     };
     let both = !row.print.is_empty() && !print.is_empty();
-    if policy.fingerprint != FingerprintMode::Ignore && both && row.print != *print {
+    // A marked fingerprint is compared with nothing.
+    if !row.unpinned && policy.fingerprint != FingerprintMode::Ignore && both && row.print != *print {
         return (Said::Mismatch { expected: row.print.clone(), presented: print.clone() }, None);
     }
     let same = row.who.as_ref() == Some(who);
@@ -158,6 +193,7 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             let said = Said::Completed {
                 result: if expired { Vec::new() } else { row.result.clone() },
                 expired,
+                dropped: row.dropped,
                 at: row.closed_at,
                 attempt: row.attempts,
                 by_this_claim: same,
@@ -273,7 +309,8 @@ fn grant(
     }
     // max(old + 1, clock + offset + position), whatever the position was.
     let token = choice.clamp((old + 1).max(now + offset + 1), (old + 1).max(now + offset + POSITION_MAX));
-    let pinned = row.map(|row| row.print.clone()).filter(|print| !print.is_empty());
+    let pinned = row.filter(|row| !row.unpinned).map(|row| row.print.clone());
+    let pinned = pinned.filter(|print| !print.is_empty());
     let presented = if policy.fingerprint == FingerprintMode::Ignore { Vec::new() } else { print.to_vec() };
     let after = Row {
         state: State::InProgress,
@@ -294,7 +331,9 @@ fn grant(
         not_before: row.map_or(now, |row| row.not_before),
         error: row.map(|row| row.error.clone()).unwrap_or_default(),
         print: pinned.unwrap_or(presented),
+        unpinned: false,
         result: Vec::new(),
+        dropped: false,
         closed_at: 0,
         parked_at: 0,
         changed_at: now,
@@ -345,8 +384,10 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
     };
     match op {
         Op::Claim { .. } => unreachable!(),
-        Op::Complete { result, .. } => match row.by {
-            ClosedBy::Complete => (Said::CompleteOk { replayed: true, late: false }, None),
+        Op::Complete { result, too_large, .. } => match row.by {
+            ClosedBy::Complete => {
+                (Said::CompleteOk { replayed: true, late: false, dropped: row.dropped }, None)
+            }
             ClosedBy::FailTerminal | ClosedBy::Operator => closed,
             ClosedBy::Open
             | ClosedBy::Release
@@ -355,10 +396,13 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             | ClosedBy::Expiry
             | ClosedBy::OperatorPark => {
                 let mut after = close(State::Completed, ClosedBy::Complete);
-                after.unknown = false;
-                after.result.clone_from(result);
+                (after.unknown, after.unpinned) = (false, false);
+                let bound = policy.result_bytes_max;
+                let dropped = *too_large || (bound > 0 && result.len() > bound as usize);
+                (after.result, after.dropped) = (if dropped { Vec::new() } else { result.clone() }, dropped);
                 after.attempts += i32::from(row.by == ClosedBy::Release);
-                (Said::CompleteOk { replayed: false, late: !open || over }, Some(after))
+                let late = !open || over;
+                (Said::CompleteOk { replayed: false, late, dropped }, Some(after))
             }
         },
         Op::Fail { kind, error, retry_after, .. } => {
@@ -396,18 +440,19 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 _ => closed,
             }
         }
-        Op::Release { delay, .. } => match row.by {
+        Op::Release { delay, unpin, .. } => match row.by {
             ClosedBy::Open if row.started => (self::error("EFFECT_STARTED", Some(row.state)), None),
             ClosedBy::Open => {
                 let mut after = close(State::Received, ClosedBy::Release);
                 after.attempts -= 1;
                 after.not_before = now + delay;
-                (Said::ReleaseOk { replayed: false }, Some(after))
+                after.unpinned = *unpin && !row.prior && !row.unknown && row.checkpoint.is_empty();
+                (Said::ReleaseOk { replayed: false, unpinned: after.unpinned }, Some(after))
             }
-            ClosedBy::Release => (Said::ReleaseOk { replayed: true }, None),
+            ClosedBy::Release => (Said::ReleaseOk { replayed: true, unpinned: row.unpinned }, None),
             _ => closed,
         },
-        Op::Renew { lease, started, checkpoint, .. } => {
+        Op::Renew { lease, started, checkpoint, too_large, .. } => {
             if !open {
                 return closed;
             }
@@ -421,7 +466,8 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 after.checkpoint.clone_from(checkpoint);
             }
             let (lease, hold) = (after.lease_until - now, row.hold_until - now);
-            let said = Said::RenewOk { lease, hold, on_expiry: row.on_expiry, revived: over };
+            let (on_expiry, dropped) = (row.on_expiry, *too_large);
+            let said = Said::RenewOk { lease, hold, on_expiry, revived: over, dropped };
             let news = after != *row;
             (said, news.then_some(after))
         }
@@ -534,7 +580,10 @@ pub(crate) fn order(
         rearmed: false,
         started: false,
         prior: row.prior || row.started,
+        print: if row.unpinned { Vec::new() } else { row.print.clone() },
+        unpinned: false,
         result: Vec::new(),
+        dropped: false,
         closed_at: now,
         parked_at: 0,
         ..row.clone()
@@ -651,7 +700,9 @@ fn admitted(world: &World<'_>) -> Row {
         not_before: now,
         error: String::new(),
         print: Vec::new(),
+        unpinned: false,
         result: Vec::new(),
+        dropped: false,
         closed_at: now,
         parked_at: 0,
         changed_at: now,

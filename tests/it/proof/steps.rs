@@ -48,6 +48,8 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
                 FingerprintMode::Require,
             ],
         ),
+        // Less than any result of the steps.
+        result_bytes_max: i32::from(random.percent(10)),
         disabled: random.percent(4),
         held_by: random.percent(4).then(|| "".into()),
         occurred_at: if random.percent(10) { OccurredAtMode::Require } else { OccurredAtMode::Optional },
@@ -98,7 +100,11 @@ pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, 
     .max(1);
     let error = |random: &mut Random| (*pick(random, &["", "E1", "E2"])).to_owned();
     match random.below(10) {
-        0..3 => Op::Complete { token, result: bytes(random, &["", "R1", "R2"]) },
+        0..3 => {
+            let too_large = random.percent(20);
+            let result = if too_large { Vec::new() } else { bytes(random, &["", "R1", "R2"]) };
+            Op::Complete { token, result, too_large }
+        }
         3..6 => Op::Fail {
             token,
             kind: *pick(
@@ -108,13 +114,20 @@ pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, 
             error: error(random),
             retry_after: random.percent(30).then(|| *pick(random, &[0, 1, 5]) * SECOND),
         },
-        6..8 => Op::Release { token, delay: *pick(random, &[0, 0, 1, 5]) * SECOND },
-        _ => Op::Renew {
-            token,
-            lease: random.percent(50).then(|| *pick(random, &[0, 1, 5, 15, 3_600]) * SECOND),
-            started: random.percent(30),
-            checkpoint: random.percent(30).then(|| bytes(random, &["", "C1", "C2"])),
-        },
+        6..8 => {
+            Op::Release { token, delay: *pick(random, &[0, 0, 1, 5]) * SECOND, unpin: random.percent(50) }
+        }
+        _ => {
+            let too_large = random.percent(10);
+            let stored = !too_large && random.percent(30);
+            Op::Renew {
+                token,
+                lease: random.percent(50).then(|| *pick(random, &[0, 1, 5, 15, 3_600]) * SECOND),
+                started: random.percent(30),
+                checkpoint: stored.then(|| bytes(random, &["", "C1", "C2"])),
+                too_large,
+            }
+        }
     }
 }
 

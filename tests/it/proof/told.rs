@@ -20,17 +20,22 @@ pub(crate) fn command(op: &Op) -> Command {
             occurred_at: occurred_at.map(StoreTime),
             traceparent: String::new(),
         }),
-        Op::Complete { token, result } => Command::Settle(token, Settle::Complete { result: result.into() }),
+        Op::Complete { token, result, too_large } => {
+            Command::Settle(token, Settle::Complete { result: result.into(), left_out: too_large })
+        }
         Op::Fail { token, kind, error, retry_after } => {
             Command::Settle(token, Settle::Fail { kind, error, retry_after: retry_after.map(Span) })
         }
-        Op::Release { token, delay } => Command::Settle(token, Settle::Release { delay: Span(delay) }),
-        Op::Renew { token, lease, started, checkpoint } => Command::Settle(
+        Op::Release { token, delay, unpin } => {
+            Command::Settle(token, Settle::Release { delay: Span(delay), unpin })
+        }
+        Op::Renew { token, lease, started, checkpoint, too_large } => Command::Settle(
             token,
             Settle::Renew {
                 lease: lease.map(Span),
                 effect_started: started,
                 checkpoint: checkpoint.map(Into::into),
+                checkpoint_dropped: too_large,
             },
         ),
     }
@@ -83,7 +88,9 @@ pub(crate) fn row(entry: &Entry) -> Row {
         not_before: entry.not_before.0,
         error: entry.last_error.clone(),
         print: entry.fingerprint.to_vec(),
+        unpinned: entry.unpinned,
         result: entry.result.to_vec(),
+        dropped: entry.result_dropped,
         closed_at: entry.closed_at.map_or(0, |at| at.0),
         parked_at: entry.parked_at.map_or(0, |at| at.0),
         changed_at: entry.updated_at.0,
@@ -96,14 +103,16 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
         Err(rejection) => {
             Said::Error { reason: word(&format!("{:?}", rejection.reason)), state: rejection.state }
         }
-        Ok(Reply::Renewed { lease, hold, on_expiry, revived }) => {
-            Said::RenewOk { lease: lease.0, hold: hold.0, on_expiry, revived }
+        Ok(Reply::Renewed { lease, hold, on_expiry, revived, checkpoint_dropped: dropped }) => {
+            Said::RenewOk { lease: lease.0, hold: hold.0, on_expiry, revived, dropped }
         }
-        Ok(Reply::Completed { replayed, late, .. }) => Said::CompleteOk { replayed, late },
+        Ok(Reply::Completed { replayed, late, result_dropped: dropped, .. }) => {
+            Said::CompleteOk { replayed, late, dropped }
+        }
         Ok(Reply::Failed { state, retry_after, attempts_left, replayed }) => {
             Said::FailOk { state, retry_after: retry_after.map(|wait| wait.0), attempts_left, replayed }
         }
-        Ok(Reply::Released { replayed, .. }) => Said::ReleaseOk { replayed },
+        Ok(Reply::Released { replayed, unpinned, .. }) => Said::ReleaseOk { replayed, unpinned },
         Ok(Reply::Verdict(verdict)) => match verdict {
             Verdict::Acquired {
                 token,
@@ -138,9 +147,11 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
                 attempt,
                 by_this_claim,
                 fingerprint_unverified,
+                result_dropped,
             } => Said::Completed {
                 result: result.to_vec(),
                 expired: result_expired,
+                dropped: result_dropped,
                 at: completed_at.0,
                 attempt,
                 by_this_claim,
@@ -241,6 +252,7 @@ pub(crate) fn claimed(response: &proto::ClaimResponse) -> Said {
         Verdict::Completed(it) => Said::Completed {
             result: it.result.to_vec(),
             expired: it.result_expired,
+            dropped: it.result_dropped,
             at: instant(it.completed_at.as_ref()),
             attempt: it.attempt,
             by_this_claim: it.by_this_claim,
@@ -280,7 +292,9 @@ pub(crate) fn rejected(rejected: &proto::Rejected, parked: Option<State>) -> Sai
 pub(crate) fn settled(outcome: &proto::settlement_result::Outcome, parked: Option<State>) -> Said {
     use proto::settlement_result::Outcome;
     match outcome {
-        Outcome::Complete(it) => Said::CompleteOk { replayed: it.replayed, late: it.late },
+        Outcome::Complete(it) => {
+            Said::CompleteOk { replayed: it.replayed, late: it.late, dropped: it.result_dropped }
+        }
         Outcome::Fail(it) => {
             let state = state(it.state(), parked).expect("a state");
             let waits = matches!(state, State::Received | State::FailedRetryable);
@@ -291,12 +305,13 @@ pub(crate) fn settled(outcome: &proto::settlement_result::Outcome, parked: Optio
                 replayed: it.replayed,
             }
         }
-        Outcome::Release(it) => Said::ReleaseOk { replayed: it.replayed },
+        Outcome::Release(it) => Said::ReleaseOk { replayed: it.replayed, unpinned: it.fingerprint_unpinned },
         Outcome::Renew(it) => Said::RenewOk {
             lease: micros(it.lease.as_ref()),
             hold: micros(it.hold.as_ref()),
             on_expiry: expiry(it.on_expiry()),
             revived: it.revived,
+            dropped: it.checkpoint_dropped,
         },
         Outcome::Rejected(it) => rejected(it, parked),
     }

@@ -1,6 +1,7 @@
 //! Operations of the spec as calls, and what came back.
 
 use idempotency_ledger::domain::{FailureKind, State};
+use idempotency_ledger::rpc::Limits;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::proto::settlement::Action;
@@ -73,11 +74,17 @@ pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
 
 pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
     let key = Some(key.clone());
+    let limits = Limits::default();
+    let beyond = |limit: usize| vec![7; limit + 1].into();
     match op.clone() {
         Op::Claim { .. } => panic!("{op:?} is no settlement"),
-        Op::Complete { token, result } => {
-            Action::Complete(proto::CompleteRequest { key, token, result: result.into() })
-        }
+        // One too large, and one that its client leaves out, are the same.
+        Op::Complete { token, result, too_large } => Action::Complete(proto::CompleteRequest {
+            key,
+            token,
+            result: if too_large && token % 2 == 0 { beyond(limits.result) } else { result.into() },
+            result_left_out: too_large,
+        }),
         Op::Fail { token, kind, error, retry_after } => {
             let kind = match kind {
                 FailureKind::Retryable => proto::FailureKind::Retryable,
@@ -88,15 +95,16 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
             let event_type = String::new();
             Action::Fail(proto::FailRequest { key, token, kind: kind.into(), error, retry_after, event_type })
         }
-        Op::Release { token, delay } => {
-            Action::Release(proto::ReleaseRequest { key, token, delay: Some(span(delay)) })
+        Op::Release { token, delay, unpin } => {
+            let delay = Some(span(delay));
+            Action::Release(proto::ReleaseRequest { key, token, delay, unpin_fingerprint: unpin })
         }
-        Op::Renew { token, lease, started, checkpoint } => Action::Renew(proto::RenewRequest {
+        Op::Renew { token, lease, started, checkpoint, too_large } => Action::Renew(proto::RenewRequest {
             key,
             token,
             lease: lease.map(span),
             effect_started: started,
-            checkpoint: checkpoint.map(Into::into),
+            checkpoint: if too_large { Some(beyond(limits.checkpoint)) } else { checkpoint.map(Into::into) },
         }),
     }
 }

@@ -213,6 +213,7 @@ async fn writes_nothing_after(outdated: &str) {
             token: row.token,
             result: Bytes::from_static(b"done"),
             terms: row.terms(),
+            result_dropped: false,
         })
         .collect();
     let mut changed = rows.clone();

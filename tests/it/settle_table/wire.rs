@@ -98,6 +98,13 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
             key: key.clone(),
             token,
             result: Bytes::from_static(b"second"),
+            result_left_out: false,
+        }),
+        Op::Oversized => Action::Complete(proto::CompleteRequest {
+            key: key.clone(),
+            token,
+            result: Bytes::from(vec![7; 16_385]),
+            result_left_out: false,
         }),
         // Unset is RETRYABLE.
         Op::Retryable => fail(proto::FailureKind::Unspecified),
@@ -105,7 +112,12 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
         Op::Park => fail(proto::FailureKind::Park),
         Op::Release => {
             let delay = Some(prost_types::Duration { seconds: 9, nanos: 0 });
-            Action::Release(proto::ReleaseRequest { key: key.clone(), token, delay })
+            Action::Release(proto::ReleaseRequest {
+                key: key.clone(),
+                token,
+                delay,
+                unpin_fingerprint: false,
+            })
         }
         Op::Renew => Action::Renew(proto::RenewRequest { key: key.clone(), token, ..Default::default() }),
     };
@@ -131,7 +143,8 @@ fn domain_state(state: proto::EntryState) -> State {
 fn of_outcome(outcome: Outcome) -> (Want, String) {
     match outcome {
         Outcome::Complete(done) => {
-            (Want::Completed { replayed: done.replayed, late: done.late }, word(done.advice()))
+            let (replayed, late, dropped) = (done.replayed, done.late, done.result_dropped);
+            (Want::Completed { replayed, late, dropped }, word(done.advice()))
         }
         Outcome::Fail(done) => {
             (Want::Failed { replayed: done.replayed, state: domain_state(done.state()) }, word(done.advice()))

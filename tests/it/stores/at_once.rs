@@ -85,6 +85,7 @@ fn completion(entry: &Entry) -> Completion {
         token: entry.token,
         result: Bytes::new(),
         terms: Terms::of(&Policy::default()),
+        result_dropped: false,
     }
 }
 

@@ -68,6 +68,7 @@ async fn each_row_of_a_batch_has_its_own_answer(kind: Kind) {
             token: row.token - i64::from(place % 7 == 0),
             result: Bytes::from(place.to_string()),
             terms: Terms::of(&Policy::default()),
+            result_dropped: false,
         });
         let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
         let closed = |(place, row): (usize, &Entry)| {
@@ -135,6 +136,7 @@ async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: K
             token: row.token - i64::from(*how == Not),
             result: Bytes::new(),
             terms: Terms::of(&Policy::default()),
+            result_dropped: false,
         });
         let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
         let told = batch.map(|how| match how {

@@ -80,6 +80,7 @@ async fn complete(session: &mut dyn Session, ids: &[&str], token: i64) -> Result
         token,
         result: Bytes::new(),
         terms: Terms::of(&Policy::default()),
+        result_dropped: false,
     };
     let all: Vec<Completion> = ids.iter().map(with).collect();
     let done = session.entries().complete(&all).await?;

@@ -69,6 +69,7 @@ async fn complete(session: &mut dyn Session, entry: &Entry) {
         token: entry.token,
         result: Bytes::from_static(b"done"),
         terms: Terms::of(&Policy::default()),
+        result_dropped: false,
     };
     let done = Done { late: false, attempt: entry.attempts };
     assert_eq!(session.entries().complete(&[completion]).await.unwrap(), [Some(done)]);

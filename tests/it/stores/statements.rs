@@ -105,6 +105,7 @@ async fn the_plans_of_the_hot_statements_are_pinned() {
             token: entry.token,
             result: Bytes::new(),
             terms: Terms::of(&Policy::default()),
+            result_dropped: false,
         })
         .collect();
     assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));
@@ -130,6 +131,7 @@ async fn completions_are_heap_only_updates() {
                 token: row.token,
                 result: Bytes::from_static(b"done"),
                 terms: Terms::of(&Policy::default()),
+                result_dropped: false,
             })
             .collect();
         assert!(session.entries().complete(&completions).await.unwrap().iter().all(Option::is_some));

@@ -39,9 +39,9 @@ fn claims(queue: &Queue, consumer: &str, commands: usize) -> bool {
 fn what_ends_something_is_served_before_what_begins_it() {
     let queue = Queue::new(100, 1 << 20, 100);
     let settles = [
-        Settle::Release { delay: Span::ZERO },
-        Settle::Renew { lease: None, effect_started: false, checkpoint: None },
-        Settle::Complete { result: Bytes::new() },
+        Settle::Release { delay: Span::ZERO, unpin: false },
+        Settle::Renew { lease: None, effect_started: false, checkpoint: None, checkpoint_dropped: false },
+        Settle::Complete { result: Bytes::new(), left_out: false },
         Settle::Fail { kind: FailureKind::Retryable, error: String::new(), retry_after: None },
     ];
     let commands = std::iter::once(claim()).chain(settles.map(|settle| Command::Settle(1, settle)));
@@ -84,7 +84,12 @@ fn the_worker_that_was_at_work_last_is_called() {
 #[test]
 fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
     let queue = Queue::new(160, 1 << 20, 200);
-    let renew = || Command::Settle(1, Settle::Renew { lease: None, effect_started: false, checkpoint: None });
+    let renew = || {
+        Command::Settle(
+            1,
+            Settle::Renew { lease: None, effect_started: false, checkpoint: None, checkpoint_dropped: false },
+        )
+    };
     let told = |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
     // How long the last batch had waited, and after which time at the least the next claims come again.
     for (waited, least) in [(0, 250), (400, 400), (0, 250)] {
@@ -210,7 +215,7 @@ fn a_consumer_that_is_alone_floods_nobody() {
 fn whoever_floods_has_few_nowhere() {
     let queue = flooded();
     let completes = |consumer: &str, id: usize| {
-        let complete = Command::Settle(1, Settle::Complete { result: Bytes::new() });
+        let complete = Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
         let request = Request::new(complete, AnswerTo::nobody(), CallSpan::default());
         Chain::new(Key::new(consumer, "s", &format!("c-{id}")), request, Instant::now())
     };
@@ -235,7 +240,7 @@ fn those_who_have_few_keep_a_flood_waiting_for_no_more_than_a_batch() {
 #[test]
 fn of_those_who_have_few_completions_come_first() {
     let queue = flooded();
-    let complete = Command::Settle(1, Settle::Complete { result: Bytes::new() });
+    let complete = Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
     for (id, command) in [claim(), complete].into_iter().enumerate() {
         assert!(queue.push(chain(id, command, Instant::now())).is_ok());
     }

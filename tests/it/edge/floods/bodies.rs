@@ -138,6 +138,7 @@ async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
             key: key("c", &number.to_string()),
             token: acquired(answer).token,
             result: Bytes::from(vec![7; 16_384]),
+            result_left_out: false,
         })),
     };
     let settlements = answers.iter().enumerate().map(complete).collect();

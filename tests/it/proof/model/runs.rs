@@ -307,7 +307,7 @@ impl Model for OneRun {
             }
             Action::Complete(number, server) => {
                 let Delivery::Holds(token) = world.deliveries[number] else { return None };
-                let settle = Settle::Complete { result: Default::default() };
+                let settle = Settle::Complete { result: Default::default(), left_out: false };
                 self.call(&mut world, number, server, &Command::Settle(token, settle));
             }
             Action::Fail(number, server) => {

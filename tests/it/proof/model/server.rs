@@ -177,14 +177,19 @@ impl OneKey {
     }
 
     pub(super) fn command(&self, number: usize, call: &Call) -> Command {
-        let renew = |effect_started| Settle::Renew { lease: None, effect_started, checkpoint: None };
+        let renew = |effect_started| Settle::Renew {
+            lease: None,
+            effect_started,
+            checkpoint: None,
+            checkpoint_dropped: false,
+        };
         let settle = match call.op {
             Op::Claim => return Command::Claim(claim(number)),
             Op::Renew => renew(false),
             Op::Start => renew(true),
-            Op::Complete => Settle::Complete { result: Default::default() },
+            Op::Complete => Settle::Complete { result: Default::default(), left_out: false },
             Op::Fail(kind) => Settle::Fail { kind, error: String::new(), retry_after: None },
-            Op::Release => Settle::Release { delay: Span::ZERO },
+            Op::Release => Settle::Release { delay: Span::ZERO, unpin: false },
         };
         Command::Settle(call.token, settle)
     }

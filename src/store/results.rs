@@ -1,0 +1,13 @@
+//! The result of a message, as a row keeps it: empty without one. One of zero bytes is a mark on how the claim was closed:
+//! after Complete, its result was too large; after Release, the fingerprint is unpinned. No version has stored zero bytes
+//! otherwise. A version that does not know the mark reads an empty result, and takes the mark away with its next write.
+
+/// The column of a result, or of the mark.
+pub(super) fn result_column(result: &[u8], marked: bool) -> Option<&[u8]> {
+    (marked || !result.is_empty()).then_some(if marked { &[] } else { result })
+}
+
+/// Whether the column is the mark.
+pub(super) fn is_marked(column: Option<&[u8]>) -> bool {
+    column.is_some_and(<[u8]>::is_empty)
+}
