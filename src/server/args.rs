@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use tokio::runtime::Builder;
 
-use super::config::{AdminListen, Config, Given, InForce, Settings, Typed};
+use super::config::{AdminListen, Config, Given, HttpListen, InForce, Settings, Typed};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::telemetry::LogArgs;
@@ -92,6 +92,8 @@ impl ServerCommand {
                 // It listens nowhere: an address that is refused to a server is no fault of it.
                 config.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
                 config.settings.admin_listen = Some(Given::Value(AdminListen::default()));
+                config.settings.http_listen = Some(Given::Value(HttpListen::Off));
+                config.settings.admin_http_listen = Some(Given::Value(AdminListen::default()));
                 match config.load() {
                     Err(code) => code,
                     Ok((config, _)) => {

@@ -44,7 +44,9 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
             }
         });
     }
-    for listen in [Some(config.listen), config.admin_listen].into_iter().flatten() {
+    let http = &config.http;
+    let listeners = [Some(config.listen), config.admin_listen, http.listen.address(), http.admin_listen];
+    for listen in listeners.into_iter().flatten() {
         if config.identity.tokens_in_the_clear(listen) {
             tracing::warn!(
                 %listen,
@@ -76,8 +78,21 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     if let Some(address) = admin.as_ref().and_then(|listener| listener.local_addr().ok()) {
         tracing::info!(%address, "operators are served here alone");
     }
-    let listeners = Listeners { public, admin };
-    let observed = observe::bound(&config)?;
+    let listeners = Listeners {
+        public,
+        admin,
+        http: observe::bound_locally("http_listen", config.http.listen, "nothing is served by HTTP")?,
+        admin_http: match config.http.admin_listen {
+            Some(address) => Some(bound("admin_http_listen", address).await?),
+            None => None,
+        },
+        hosts: config.http.hosts.clone(),
+    };
+    let http = listeners.http.as_ref().and_then(|listener| listener.local_addr().ok());
+    if let Some(address) = listeners.admin_http.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        tracing::info!(%address, "operators are served here by HTTP");
+    }
+    let observed = observe::bound_locally("observe_listen", config.observe_listen, "no metrics are served")?;
     let mut signals = Signals::new()?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
@@ -92,7 +107,7 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
         tokio::spawn(observe::serve(listener, fitting.observed, ledger.clone(), accepting.clone()));
     }
     let health = health::command(&address.to_string(), guard.trust().tls.as_deref());
-    greet(log, (&address.to_string(), &health), &store.describe(), observe_address, threads);
+    greet(log, (&address.to_string(), &health), &store.describe(), (observe_address, http), threads);
     supervisor.serves();
     let mut outdated = None;
     let stop = async {
@@ -138,16 +153,18 @@ fn greet(
     log: &LogArgs,
     (address, health): (&str, &str),
     store: &str,
-    observed: Option<SocketAddr>,
+    (observed, http): (Option<SocketAddr>, Option<SocketAddr>),
     threads: usize,
 ) {
     let version = env!("CARGO_PKG_VERSION");
     let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
-    tracing::info!(version, address, store, metrics, threads, health, "serving");
+    let http = http.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+    tracing::info!(version, address, http, store, metrics, threads, health, "serving");
     if log.log_format == LogFormat::Text {
         let lines = [
             format!("idempotency-ledger {version} listens on {address}"),
             format!("  it stores in the {store}"),
+            format!("  without gRPC: {http}"),
             format!("  metrics: {metrics}"),
             format!("  next, try: {health}"),
         ];

@@ -28,6 +28,7 @@ mod crowd;
 mod cursors;
 mod demands;
 mod docs;
+mod door;
 mod edge;
 mod faults;
 mod first_minute;

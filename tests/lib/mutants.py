@@ -1676,4 +1676,49 @@ MUTANTS = [
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
     ]),
+    Mutant("HD1", "a name in JSON that no field has is skipped", "door::calls", [
+        ("src/rpc/door/json.rs", "DynamicMessage::deserialize(message.clone(), tracked);", "DynamicMessage::deserialize_with_options(message.clone(), tracked, &prost_reflect::DeserializeOptions::new().deny_unknown_fields(false));"),
+    ]),
+    Mutant("HD2", "both names of one field may stand in an object", "rpc::door", [
+        ("src/rpc/door/json.rs", "name.replace('_', \"\").to_ascii_lowercase()", "name.to_string()"),
+    ]),
+    Mutant("HD3", "a page can post JSON as a text", "door::safety", [
+        ("src/rpc/door/head.rs", "\"application/json\" => Some(Codec::Json),", "\"application/json\" | \"text/plain\" => Some(Codec::Json),"),
+    ]),
+    Mutant("HD4", "hosts are judged where callers are known, and not where they are anonymous", "door::safety", [
+        ("src/rpc/door/mod.rs", "(!self.guard.trust().knows_anybody()).then_some", "self.guard.trust().knows_anybody().then_some"),
+    ]),
+    Mutant("HD5", "a request may have a length and a coding", "door::smuggling", [
+        ("src/rpc/edge/accept/heads.rs", "        _ => bad(\"a request must have one Content-Length", "        (_, [_, ..]) => Ok(Body::Chunked),\n        _ => bad(\"a request must have one Content-Length"),
+    ]),
+    Mutant("HD6", "a request may have two equal lengths", "door::smuggling", [
+        ("src/rpc/edge/accept/heads.rs", "([length], []) => match", "([length, ..], []) => match"),
+    ]),
+    Mutant("HD7", "the name in the first line of a request is not judged", "rpc::door", [
+        ("src/rpc/door/hosts.rs", "request.uri.authority().map(", "request.uri.authority().filter(|_| request.headers.is_empty()).map("),
+    ]),
+    Mutant("HD8", "a wait is rounded down", "rpc::door", [
+        ("src/rpc/door/advice.rs", "wait.as_nanos().div_ceil(1_000_000)", "(wait.as_nanos() / 1_000_000)"),
+    ]),
+    Mutant("HD9", "a timeout of gRPC counts at the HTTP door", "door::calls", [
+        ("src/rpc/door/head.rs", "name.starts_with(\"grpc-\") || name.starts_with", "name.starts_with"),
+    ]),
+    Mutant("HD10", "a bare message has no bound", "rpc::edge::account", [
+        ("src/rpc/edge/account/request_body.rs", "shape == Shape::Bare { message_bytes_max }", "shape == Shape::Bare { usize::MAX }"),
+    ]),
+    Mutant("HD11", "operators are offered at the consumers' HTTP port in any case", "door::safety", [
+        ("src/rpc/mod.rs", "&offered.services()", "&Offered::Both.services()"),
+    ]),
+    Mutant("HD12", "credentials are left at the HTTP door", "identity::matrix::door", [
+        ("src/rpc/door/head.rs", "for name in [http::header::TE,", "for name in [http::header::AUTHORIZATION, http::header::TE,"),
+    ]),
+    Mutant("HD13", "the connection goes on behind a body without a length", "door::smuggling", [
+        ("src/rpc/door/mod.rs", "if http1 && !keep {", "if http1 && !keep && headers.is_empty() {"),
+    ]),
+    Mutant("HD14", "an answer may be kept by intermediaries", "door::calls", [
+        ("src/rpc/door/mod.rs", "HeaderValue::from_static(\"no-store\")", "HeaderValue::from_static(\"private\")"),
+    ]),
+    Mutant("HD15", "a verdict's advice stands in its body alone", "door::calls", [
+        ("src/rpc/door/translate.rs", "written.told.insert(&mut head.headers);", "drop(written.told);"),
+    ]),
 ]

@@ -210,6 +210,7 @@ pub(crate) struct Served {
     pub(crate) client: LedgerServiceClient<Channel>,
     pub(crate) admin: AdminServiceClient<Channel>,
     pub(crate) address: std::net::SocketAddr,
+    pub(crate) http_address: std::net::SocketAddr,
     ledger: Ledger,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -266,14 +267,18 @@ impl Served {
         };
         let admin =
             OptionFuture::from(setup.admin.map(tokio::net::TcpListener::bind)).await.map(Result::unwrap);
+        let http = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http_address = http.local_addr().unwrap();
+        let admin_http =
+            OptionFuture::from(setup.admin_http.map(tokio::net::TcpListener::bind)).await.map(Result::unwrap);
         let tls = setup.guard.trust().tls.is_some();
         let served = tokio::spawn(async move {
             let stopped = async {
                 let _stop = stopped.await;
             };
-            serve(Listeners { public: listener, admin }, serving, setup.guard, edge, Traces::off(), stopped)
-                .await
-                .unwrap();
+            let listeners =
+                Listeners { public: listener, admin, http: Some(http), admin_http, hosts: setup.hosts };
+            serve(listeners, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap();
         // Of no use where the server speaks TLS.
@@ -282,6 +287,7 @@ impl Served {
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
             admin: AdminServiceClient::new(channel),
             address,
+            http_address,
             ledger,
             stop,
             served,
@@ -333,6 +339,11 @@ impl TestServer {
 
     pub(crate) fn address(&self) -> std::net::SocketAddr {
         self.served.address
+    }
+
+    /// Where it serves by HTTP.
+    pub(crate) fn http_address(&self) -> std::net::SocketAddr {
+        self.served.http_address
     }
 
     /// Waits until the purge has looked for the first time, as it does at each start.

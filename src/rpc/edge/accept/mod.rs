@@ -5,6 +5,7 @@
 mod addresses;
 mod alive;
 mod connection;
+mod heads;
 mod life;
 mod line;
 mod opening;
@@ -12,6 +13,7 @@ mod options;
 mod outbox;
 mod pace;
 mod service;
+mod spoken;
 mod stream;
 mod turns;
 mod wire;
@@ -26,17 +28,18 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 pub(crate) use self::addresses::{Addresses, FromAddress};
+pub(crate) use self::heads::BadHead;
 use self::life::Life;
 use self::line::Line;
-pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
+pub(crate) use self::options::{AcceptOptions, Places};
+pub(crate) use self::spoken::Takes;
 use self::turns::BYTES_MOST;
 use super::account::{Answer, CallTasks, ConnectionAccount, STREAM_WINDOW, STREAMS_MAX};
 use crate::identity::{Guard, Peer};
@@ -62,13 +65,13 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The log says at most this often that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
+/// Serves the connections of a listener until `closing`, as many at once as there are places; those
 /// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
 /// `service_of` makes the service of one connection, whose calls its account holds and whose streams end when its token says
 /// so; `guard` says whether it begins with TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
-    AcceptOptions { connections_max, limits, call_max, accounts }: AcceptOptions,
+    AcceptOptions { takes, places, limits, call_max, accounts }: AcceptOptions,
     guard: Guard,
     service_of: impl Fn(Peer, Arc<ConnectionAccount>, CancellationToken) -> S + Send + Sync + 'static,
     metrics: Metrics,
@@ -77,8 +80,7 @@ pub(crate) async fn run<S>(
     S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(connections_max));
-    let addresses = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
+    let Places { all: places, by_address: addresses } = places;
     let life = Life::new(limits, call_max);
     let readers = Line::new();
     let connections = TaskTracker::new();
@@ -100,8 +102,7 @@ pub(crate) async fn run<S>(
             warn_once_a_second!(%address, "connections_per_address_max is reached: a connection was closed");
             continue;
         }
-        let tls = guard.trust().tls;
-        let opening = opening::opened(stream, address, tls);
+        let opening = opening::opened(stream, address, guard.trust().tls, takes);
         let service_of = Arc::clone(&service_of);
         let service_of = move |peer, account, leaving| service_of(peer, account, leaving);
         let terms = connection::Terms {
