@@ -56,7 +56,7 @@ where
         let entrance = Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), leaving);
         let services = Translated::new(service.clone());
         let edge = Edge::new(services, options, &calls, entrance, Traces::off());
-        HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default())
+        HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default()).of_another_service()
     };
     let limits = ConnectionLimits::default();
     let places = Places::new(1_000, limits);

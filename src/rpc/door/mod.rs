@@ -39,6 +39,7 @@ use super::edge::layer::{Edge, during};
 use super::wire::errors;
 use crate::domain::{Reason, Rejection};
 use crate::identity::Guard;
+use crate::rpc::proto::ERROR_DOMAIN;
 
 /// The door of one connection.
 pub(crate) struct HttpDoor<S> {
@@ -47,6 +48,7 @@ pub(crate) struct HttpDoor<S> {
     guard: Guard,
     methods: Methods,
     hosts: Hosts,
+    explains: bool,
 }
 
 impl<S> HttpDoor<S> {
@@ -57,7 +59,12 @@ impl<S> HttpDoor<S> {
         methods: Methods,
         hosts: Hosts,
     ) -> HttpDoor<S> {
-        HttpDoor { edge, account, guard, methods, hosts }
+        HttpDoor { edge, account, guard, methods, hosts, explains: true }
+    }
+
+    /// The same before a service of others: the ledger's own details belong to no error of theirs.
+    pub(crate) fn of_another_service(self) -> HttpDoor<S> {
+        HttpDoor { explains: false, ..self }
     }
 
     /// What the request asks for, by its head alone.
@@ -92,7 +99,7 @@ impl<S> HttpDoor<S> {
         };
         self.account.refused(&rejection);
         let status = errors::status(&rejection, during(path));
-        failed(&status, HeaderMap::new()).map(|body| self.charged(body))
+        failed(status, HeaderMap::new(), self.explains).map(|body| self.charged(body))
     }
 
     /// A body that is charged to the address of the client, or none where that may hold no more.
@@ -101,8 +108,12 @@ impl<S> HttpDoor<S> {
     }
 }
 
-/// An error as Connect has it, with these headers of its answer.
-fn failed(status: &Status, mut headers: HeaderMap) -> Response<Vec<u8>> {
+/// An error as Connect has it, with these headers of its answer. `explains`: whether the ledger's own details stay.
+fn failed(status: Status, mut headers: HeaderMap, explains: bool) -> Response<Vec<u8>> {
+    let own =
+        |status: &Status| status.get_details_error_info().is_some_and(|info| info.domain == ERROR_DOMAIN);
+    let status =
+        if explains || !own(&status) { status } else { Status::new(status.code(), status.message()) };
     let grpc = |name: &HeaderName| name.as_str().starts_with("grpc-");
     let names: Vec<HeaderName> = headers.keys().filter(|name| grpc(name)).cloned().collect();
     for name in names {
@@ -116,18 +127,22 @@ fn failed(status: &Status, mut headers: HeaderMap) -> Response<Vec<u8>> {
     headers.insert(CONTENT_TYPE, Codec::Json.content_type());
     let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
     Told::wait(wait).insert(&mut headers);
-    let mut response = Response::new(error::body(status));
+    let mut response = Response::new(error::body(&status));
     *response.status_mut() = error::code(status.code()).1;
     *response.headers_mut() = headers;
     response
 }
 
 /// The edge's answer, as Connect has it. `charge` makes the body of an error.
-fn translated(answer: Response<Answer>, charge: impl FnOnce(Answer, Vec<u8>) -> Answer) -> Response<Answer> {
+fn translated(
+    answer: Response<Answer>,
+    explains: bool,
+    charge: impl FnOnce(Answer, Vec<u8>) -> Answer,
+) -> Response<Answer> {
     let status = Status::from_header_map(answer.headers()).filter(|status| status.code() != Code::Ok);
     let Some(status) = status else { return answer };
     let (head, old) = answer.into_parts();
-    failed(&status, head.headers).map(|body| charge(old, body))
+    failed(status, head.headers, explains).map(|body| charge(old, body))
 }
 
 /// What each answer of the door has. An answer of HTTP/1.1 whose request was not read ends the connection: where the next
@@ -171,6 +186,7 @@ where
                 return future::ready(Ok(answer)).boxed();
             }
         };
+        let explains = self.explains;
         head::as_grpc(&mut head.headers);
         head.extensions.insert(asked);
         let request = Request::from_parts(head, Arriving { body, read });
@@ -178,13 +194,13 @@ where
             // Refused here and now, without an account.
             Either::Left(refused) => {
                 let Ok(answer) = refused.into_inner();
-                let answer = translated(answer, |_, body| self.charged(body));
+                let answer = translated(answer, explains, |_, body| self.charged(body));
                 future::ready(Ok(finished(answer, http1, keep()))).boxed()
             }
             Either::Right(answering) => Box::pin(async move {
                 let answer = answering.await?;
                 let charge = |answer: Answer, body: Vec<u8>| answer.with(Full::new(body.into()));
-                Ok(finished(translated(answer, charge), http1, keep()))
+                Ok(finished(translated(answer, explains, charge), http1, keep()))
             }),
         }
     }

@@ -1,5 +1,6 @@
 //! What a page of a browser could send, and where each service is.
 
+use futures_util::FutureExt as _;
 use idempotency_ledger::identity::Guard;
 use idempotency_ledger::rpc::Hosts;
 
@@ -97,6 +98,25 @@ async fn where_callers_are_anonymous_a_host_is_an_address_or_a_known_name() {
     assert_eq!(reply.header("idempotency-ledger-advice"), "PROCESS", "{reply:?}");
     let reply = call(1, server.http_address(), &path, &headers[..1], claim("known").as_bytes()).await;
     assert_eq!((reply.status, reply.reason()), (401, "UNAUTHENTICATED".to_owned()));
+    server.stop().await;
+}
+
+/// Both ports have their connections of the same places, and a port without a connection keeps none.
+#[tokio::test]
+async fn both_ports_share_the_places_of_connections() {
+    let setup = Setup { connections_max: 2, ..Setup::default() };
+    let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let path = format!("{LEDGER}/Claim");
+    let grpc = server.client.claim(crate::harness::details::claim("c", "grpc")).await;
+    assert!(grpc.is_ok(), "gRPC has one of two places");
+    let mut first = Http1::to(server.http_address()).await;
+    assert_eq!(first.ask(&request(&path, &[], claim("1").as_bytes())).await.status, 200);
+    let mut second = Http1::to(server.http_address()).await;
+    second.send(&request(&path, &[], claim("2").as_bytes())).await;
+    assert_eq!(first.ask(&request(&path, &[], claim("3").as_bytes())).await.status, 200);
+    assert!(second.reply().now_or_never().is_none(), "all places are taken");
+    drop(first);
+    assert_eq!(second.reply().await.unwrap().status, 200);
     server.stop().await;
 }
 

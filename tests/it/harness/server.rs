@@ -17,6 +17,7 @@ use idempotency_ledger::store::{
     Session, SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
@@ -247,8 +248,8 @@ impl Served {
             },
         };
         let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = public.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = ledger.clone();
         let edge = ServeOptions {
@@ -265,19 +266,15 @@ impl Served {
             drain_max: Duration::from_secs(10),
             reflection: setup.reflection,
         };
-        let admin =
-            OptionFuture::from(setup.admin.map(tokio::net::TcpListener::bind)).await.map(Result::unwrap);
-        let http = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let bound =
+            async |at: Option<_>| OptionFuture::from(at.map(TcpListener::bind)).await.map(Result::unwrap);
+        let (admin, admin_http) = (bound(setup.admin).await, bound(setup.admin_http).await);
+        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http_address = http.local_addr().unwrap();
-        let admin_http =
-            OptionFuture::from(setup.admin_http.map(tokio::net::TcpListener::bind)).await.map(Result::unwrap);
         let tls = setup.guard.trust().tls.is_some();
         let served = tokio::spawn(async move {
-            let stopped = async {
-                let _stop = stopped.await;
-            };
-            let listeners =
-                Listeners { public: listener, admin, http: Some(http), admin_http, hosts: setup.hosts };
+            let stopped = async { drop(stopped.await) };
+            let listeners = Listeners { public, admin, http: Some(http), admin_http, hosts: setup.hosts };
             serve(listeners, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap();

@@ -93,12 +93,12 @@ impl Conformance {
         let info = self.info(&head.headers, &asked)?;
         let delay = definition.get_field_by_name("response_delay_ms").and_then(|delay| delay.as_u32());
         tokio::time::sleep(Duration::from_millis(delay.unwrap_or_default().into())).await;
-        let headers = headers(&definition, "response_headers")?;
+        let leading = headers(&definition, "response_headers")?;
         let trailers = headers(&definition, "response_trailers")?;
         if definition.has_field_by_name("error") {
             let error = definition.get_field_by_name("error").ok_or("no error")?;
             let status = self.status(error.as_message().ok_or("no error")?, &info)?;
-            return Ok(answered(headers, None, trailers, &status));
+            return Ok(answered(leading, None, trailers, &status));
         }
         let mut payload = message(&self.pool, "ConformancePayload")?;
         if definition.has_field_by_name("response_data") {
@@ -108,7 +108,7 @@ impl Conformance {
         payload.set_field_by_name("request_info", Value::Message(info));
         let mut response = message(&self.pool, &format!("{name}Response"))?;
         response.set_field_by_name("payload", Value::Message(payload));
-        Ok(answered(headers, Some(response.encode_to_vec()), trailers, &Status::ok("")))
+        Ok(answered(leading, Some(response.encode_to_vec()), trailers, &Status::ok("")))
     }
 
     /// What the server saw of the request.

@@ -26,7 +26,6 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::http2;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -38,35 +37,19 @@ pub(crate) use self::heads::BadHead;
 use self::life::Life;
 use self::line::Line;
 pub use self::options::ConnectionLimits;
-pub(crate) use self::options::{AcceptOptions, Places};
-pub(crate) use self::spoken::Takes;
-use self::turns::BYTES_MOST;
-use super::account::{Answer, CallTasks, ConnectionAccount, STREAM_WINDOW, STREAMS_MAX};
+pub(crate) use self::options::{AcceptOptions, Places, Takes};
+use super::account::{Answer, ConnectionAccount};
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
-
-/// Streams that their clients reset before this server has looked at them, at most; with more the connection is ended. It is
-/// the number of those that wait, and does not grow with time: a call and its reset have 23 bytes at least, and one turn
-/// brings fewer than this.
-const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;
-/// What a client may send on a connection before this server has looked at it. The h2 crate derives a second
-/// bound from it: each message below 256 bytes that waits costs what it lacks to 256, and all together may cost
-/// half of this window. 2 MiB leave room for 4,096 messages, several times those of a turn.
-const CONNECTION_WINDOW: u32 = 2 << 20;
-/// Streams that this server resets because of what the client sent, at most, over the life of a connection.
-const LOCAL_RESETS_MAX: usize = 1_024;
-/// The largest headers that are read: the call's own bound is lower, and is answered with a status. A call with larger ones
-/// is answered by HTTP/2 itself, and with more than that its connection ends, the calls of its neighbours with it.
-const HEADER_BYTES_READ: u32 = 64 * 1_024;
 
 /// How long to wait after the operating system had none to give: without that the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The log says at most this often that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves the connections of a listener until `closing`, as many at once as there are places; those
-/// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
+/// Serves the connections of a listener until `closing`, as many at once as there are places. The next
+/// one waits without a task, and those beyond in the operating system's own queue, which is bounded too. Returns when all have ended.
 /// `service_of` makes the service of one connection, whose calls its account holds and whose streams end when its token says
 /// so; `guard` says whether it begins with TLS.
 pub(crate) async fn run<S>(
@@ -87,12 +70,6 @@ pub(crate) async fn run<S>(
     let service_of = Arc::new(service_of);
     let mut warned: Option<Instant> = None;
     loop {
-        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
-            tracing::warn!("connections_max is reached: new connections wait until others end");
-            warned = Some(Instant::now());
-        }
-        // The semaphore is never closed.
-        let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
         let Some((stream, from)) = until(&closing, accepted(&listener)).await else { break };
         let address = from.ip();
         let counted = addresses.as_ref().map(|addresses| addresses.connected(address));
@@ -102,6 +79,13 @@ pub(crate) async fn run<S>(
             warn_once_a_second!(%address, "connections_per_address_max is reached: a connection was closed");
             continue;
         }
+        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            tracing::warn!("connections_max is reached: new connections wait until others end");
+            warned = Some(Instant::now());
+        }
+        // Only now: two listeners share the places, and one that waits for a connection must not keep any. The semaphore is
+        // never closed.
+        let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
         let opening = opening::opened(stream, address, guard.trust().tls, takes);
         let service_of = Arc::clone(&service_of);
         let service_of = move |peer, account, leaving| service_of(peer, account, leaving);
@@ -152,18 +136,4 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             }
         }
     }
-}
-
-fn http2(tasks: CallTasks) -> http2::Builder<CallTasks> {
-    let mut builder = http2::Builder::new(tasks);
-    builder
-        // gRPC has no use for one.
-        .auto_date_header(false)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
-        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
-        .max_header_list_size(HEADER_BYTES_READ);
-    builder
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::heads::{HEAD_BYTES_MAX, end_of_head};
-use super::spoken::Takes;
+use super::options::Takes;
 use super::wire::Wire;
 use crate::identity::{Peer, Tls};
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::addresses::Addresses;
-use super::spoken::Takes;
 use crate::rpc::edge::account::Accounts;
 
 /// How many connections each address may have, and for how long.
@@ -20,6 +19,15 @@ pub struct ConnectionLimits {
     pub age_max: Option<Duration>,
     /// How long its streams go on after that.
     pub age_grace: Duration,
+}
+
+/// What a listener takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// gRPC, which is HTTP/2.
+    Grpc,
+    /// HTTP/1.1 and HTTP/2.
+    Http,
 }
 
 /// How many connections there may be at once, and how many of each address.

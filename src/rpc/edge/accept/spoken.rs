@@ -15,16 +15,22 @@ use tower::Service;
 use super::heads::{HEAD_BYTES_MAX, Heads, Refusal};
 use super::service::Calls;
 use super::stream::Stream;
-use crate::rpc::edge::account::{Answer, CallTasks};
+use super::turns::BYTES_MOST;
+use crate::rpc::edge::account::{Answer, CallTasks, STREAM_WINDOW, STREAMS_MAX};
 
-/// What a listener takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// gRPC, which is HTTP/2.
-    Grpc,
-    /// HTTP/1.1 and HTTP/2.
-    Http,
-}
+/// Streams that their clients reset before this server has looked at them, at most; with more the connection is ended. It is
+/// the number of those that wait, and does not grow with time: a call and its reset have 23 bytes at least, and one turn
+/// brings fewer than this.
+const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;
+/// What a client may send on a connection before this server has looked at it. The h2 crate derives a second
+/// bound from it: each message below 256 bytes that waits costs what it lacks to 256, and all together may cost
+/// half of this window. 2 MiB leave room for 4,096 messages, several times those of a turn.
+const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Streams that this server resets because of what the client sent, at most, over the life of a connection.
+const LOCAL_RESETS_MAX: usize = 1_024;
+/// The largest headers that are read: the call's own bound is lower, and is answered with a status. A call with larger ones
+/// is answered by HTTP/2 itself, and with more than that its connection ends, the calls of its neighbours with it.
+const HEADER_BYTES_READ: u32 = 64 * 1_024;
 
 pin_project! {
     /// See the module.
@@ -46,7 +52,7 @@ where
     S::Future: Send + 'static,
 {
     pub(super) fn http2(stream: Stream, service: S, tasks: CallTasks) -> Spoken<S> {
-        let connection = super::http2(tasks).serve_connection(TokioIo::new(stream), Calls::of(service));
+        let connection = http2(tasks).serve_connection(TokioIo::new(stream), Calls::of(service));
         Spoken::Http2 { connection }
     }
 
@@ -82,4 +88,18 @@ where
             Projected::Http2 { connection } => connection.poll(context),
         }
     }
+}
+
+fn http2(tasks: CallTasks) -> http2::Builder<CallTasks> {
+    let mut builder = http2::Builder::new(tasks);
+    builder
+        // gRPC has no use for one.
+        .auto_date_header(false)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
+        .max_header_list_size(HEADER_BYTES_READ);
+    builder
 }
