@@ -45,8 +45,8 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
         });
     }
     let http = &config.http;
-    let listeners = [Some(config.listen), config.admin_listen, http.listen.address(), http.admin_listen];
-    for listen in listeners.into_iter().flatten() {
+    let addresses = [Some(config.listen), config.admin_listen, http.listen.address(), http.admin_listen];
+    for listen in addresses.into_iter().flatten() {
         if config.identity.tokens_in_the_clear(listen) {
             tracing::warn!(
                 %listen,
@@ -69,29 +69,9 @@ pub(super) async fn serve(mut config: Config, mut files: Files, log: &LogArgs) -
     let in_force = adopt(&config.policies, &mut *session).await;
     let in_force = in_force.map_err(|error| Failure::of_store("", &error))?;
     drop(session);
-    let public = bound("listen", config.listen).await?;
-    let address = public.local_addr().map_err(|error| format!("listen: {error}"))?;
-    let admin = match config.admin_listen {
-        Some(address) => Some(bound("admin_listen", address).await?),
-        None => None,
-    };
-    if let Some(address) = admin.as_ref().and_then(|listener| listener.local_addr().ok()) {
-        tracing::info!(%address, "operators are served here alone");
-    }
-    let listeners = Listeners {
-        public,
-        admin,
-        http: observe::bound_locally("http_listen", config.http.listen, "nothing is served by HTTP")?,
-        admin_http: match config.http.admin_listen {
-            Some(address) => Some(bound("admin_http_listen", address).await?),
-            None => None,
-        },
-        hosts: config.http.hosts.clone(),
-    };
+    let listeners = listeners(&config).await?;
+    let address = listeners.public.local_addr().map_err(|error| format!("listen: {error}"))?;
     let http = listeners.http.as_ref().and_then(|listener| listener.local_addr().ok());
-    if let Some(address) = listeners.admin_http.as_ref().and_then(|listener| listener.local_addr().ok()) {
-        tracing::info!(%address, "operators are served here by HTTP");
-    }
     let observed = observe::bound_locally("observe_listen", config.observe_listen, "no metrics are served")?;
     let mut signals = Signals::new()?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
@@ -171,6 +151,30 @@ fn greet(
         // A closed standard output must not end the server.
         drop(writeln!(std::io::stdout(), "{}", lines.join("\n")));
     }
+}
+
+/// All listeners of the services, as the settings have them.
+async fn listeners(config: &Config) -> Result<Listeners, Failure> {
+    let own = async |setting: &str, address: Option<SocketAddr>| match address {
+        Some(address) => bound(setting, address).await.map(Some),
+        None => Ok(None),
+    };
+    let listeners = Listeners {
+        public: bound("listen", config.listen).await?,
+        admin: own("admin_listen", config.admin_listen).await?,
+        http: observe::bound_locally("http_listen", config.http.listen, "nothing is served by HTTP")?,
+        admin_http: own("admin_http_listen", config.http.admin_listen).await?,
+        hosts: config.http.hosts.clone(),
+    };
+    for (listener, text) in [
+        (&listeners.admin, "operators are served here alone"),
+        (&listeners.admin_http, "operators are served here by HTTP"),
+    ] {
+        if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
+            tracing::info!(%address, "{text}");
+        }
+    }
+    Ok(listeners)
 }
 
 async fn bound(setting: &str, address: SocketAddr) -> Result<TcpListener, String> {

@@ -1710,7 +1710,7 @@ MUTANTS = [
         ("src/rpc/mod.rs", "&offered.services()", "&Offered::Both.services()"),
     ]),
     Mutant("HD12", "credentials are left at the HTTP door", "identity::matrix::door", [
-        ("src/rpc/door/head.rs", "for name in [http::header::TE,", "for name in [http::header::AUTHORIZATION, http::header::TE,"),
+        ("src/rpc/door/head.rs", "[http::header::TE,", "[http::header::AUTHORIZATION, http::header::TE,"),
     ]),
     Mutant("HD13", "the connection goes on behind a body without a length", "door::smuggling", [
         ("src/rpc/door/mod.rs", "if http1 && !keep {", "if http1 && !keep && headers.is_empty() {"),
@@ -1719,6 +1719,6 @@ MUTANTS = [
         ("src/rpc/door/mod.rs", "HeaderValue::from_static(\"no-store\")", "HeaderValue::from_static(\"private\")"),
     ]),
     Mutant("HD15", "a verdict's advice stands in its body alone", "door::calls", [
-        ("src/rpc/door/translate.rs", "written.told.insert(&mut head.headers);", "drop(written.told);"),
+        ("src/rpc/door/translate.rs", "written.advised.insert(&mut head.headers);", "drop(written.advised);"),
     ]),
 ]

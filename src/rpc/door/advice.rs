@@ -15,7 +15,7 @@ const ADVICE_PREFIX: &str = "ADVICE_";
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Advised {
     advice: Option<HeaderValue>,
     retry_after: Option<Duration>,
 }
@@ -26,19 +26,19 @@ pub(super) fn may_be_in(message: &MessageDescriptor) -> bool {
     matches!(field, Some(Kind::Enum(kind)) if kind.full_name() == ADVICE_ENUM)
 }
 
-impl Told {
+impl Advised {
     /// By the message's own `advice` and `retry_after`.
-    pub(super) fn by(message: &DynamicMessage) -> Told {
+    pub(super) fn by(message: &DynamicMessage) -> Advised {
         let advice =
             message.get_field_by_name("advice").and_then(|value| word(message, value.as_enum_number()?));
         let after = message.get_field_by_name("retry_after");
         let after = after.filter(|_| message.has_field_by_name("retry_after"));
-        Told { advice, retry_after: after.and_then(|value| duration(&value)) }
+        Advised { advice, retry_after: after.and_then(|value| duration(&value)) }
     }
 
     /// How long to wait before the same call is repeated; the advice of a refusal stands in its headers.
-    pub(super) fn wait(retry_after: Option<Duration>) -> Told {
-        Told { advice: None, retry_after }
+    pub(super) fn wait(retry_after: Option<Duration>) -> Advised {
+        Advised { advice: None, retry_after }
     }
 
     pub(super) fn insert(self, headers: &mut HeaderMap) {
@@ -46,7 +46,7 @@ impl Told {
             headers.insert(ADVICE, advice);
         }
         if let Some(wait) = self.retry_after {
-            // Rounded up: who comes back too early is only told to wait again.
+            // Rounded up: a client that comes back too early only has to wait again.
             let millis = wait.as_nanos().div_ceil(1_000_000);
             let millis = u64::try_from(millis).unwrap_or(u64::MAX);
             headers.insert(RETRY_AFTER_MS, HeaderValue::from(millis));
@@ -78,12 +78,12 @@ mod tests {
         for (wait, millis, seconds) in [
             (Duration::ZERO, "0", "0"),
             (Duration::from_micros(1), "1", "1"),
-            (Duration::from_millis(1_000), "1000", "1"),
+            (Duration::from_secs(1), "1000", "1"),
             (Duration::from_micros(1_000_001), "1001", "2"),
             (Duration::from_secs(30), "30000", "30"),
         ] {
             let mut headers = HeaderMap::new();
-            Told::wait(Some(wait)).insert(&mut headers);
+            Advised::wait(Some(wait)).insert(&mut headers);
             assert_eq!(
                 (&headers[RETRY_AFTER_MS], &headers[RETRY_AFTER]),
                 (&millis.parse().unwrap(), &seconds.parse().unwrap()),
@@ -91,7 +91,7 @@ mod tests {
             );
         }
         let mut headers = HeaderMap::new();
-        Told::default().insert(&mut headers);
+        Advised::default().insert(&mut headers);
         assert!(headers.is_empty());
     }
 }

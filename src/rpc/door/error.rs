@@ -19,7 +19,7 @@ static DETAILS: LazyLock<Option<DescriptorPool>> =
 pub(super) fn code(code: Code) -> (&'static str, StatusCode) {
     let (word, status) = match code {
         Code::Cancelled => ("canceled", 499),
-        // A success is not an error: a status that says so anyway is not known.
+        // A success is not an error: as one it is unknown.
         Code::Ok | Code::Unknown => ("unknown", 500),
         Code::InvalidArgument => ("invalid_argument", 400),
         Code::DeadlineExceeded => ("deadline_exceeded", 504),

@@ -104,7 +104,7 @@ fn codec(headers: &HeaderMap, streams: bool) -> Option<Codec> {
         return None;
     }
     let kind = kind.trim().to_ascii_lowercase();
-    // Clients say so for methods that stream, which are refused with a reason.
+    // Clients send these types for methods that stream, which are refused with a reason.
     let kind = if streams { kind.replace("/connect+", "/") } else { kind };
     match kind.as_str() {
         "application/json" => Some(Codec::Json),

@@ -48,7 +48,9 @@ fn looked_at(json: &[u8]) -> Result<(), Rejection> {
     if look.values > VALUES_MAX {
         return Err(Rejection::new(
             Reason::TooManyItems,
-            format!("the message has more than {VALUES_MAX} values; nothing was changed: send fewer at once"),
+            format!(
+                "the message has more than {VALUES_MAX} values; nothing was changed: send fewer in one call"
+            ),
         ));
     }
     seen.map_err(|error| invalid(&track.path().to_string(), &error))?;

@@ -28,14 +28,14 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 use tower::Service;
 
-use self::advice::Told;
+use self::advice::Advised;
 use self::head::{Asked, Codec, Refused};
 pub use self::hosts::Hosts;
 pub(crate) use self::methods::Methods;
 pub(crate) use self::translate::Translated;
 use super::edge::accept::BadHead;
-use super::edge::account::{Answer, ConnectionAccount, Rest};
-use super::edge::layer::{Edge, during};
+use super::edge::account::{Answer, ConnectionAccount, OpenCall, Rest};
+use super::edge::layer::{Edge, during, header_bytes};
 use super::wire::errors;
 use crate::domain::{Reason, Rejection};
 use crate::identity::Guard;
@@ -78,17 +78,18 @@ impl<S> HttpDoor<S> {
 
     /// The answer to a call that never came to the edge. Its body is bounded by the account of the address.
     fn refused(&self, refused: Refused, path: &str) -> Response<Answer> {
+        let open = OpenCall::begin(&self.account);
         let rejection = |text| Rejection::new(Reason::Unimplemented, text);
         let rejection = match refused {
             Refused::Http(status, text) => {
-                let mut response = Response::new(self.charged(text));
+                let mut response = Response::new(Bytes::from_static(text.as_bytes()));
                 *response.status_mut() = status;
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
                 if status == StatusCode::METHOD_NOT_ALLOWED {
                     headers.insert(ALLOW, HeaderValue::from_static("POST"));
                 }
-                return response;
+                return self.answer(response, open);
             }
             Refused::Streams => {
                 rejection("this method streams: it is served by gRPC alone; nothing was changed")
@@ -99,12 +100,13 @@ impl<S> HttpDoor<S> {
         };
         self.account.refused(&rejection);
         let status = errors::status(&rejection, during(path));
-        failed(status, HeaderMap::new(), self.explains).map(|body| self.charged(body))
+        self.answer(failed(status, HeaderMap::new(), self.explains).map(Bytes::from), open)
     }
 
-    /// A body that is charged to the address of the client, or none where that may hold no more.
-    fn charged(&self, body: impl Into<Bytes>) -> Answer {
-        Answer::of_stranger(Full::new(body.into()), &self.account)
+    /// An answer whose head counts as that of a refusal, as the edge counts its own.
+    fn answer(&self, response: Response<Bytes>, open: OpenCall) -> Response<Answer> {
+        self.account.refuses(header_bytes(response.headers()));
+        response.map(|body| Answer::of_stranger(Full::new(body), &self.account, open))
     }
 }
 
@@ -126,7 +128,7 @@ fn failed(status: Status, mut headers: HeaderMap, explains: bool) -> Response<Ve
     }
     headers.insert(CONTENT_TYPE, Codec::Json.content_type());
     let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
-    Told::wait(wait).insert(&mut headers);
+    Advised::wait(wait).insert(&mut headers);
     let mut response = Response::new(error::body(&status));
     *response.status_mut() = error::code(status.code()).1;
     *response.headers_mut() = headers;
@@ -194,7 +196,11 @@ where
             // Refused here and now, without an account.
             Either::Left(refused) => {
                 let Ok(answer) = refused.into_inner();
-                let answer = translated(answer, explains, |_, body| self.charged(body));
+                let charge = |_, body: Vec<u8>| {
+                    let open = OpenCall::hold(&self.account);
+                    Answer::of_stranger(Full::new(body.into()), &self.account, open)
+                };
+                let answer = translated(answer, explains, charge);
                 future::ready(Ok(finished(answer, http1, keep()))).boxed()
             }
             Either::Right(answering) => Box::pin(async move {

@@ -16,7 +16,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use super::advice::{self, Told};
+use super::advice::{self, Advised};
 use super::head::{Asked, Codec};
 use super::json;
 use crate::domain::Rejection;
@@ -151,7 +151,7 @@ async fn answer(response: Response<Body>, asked: &Asked) -> Response<Body> {
         return errors::status(&refused, asked.during).into_http();
     };
     head.headers.insert(CONTENT_TYPE, asked.codec.content_type());
-    written.told.insert(&mut head.headers);
+    written.advised.insert(&mut head.headers);
     Response::from_parts(head, Body::new(http_body_util::Full::new(written.bytes)))
 }
 
@@ -170,7 +170,7 @@ fn append_trailers(headers: &mut HeaderMap, trailers: &HeaderMap, failed: bool) 
 
 struct Written {
     bytes: Bytes,
-    told: Told,
+    advised: Advised,
 }
 
 /// The one message of an answer. `None` if there is no such message.
@@ -181,15 +181,15 @@ fn message(framed: &Bytes, asked: &Asked) -> Option<Written> {
     if prefix[0] != 0 || length != message.len() {
         return None;
     }
-    let advises = advice::may_be_in(output);
-    if asked.codec == Codec::Proto && !advises {
-        return Some(Written { bytes: framed.slice(PREFIX_BYTES..), told: Told::default() });
+    let may_advise = advice::may_be_in(output);
+    if asked.codec == Codec::Proto && !may_advise {
+        return Some(Written { bytes: framed.slice(PREFIX_BYTES..), advised: Advised::default() });
     }
     let dynamic = DynamicMessage::decode(output.clone(), message).ok()?;
-    let told = if advises { Told::by(&dynamic) } else { Told::default() };
+    let advised = if may_advise { Advised::by(&dynamic) } else { Advised::default() };
     let bytes = match asked.codec {
         Codec::Proto => framed.slice(PREFIX_BYTES..),
         Codec::Json => json::write(&dynamic).ok()?.into(),
     };
-    Some(Written { bytes, told })
+    Some(Written { bytes, advised })
 }

@@ -248,7 +248,7 @@ fn is_stream(path: &str) -> bool {
 }
 
 /// The headers of a call, or of its answer, as HTTP/2 counts them.
-fn header_bytes(headers: &HeaderMap) -> usize {
+pub(crate) fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD).sum()
 }
 

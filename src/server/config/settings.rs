@@ -27,7 +27,7 @@ pub struct Settings {
     /// AdminService only where admin_listen is not set; off: nowhere [default: 127.0.0.1:50080]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_HTTP_LISTEN", value_name = "ADDRESS")]
     pub http_listen: Option<Given<HttpListen>>,
-    /// Where AdminService is served by HTTP, for operators with an admin_listen; none: nowhere [default: none]
+    /// Where AdminService is served by HTTP, for operators with an admin_listen [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_ADMIN_HTTP_LISTEN", value_name = "ADDRESS")]
     pub admin_http_listen: Option<Given<AdminListen>>,
     /// The host names by which HTTP may be called while callers are anonymous, besides IP addresses and localhost, parted

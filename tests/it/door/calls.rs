@@ -5,6 +5,7 @@ use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use prost::Message as _;
 use serde_json::json;
 
+use super::client::Http1;
 use super::{ADMIN, LEDGER, call, claim};
 use crate::harness::details;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -136,10 +137,25 @@ async fn a_timeout_of_connect_is_the_deadline() {
     let server = TestServer::start(Kind::Sqlite).await;
     let to = server.http_address();
     let path = format!("{LEDGER}/Claim");
-    let reply = call(1, to, &path, &[("connect-timeout-ms", "0")], claim("late").as_bytes()).await;
+    // The server waits for a body, and the client sends it only after others were answered.
+    let waiting = async |timeout: &str, id: &str| {
+        let body = claim(id);
+        let (length, mut connection) = (body.len(), Http1::to(to).await);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{timeout}\r\n\
+             content-length: {length}\r\nexpect: 100-continue\r\n\r\n"
+        );
+        connection.send(head.as_bytes()).await;
+        connection.is_asked_for_its_body().await;
+        (connection, body)
+    };
+    let (mut connection, _unsent) = waiting("connect-timeout-ms: 50", "late").await;
+    let reply = connection.reply().await.unwrap();
     let said = (reply.status, reply.json()["code"].clone(), reply.reason());
     assert_eq!(said, (504, "deadline_exceeded".into(), "DEADLINE_EXCEEDED".to_owned()));
-    let reply = call(1, to, &path, &[("grpc-timeout", "0m")], claim("a").as_bytes()).await;
+    let (mut connection, body) = waiting("grpc-timeout: 0m", "in time").await;
+    assert_eq!(call(1, to, &path, &[], claim("another").as_bytes()).await.status, 200);
+    let reply = connection.ask(body.as_bytes()).await;
     assert_eq!(reply.status, 200, "a timeout of gRPC is none here: {reply:?}");
     let reply = call(1, to, &path, &[("connect-timeout-ms", "30000")], claim("b").as_bytes()).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -161,14 +177,14 @@ async fn a_request_beyond_its_bound_is_too_large_however_it_arrives() {
         let reply = call(http, to, &path, &[], large.as_bytes()).await;
         assert_eq!((reply.status, reply.reason()), (400, "TOO_LARGE".to_owned()), "{reply:?}");
     }
-    let mut connection = super::client::Http1::to(to).await;
+    let mut connection = Http1::to(to).await;
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
     let chunk = format!("{:x}\r\n{large}\r\n", large.len());
     connection.send(format!("{head}transfer-encoding: chunked\r\n\r\n{chunk}0\r\n\r\n").as_bytes()).await;
     let reply = connection.reply().await.unwrap();
     assert_eq!((reply.status, reply.reason()), (400, "TOO_LARGE".to_owned()), "{reply:?}");
     // Announced, and refused before it is sent.
-    let mut connection = super::client::Http1::to(to).await;
+    let mut connection = Http1::to(to).await;
     connection
         .send(format!("{head}content-length: 1000000\r\nexpect: 100-continue\r\n\r\n").as_bytes())
         .await;

@@ -16,7 +16,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A header; empty: there is none.
+    /// A header; empty if it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(one, _)| one == name).map_or("", |(_, value)| value)
     }
@@ -26,7 +26,7 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The reason of an error; empty: it has none.
+    /// The reason of an error; empty if there is none.
     pub(crate) fn reason(&self) -> String {
         let json = if self.header("content-type") == "application/json" {
             self.json()
@@ -56,7 +56,7 @@ impl Http1 {
         let _sent = self.stream.write_all(bytes).await;
     }
 
-    /// The next answer; none: the connection is closed.
+    /// The next answer; `None` if the connection is closed.
     pub(crate) async fn reply(&mut self) -> Option<Reply> {
         loop {
             if let Some(reply) = self.parse() {
@@ -72,6 +72,14 @@ impl Http1 {
                 Ok(read) => self.read.extend_from_slice(&some[..read]),
             }
         }
+    }
+
+    /// Waits until the server has read the head, and waits for the body.
+    pub(crate) async fn is_asked_for_its_body(&mut self) {
+        const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+        let mut asked = [0; CONTINUE.len()];
+        self.stream.read_exact(&mut asked).await.unwrap();
+        assert_eq!(asked, CONTINUE);
     }
 
     fn parse(&mut self) -> Option<Reply> {

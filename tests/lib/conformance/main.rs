@@ -187,11 +187,11 @@ fn answered(
 ) -> Response<Body> {
     let mut frames: Vec<Result<Frame<Bytes>, Infallible>> = Vec::new();
     if let Some(message) = message {
-        let mut framed = BytesMut::with_capacity(5 + message.len());
-        framed.put_u8(0);
-        framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
-        framed.put_slice(&message);
-        frames.push(Ok(Frame::data(framed.freeze())));
+        let mut whole = BytesMut::with_capacity(5 + message.len());
+        whole.put_u8(0);
+        whole.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+        whole.put_slice(&message);
+        frames.push(Ok(Frame::data(whole.freeze())));
     }
     if status.add_header(&mut trailers).is_ok() {
         frames.push(Ok(Frame::trailers(trailers)));

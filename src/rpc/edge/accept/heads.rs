@@ -328,8 +328,8 @@ mod tests {
     }
 
     /// All that a reader gets of these bytes, however they arrive, and what was refused.
-    async fn read(bytes: &str, piece: usize) -> (String, Option<u16>) {
-        let mut stream = tokio_test_io(bytes, piece);
+    fn read(bytes: &str, piece: usize) -> (String, Option<u16>) {
+        let mut stream = in_pieces(bytes, piece);
         let refusal = Refusal::default();
         let mut heads = Heads::new(&mut stream, Arc::clone(&refusal));
         let mut all = Vec::new();
@@ -347,12 +347,13 @@ mod tests {
     }
 
     /// Bytes that are ready in pieces of this size, and their end.
-    fn tokio_test_io(bytes: &str, piece: usize) -> impl AsyncRead + Unpin {
+    fn in_pieces(bytes: &str, piece: usize) -> impl AsyncRead + Unpin {
         let pieces: Vec<io::Result<bytes::Bytes>> =
             bytes.as_bytes().chunks(piece).map(|piece| Ok(bytes::Bytes::copy_from_slice(piece))).collect();
         tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces))
     }
 
+    // Of a runtime, for the time that a head has.
     #[tokio::test]
     async fn judged_requests_pass_as_they_are_and_nothing_passes_behind_a_refused_head() {
         let good = format!("{FIRST}content-length: 5\r\n\r\nhello");
@@ -368,11 +369,7 @@ mod tests {
             (format!("{FIRST}x: {}", "y".repeat(HEAD_BYTES_MAX)), instead.clone(), Some(431)),
         ] {
             for piece in [1, 3, 64, 100_000] {
-                assert_eq!(
-                    read(&sent, piece).await,
-                    (expected.clone(), refused),
-                    "{sent:?} in pieces of {piece}"
-                );
+                assert_eq!(read(&sent, piece), (expected.clone(), refused), "{sent:?} in pieces of {piece}");
             }
         }
     }

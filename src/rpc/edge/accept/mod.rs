@@ -48,8 +48,9 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The log says at most this often that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves the connections of a listener until `closing`, as many at once as there are places. The next
-/// one waits without a task, and those beyond in the operating system's own queue, which is bounded too. Returns when all have ended.
+/// Serves the connections of a listener until `closing`, as many concurrently as there are places. The
+/// next one waits without a task, and those beyond it in the operating system's own queue, which is bounded too. Returns when
+/// all have ended.
 /// `service_of` makes the service of one connection, whose calls its account holds and whose streams end when its token says
 /// so; `guard` says whether it begins with TLS.
 pub(crate) async fn run<S>(

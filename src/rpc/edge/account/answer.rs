@@ -36,11 +36,11 @@ impl Answer {
 
     /// The answer to a call without an account, whose body is charged to the address of its client; without a body where
     /// that may hold no more.
-    pub(crate) fn of_stranger<B>(body: B, connection: &Arc<ConnectionAccount>) -> Answer
+    pub(crate) fn of_stranger<B>(body: B, connection: &Arc<ConnectionAccount>, open: OpenCall) -> Answer
     where
         B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
-        match CallAccount::admit(connection, OpenCall::hold(connection), &Who::Stranger, None, 0) {
+        match CallAccount::admit(connection, open, &Who::Stranger, None, 0) {
             Ok(call) => Answer::of(Body::new(body), call),
             Err(_) => Answer::refused(Body::empty()),
         }
