@@ -2,22 +2,18 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_reflect::DynamicMessage;
 
 use super::problem::Problem;
 use super::text::hidden;
-use crate::rpc::proto::FILE_DESCRIPTOR_SET;
-
-static POOL: LazyLock<Result<DescriptorPool, String>> =
-    LazyLock::new(|| DescriptorPool::decode(FILE_DESCRIPTOR_SET).map_err(|error| error.to_string()));
+use crate::rpc::proto::pool;
 
 /// A message of our package, by its name there.
 pub(super) fn value<M: Message>(name: &str, message: &M) -> Result<serde_json::Value, Problem> {
     let made = || {
-        let pool = POOL.as_ref().map_err(Clone::clone)?;
+        let pool = pool()?;
         let full = format!("idempotency.ledger.v1.{name}");
         let descriptor = pool.get_message_by_name(&full).ok_or_else(|| format!("there is no {full}"))?;
         let bytes = message.encode_to_vec();

@@ -15,8 +15,9 @@ use super::key_kind::{KeyKind, uses_ed25519, why_not_pem};
 use super::peer::Peer;
 use super::refused::Refused;
 
-/// gRPC is HTTP/2.
+/// gRPC is HTTP/2. The HTTP door speaks both.
 const PROTOCOL: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
 
 /// The server's own certificate and key, which fit each other.
 #[derive(Clone, Debug)]
@@ -70,8 +71,10 @@ impl OwnCertificate {
 /// What a handshake needs.
 #[derive(Clone)]
 pub struct Tls {
-    /// For the accept loop.
+    /// For the accept loop of gRPC.
     pub config: Arc<ServerConfig>,
+    /// For that of the HTTP door.
+    pub http_config: Arc<ServerConfig>,
     /// When the server's certificate ends, or one between it and its authority's, in seconds since 1970.
     pub ends_at: i64,
     /// A name that the server's certificate has, as a DNS name.
@@ -102,8 +105,11 @@ impl Tls {
         let resolver = SingleCertAndKey::from(CertifiedKey::clone(&own.key));
         let mut config = builder.with_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        let mut http_config = config.clone();
+        http_config.alpn_protocols = vec![PROTOCOL.to_vec(), HTTP1.to_vec()];
         let (ends_at, name) = (own.ends_at, own.name.clone());
-        Ok(Tls { config: Arc::new(config), ends_at, name, clients: clients.cloned() })
+        let (config, http_config) = (Arc::new(config), Arc::new(http_config));
+        Ok(Tls { config, http_config, ends_at, name, clients: clients.cloned() })
     }
 
     /// When the first of the clients' revocation lists is to be followed by its next one, in seconds since 1970.

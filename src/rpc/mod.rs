@@ -1,6 +1,9 @@
-//! The edge: gRPC. No SQL, no rules.
+//! The edge: gRPC, and the HTTP door before it. No SQL, no rules.
 
 mod admin;
+#[doc(hidden)]
+pub mod any_service;
+mod door;
 mod edge;
 mod ledger;
 #[doc(hidden)]
@@ -22,7 +25,8 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
-use self::edge::accept::AcceptOptions;
+use self::door::{HttpDoor, Methods, Translated};
+use self::edge::accept::{AcceptOptions, Places, Takes};
 use self::edge::account::{AccountLimits, Accounts};
 use self::edge::auth::Entrance;
 use self::edge::health::HealthState;
@@ -36,6 +40,7 @@ use crate::identity::{Door, Guard};
 use crate::ledger::Ledger;
 use crate::traces::Traces;
 
+pub use self::door::Hosts;
 pub use self::edge::accept::ConnectionLimits;
 pub(crate) use self::edge::accept::{Addresses, FromAddress};
 pub use self::edge::account::PrincipalLimits;
@@ -92,6 +97,12 @@ pub struct Listeners {
     pub public: TcpListener,
     /// For operators.
     pub admin: Option<TcpListener>,
+    /// The HTTP door of `public`.
+    pub http: Option<TcpListener>,
+    /// That of `admin`.
+    pub admin_http: Option<TcpListener>,
+    /// By which names the HTTP doors may be called, where callers are anonymous.
+    pub hosts: Hosts,
 }
 
 /// Which services of ours a listener has.
@@ -103,6 +114,10 @@ enum Offered {
 }
 
 impl Offered {
+    fn services(self) -> Vec<&'static str> {
+        self.ledger().into_iter().chain(self.admin()).collect()
+    }
+
     fn ledger(self) -> Option<&'static str> {
         (self != Offered::Admin).then_some(LEDGER_SERVICE)
     }
@@ -116,6 +131,8 @@ const LEDGER_SERVICE: &str = "idempotency.ledger.v1.LedgerService";
 const ADMIN_SERVICE: &str = "idempotency.ledger.v1.AdminService";
 /// Operators are few, and must come in while consumers take all places.
 const ADMIN_CONNECTIONS_MAX: usize = 256;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The largest request of the services that are not the ledger's own: a name.
 const NAME_BYTES_MAX: usize = 8 * 1_024;
@@ -133,7 +150,7 @@ pub async fn serve(
     options: ServeOptions,
     traces: Traces,
     stop: impl Future<Output = ()> + Send,
-) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<bool, BoxError> {
     let health = HealthState::new(&[LEDGER_SERVICE, ADMIN_SERVICE]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let closing = CancellationToken::new();
@@ -144,9 +161,17 @@ pub async fn serve(
         deadline_max: options.deadline_max,
         bytes_max: options.limits.batch_bytes,
         slow_call: options.slow_call,
+        bare: false,
     };
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
-    let listening = |listener, connections_max, offered| {
+    let accept = |places: &Places, takes| AcceptOptions {
+        takes,
+        places: places.clone(),
+        limits: options.connections,
+        call_max: options.deadline_max,
+        accounts: accounts.clone(),
+    };
+    let listening = |listener, places: &Places, offered| {
         let others = others(&ledger, &health, &options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
         let traces = traces.clone();
@@ -157,21 +182,43 @@ pub async fn serve(
             let entrance = Entrance::new(Door::new(doors.clone(), peer), account, leaving);
             Edge::new(services, edge, &calls, entrance, traces.clone())
         };
-        let accept = AcceptOptions {
-            connections_max,
-            limits: options.connections,
-            call_max: options.deadline_max,
-            accounts: accounts.clone(),
-        };
+        let accept = accept(places, Takes::Grpc);
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
         let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
-        Ok::<_, tonic_reflection::server::Error>(run)
+        Ok::<_, BoxError>(run)
+    };
+    let hosts = listeners.hosts;
+    let by_http = |listener, places: &Places, offered: Offered| {
+        let others = others(&ledger, &health, &options, offered)?;
+        let methods = Methods::of(proto::pool()?, &offered.services());
+        let (called, doors, calls, hosts) =
+            (ledger.clone(), guard.clone(), Arc::clone(&calls), hosts.clone());
+        let traces = traces.clone();
+        let service_of = move |peer, account: Arc<_>, leaving| {
+            let first = offered.ledger().map(|_| ledger_service(called.clone(), options.limits));
+            let services = Translated::new(Services::new(first, others.clone()));
+            let entrance = Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), leaving);
+            let edge =
+                Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, entrance, traces.clone());
+            HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())
+        };
+        let accept = accept(places, Takes::Http);
+        let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
+        let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
+        Ok::<_, BoxError>(run)
     };
     let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };
-    let public = listening(listeners.public, options.connections_max, offered)?;
-    let admin = listeners.admin.map(|listener| listening(listener, ADMIN_CONNECTIONS_MAX, Offered::Admin));
-    let admin = OptionFuture::from(admin.transpose()?);
-    let server = tokio::spawn(future::join(public, admin));
+    // HTTP has its connections of the same places: there are no more open files.
+    let places = Places::new(options.connections_max, options.connections);
+    let admin_places = Places::new(ADMIN_CONNECTIONS_MAX, options.connections);
+    let public = listening(listeners.public, &places, offered)?;
+    let http = listeners.http.map(|listener| by_http(listener, &places, offered)).transpose()?;
+    let admin =
+        listeners.admin.map(|listener| listening(listener, &admin_places, Offered::Admin)).transpose()?;
+    let admin_http = listeners.admin_http.map(|listener| by_http(listener, &admin_places, Offered::Admin));
+    let (http, admin) = (OptionFuture::from(http), OptionFuture::from(admin));
+    let admin_http = OptionFuture::from(admin_http.transpose()?);
+    let server = tokio::spawn(future::join4(public, http, admin, admin_http));
     tokio::pin!(server);
     tokio::select! {
         () = stop => {}

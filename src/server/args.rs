@@ -11,7 +11,9 @@ use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
-use super::config::{AdminListen, Config, Given, InForce, Settings, Typed, unknown_variables};
+use super::config::{
+    AdminListen, Config, Given, HttpListen, InForce, Settings, Typed, unknown_variables,
+};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::signals::Signals;
@@ -228,6 +230,8 @@ impl ConfigArgs {
         // It listens nowhere: an address that is refused to a server is no fault of it.
         self.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
         self.settings.admin_listen = Some(Given::Value(AdminListen::default()));
+        self.settings.http_listen = Some(Given::Value(HttpListen::Off));
+        self.settings.admin_http_listen = Some(Given::Value(AdminListen::default()));
         match self.load(variables) {
             Err(code) => code,
             Ok((config, _)) => ended(&log, on_threads(1, work(config, &log))),

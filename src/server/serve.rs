@@ -50,7 +50,9 @@ pub(super) async fn serve(
             }
         });
     }
-    for listen in [Some(config.listen), config.admin_listen].into_iter().flatten() {
+    let http = &config.http;
+    let addresses = [Some(config.listen), config.admin_listen, http.listen.address(), http.admin_listen];
+    for listen in addresses.into_iter().flatten() {
         if config.identity.tokens_in_the_clear(listen) {
             tracing::warn!(
                 %listen,
@@ -68,17 +70,10 @@ pub(super) async fn serve(
     let store = store(&config, accept_loss)?;
     let migrates = matches!(config.database, Database::Sqlite { .. });
     let in_force = adopted(&*store, migrates, &config.policies, config.startup_wait).await?;
-    let public = bound("listen", config.listen).await?;
-    let address = public.local_addr().map_err(|error| format!("listen: {error}"))?;
-    let admin = match config.admin_listen {
-        Some(address) => Some(bound("admin_listen", address).await?),
-        None => None,
-    };
-    if let Some(address) = admin.as_ref().and_then(|listener| listener.local_addr().ok()) {
-        tracing::info!(%address, "operators are served here alone");
-    }
-    let listeners = Listeners { public, admin };
-    let observed = observe::bound(&config)?;
+    let listeners = listeners(&config).await?;
+    let address = listeners.public.local_addr().map_err(|error| format!("listen: {error}"))?;
+    let http = listeners.http.as_ref().and_then(|listener| listener.local_addr().ok());
+    let observed = observe::bound_locally("observe_listen", config.observe_listen, "no metrics are served")?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
     metrics.upkeep().log_lines_dropped_by(telemetry::lines_dropped);
@@ -94,7 +89,7 @@ pub(super) async fn serve(
         tokio::spawn(observe::serve(listener, fitting.observed, ledger.clone(), accepting.clone()));
     }
     let health = health::command(&address.to_string(), guard.trust().tls.as_deref());
-    greet(log, (&address.to_string(), &health), &store.describe(), observe_address, threads);
+    greet(log, (&address.to_string(), &health), &store.describe(), (observe_address, http), threads);
     supervisor.serves();
     let mut outdated = None;
     let stop = async {
@@ -139,20 +134,49 @@ fn greet(
     log: &LogArgs,
     (address, health): (&str, &str),
     store: &str,
-    observed: Option<SocketAddr>,
+    (observed, http): (Option<SocketAddr>, Option<SocketAddr>),
     threads: usize,
 ) {
     let version = env!("CARGO_PKG_VERSION");
     let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
-    tracing::info!(version, address, store, metrics, threads, health, "serving");
+    let http = http.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+    tracing::info!(version, address, http, store, metrics, threads, health, "serving");
     if log.log_format == LogFormat::Text {
-        let lines = format!(
-            "idempotency-ledger {version} listens on {address}\n  it stores in the {store}\n  metrics: {metrics}\n  \
-             next, try: {health}"
-        );
+        let lines = [
+            format!("idempotency-ledger {version} listens on {address}"),
+            format!("  it stores in the {store}"),
+            format!("  without gRPC: {http}"),
+            format!("  metrics: {metrics}"),
+            format!("  next, try: {health}"),
+        ];
+        let lines = lines.join("\n");
         // A closed standard output must not end the server, and one that is not read must not stall it.
         tokio::task::spawn_blocking(move || drop(writeln!(std::io::stdout(), "{lines}")));
     }
+}
+
+/// All listeners of the services, as the settings have them.
+async fn listeners(config: &Config) -> Result<Listeners, Failure> {
+    let own = async |setting: &str, address: Option<SocketAddr>| match address {
+        Some(address) => bound(setting, address).await.map(Some),
+        None => Ok(None),
+    };
+    let listeners = Listeners {
+        public: bound("listen", config.listen).await?,
+        admin: own("admin_listen", config.admin_listen).await?,
+        http: observe::bound_locally("http_listen", config.http.listen, "nothing is served by HTTP")?,
+        admin_http: own("admin_http_listen", config.http.admin_listen).await?,
+        hosts: config.http.hosts.clone(),
+    };
+    for (listener, text) in [
+        (&listeners.admin, "operators are served here alone"),
+        (&listeners.admin_http, "operators are served here by HTTP"),
+    ] {
+        if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
+            tracing::info!(%address, "{text}");
+        }
+    }
+    Ok(listeners)
 }
 
 async fn bound(setting: &str, address: SocketAddr) -> Result<TcpListener, String> {

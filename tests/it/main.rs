@@ -29,6 +29,7 @@ mod cursors;
 mod damaged;
 mod demands;
 mod docs;
+mod door;
 mod edge;
 mod faults;
 mod first_minute;

@@ -68,6 +68,10 @@ impl Server {
         if !settings.contains(&"--drain-wait") {
             command.args(["--drain-wait", "0s"]);
         }
+        // Servers of many tests run on one machine: each has only the ports that its test asks for.
+        if !settings.contains(&"--http-listen") {
+            command.args(["--http-listen", "off"]);
+        }
         let child = command.args(settings).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let mut server = Server { child, address };
         let until = Instant::now() + Duration::from_secs(30);

@@ -6,6 +6,7 @@
 GO_TOOLS=(
     "helm helm.sh/helm/v3 v3.22.0 ./cmd/helm"
     "docker-compose github.com/docker/compose/v2 v2.40.3 ./cmd"
+    "connectconformance connectrpc.com/conformance v1.0.7 ./cmd/connectconformance"
 )
 GO_SHELF=${XDG_CACHE_HOME:-$HOME/.cache}/idempotency-ledger
 
@@ -36,6 +37,12 @@ need_go() {
     cp tests/lib/go.txt "$venv/stamp"
 }
 
+# go_tool_source NAME: the folder of its module's sources.
+go_tool_source() {
+    GOTOOLCHAIN=local "$GO" mod download -json "$(go_tool_field "$1" 1)@$(go_tool_field "$1" 2)" |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])'
+}
+
 # need_go_tools NAME...: builds what is not there yet.
 need_go_tools() {
     local name path source
@@ -44,8 +51,7 @@ need_go_tools() {
         [[ ! -x $path ]] || continue
         need_go
         say "building $name $(go_tool_field "$name" 2), once: some minutes"
-        source=$(GOTOOLCHAIN=local "$GO" mod download -json "$(go_tool_field "$name" 1)@$(go_tool_field "$name" 2)" |
-            python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')
+        source=$(go_tool_source "$name")
         mkdir -p "${path%/*}"
         # Within the module's own folder: its own go.mod and go.sum say what it is built of.
         (cd "$source" && GOTOOLCHAIN=local GOFLAGS='' quietly "$GO" build -trimpath -o "$path" "$(go_tool_field "$name" 3)")

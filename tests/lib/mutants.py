@@ -303,10 +303,10 @@ MUTANTS = [
         ("src/rpc/edge/accept/life.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.moved_bytes() == before => {"),
     ]),
     Mutant("E4", "a turn brings more resets than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
+        ("src/rpc/edge/accept/spoken.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
+        ("src/rpc/edge/accept/spoken.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
         ("src/rpc/edge/accept/turns.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
@@ -498,7 +498,7 @@ MUTANTS = [
         ("src/rpc/edge/layer.rs", "if path.starts_with(HEALTH) {", "if path.starts_with(HEALTH) || path.starts_with(REFLECTION) {"),
     ]),
     Mutant("FL21", "large metadata has no status of gRPC", "edge::shape", [
-        ("src/rpc/edge/accept/mod.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
+        ("src/rpc/edge/accept/spoken.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
     ]),
     Mutant("FL22", "metadata of any size is taken", "edge::shape", [
         ("src/rpc/edge/layer.rs", "if header_bytes > HEADER_BYTES_MAX {", "if header_bytes > usize::MAX - HEADER_BYTES_MAX {"),
@@ -1947,5 +1947,50 @@ MUTANTS = [
     ]),
     Mutant("R40", "the readable wait is rounded down", "rpc::wire::errors", [
         ("src/rpc/wire/errors.rs", "wait.as_micros().div_ceil(1_000)", "(wait.as_micros() / 1_000)"),
+    ]),
+    Mutant("HD1", "a name in JSON that no field has is skipped", "door::calls", [
+        ("src/rpc/door/json.rs", "DynamicMessage::deserialize(message.clone(), tracked);", "DynamicMessage::deserialize_with_options(message.clone(), tracked, &prost_reflect::DeserializeOptions::new().deny_unknown_fields(false));"),
+    ]),
+    Mutant("HD2", "both names of one field may stand in an object", "rpc::door", [
+        ("src/rpc/door/json.rs", "name.replace('_', \"\").to_ascii_lowercase()", "name.to_string()"),
+    ]),
+    Mutant("HD3", "a page can post JSON as a text", "door::safety", [
+        ("src/rpc/door/head.rs", "\"application/json\" => Some(Codec::Json),", "\"application/json\" | \"text/plain\" => Some(Codec::Json),"),
+    ]),
+    Mutant("HD4", "hosts are judged where callers are known, and not where they are anonymous", "door::safety", [
+        ("src/rpc/door/mod.rs", "(!self.guard.trust().knows_anybody()).then_some", "self.guard.trust().knows_anybody().then_some"),
+    ]),
+    Mutant("HD5", "a request may have a length and a coding", "door::smuggling", [
+        ("src/rpc/edge/accept/heads.rs", "        _ => bad(\"a request must have one Content-Length", "        (_, [_, ..]) => Ok(Body::Chunked),\n        _ => bad(\"a request must have one Content-Length"),
+    ]),
+    Mutant("HD6", "a request may have two equal lengths", "door::smuggling", [
+        ("src/rpc/edge/accept/heads.rs", "([length], []) => match", "([length, ..], []) => match"),
+    ]),
+    Mutant("HD7", "the name in the first line of a request is not judged", "rpc::door", [
+        ("src/rpc/door/hosts.rs", "request.uri.authority().map(", "request.uri.authority().filter(|_| request.headers.is_empty()).map("),
+    ]),
+    Mutant("HD8", "a wait is rounded down", "rpc::door", [
+        ("src/rpc/door/advice.rs", "wait.as_nanos().div_ceil(1_000_000)", "(wait.as_nanos() / 1_000_000)"),
+    ]),
+    Mutant("HD9", "a timeout of gRPC counts at the HTTP door", "door::calls", [
+        ("src/rpc/door/head.rs", "name.starts_with(\"grpc-\") || name.starts_with", "name.starts_with"),
+    ]),
+    Mutant("HD10", "a bare message has no bound", "rpc::edge::account", [
+        ("src/rpc/edge/account/request_body.rs", "shape == Shape::Bare { message_bytes_max }", "shape == Shape::Bare { usize::MAX }"),
+    ]),
+    Mutant("HD11", "operators are offered at the consumers' HTTP port in any case", "door::safety", [
+        ("src/rpc/mod.rs", "&offered.services()", "&Offered::Both.services()"),
+    ]),
+    Mutant("HD12", "credentials are left at the HTTP door", "identity::matrix::door", [
+        ("src/rpc/door/head.rs", "[http::header::TE,", "[http::header::AUTHORIZATION, http::header::TE,"),
+    ]),
+    Mutant("HD13", "the connection goes on behind a body without a length", "door::smuggling", [
+        ("src/rpc/door/mod.rs", "if http1 && !keep {", "if http1 && !keep && headers.is_empty() {"),
+    ]),
+    Mutant("HD14", "an answer may be kept by intermediaries", "door::calls", [
+        ("src/rpc/door/mod.rs", "HeaderValue::from_static(\"no-store\")", "HeaderValue::from_static(\"private\")"),
+    ]),
+    Mutant("HD15", "a verdict's advice stands in its body alone", "door::calls", [
+        ("src/rpc/door/translate.rs", "written.advised.insert(&mut head.headers);", "drop(written.advised);"),
     ]),
 ]

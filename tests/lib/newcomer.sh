@@ -12,7 +12,7 @@ of_readme() {
 say "== the quick start =="
 export DEBIAN_FRONTEND=noninteractive
 quietly apt-get -q update
-quietly apt-get -q -y install --no-install-recommends python3-venv
+quietly apt-get -q -y install --no-install-recommends curl python3-venv
 serve=$(of_readme serve) try=$(of_readme try) claim=$(of_readme claim) look=$(of_readme look)
 say "building: $serve"
 bash -c "exec $serve" &

@@ -31,7 +31,7 @@ STEPS=(
 
 step_tools() {
     need_rust
-    need cc make git python3 venv openssl postgres mariadbd nats-server pgbouncer jq systemd-analyze prometheus promtool
+    need cc make git python3 venv curl openssl postgres mariadbd nats-server pgbouncer jq systemd-analyze prometheus promtool
     need_venv
     cargo --version
     python --version

@@ -17,7 +17,7 @@ use tower::Service;
 
 use super::account::{
     self, Answer, CallAccount, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES, Readable, RequestBody, Rest,
-    STREAM_BYTES, Who, Within, header_bytes, headers_too_large, kept_bytes,
+    STREAM_BYTES, Shape, Who, Within, header_bytes, headers_too_large, kept_bytes,
 };
 use super::auth::{Caller, Entrance};
 use crate::domain::{Reason, Rejection, TraceId, Violation};
@@ -50,6 +50,8 @@ pub(crate) struct EdgeOptions {
     pub(crate) bytes_max: usize,
     /// From which time on the log tells of a call.
     pub(crate) slow_call: Duration,
+    /// Whether requests are bare messages, as the HTTP door takes them.
+    pub(crate) bare: bool,
 }
 
 /// One for each connection.
@@ -137,7 +139,12 @@ where
         let mut counted = self.connected.begin(path);
         let ours = path.starts_with(OURS);
         let is_stream = is_stream(path);
-        let during = if path.ends_with("Claim") { During::Claim } else { During::Other };
+        let during = during(path);
+        let shape = match (options.bare, is_stream) {
+            (true, _) => Shape::Bare,
+            (false, true) => Shape::Messages,
+            (false, false) => Shape::Message,
+        };
         let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
@@ -158,7 +165,7 @@ where
                 return Either::Left(refused(answer, self.rest(request)));
             }
         };
-        let body = |body| RequestBody::new(body, Arc::clone(&call), during, options.bytes_max, is_stream);
+        let body = |body| RequestBody::new(body, Arc::clone(&call), during, options.bytes_max, shape);
         let request = request.map(body);
         let answer = account::within(Arc::clone(&call), self.inner.call(request));
         let answer = tokio::time::timeout(deadline, answer);
@@ -231,6 +238,11 @@ where
     }
 }
 
+/// What a call of this path is, where codes depend on it.
+pub(crate) fn during(path: &str) -> During {
+    if path.ends_with("Claim") { During::Claim } else { During::Other }
+}
+
 /// Whether the request of a call has many messages.
 fn is_stream(path: &str) -> bool {
     path.starts_with(REFLECTION) || path.ends_with("/ImportEntries")
@@ -298,13 +310,7 @@ pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
     }
     Some(match status.code() {
         // The second: larger than that once it is unpacked.
-        Code::OutOfRange | Code::ResourceExhausted => Rejection::new(
-            Reason::TooLarge,
-            format!(
-                "the request is larger than {bytes_max} bytes; nothing was changed: send a batch in halves; repeat a \
-                 settlement without its result (with result_left_out), checkpoint or error text"
-            ),
-        ),
+        Code::OutOfRange | Code::ResourceExhausted => account::too_large(bytes_max),
         // The services explain themselves: whatever else is "internal" was said on reading the request.
         Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),
         Code::DeadlineExceeded => too_late(),

@@ -9,8 +9,10 @@
 )]
 
 mod policy_fields;
+mod pool;
 
 pub use policy_fields::policy_fields;
+pub use pool::pool;
 
 tonic::include_proto!("idempotency.ledger.v1");
 

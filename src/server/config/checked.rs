@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::checker::Checker;
 use super::database::{Database, database};
 use super::given::Given;
+use super::http::{HttpSettings, http};
 use super::identity::{IdentitySettings, identity};
 use super::issuers::IssuerArgs;
-use super::observe_listen::ObserveListen;
+use super::local_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
@@ -29,6 +30,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where operators are served; none: there, too.
     pub admin_listen: Option<SocketAddr>,
+    /// Where the services are served by HTTP.
+    pub http: HttpSettings,
     /// By what callers are known.
     pub identity: IdentitySettings,
     /// Where the plain HTTP port listens.
@@ -73,12 +76,19 @@ pub(super) fn settings(
     let (secs, millis) = (Duration::from_secs, Duration::from_millis);
     let listen = checker.address("listen", given.listen.as_ref(), LISTEN_DEFAULT);
     let admin_listen = checker.admin_listen("admin_listen", given.admin_listen.as_ref());
-    let admin = admin_listen.map(|address| ("admin_listen", address));
+    let http = http(given, admin_listen, checker);
+    let listeners = [
+        Some(("listen", listen)),
+        admin_listen.map(|address| ("admin_listen", address)),
+        http.listen.address().map(|address| ("http_listen", address)),
+        http.admin_listen.map(|address| ("admin_http_listen", address)),
+    ];
     let config = Config {
         listen,
         admin_listen,
-        identity: identity(given, issuers, &[Some(("listen", listen)), admin], checker),
-        observe_listen: checker.observe_listen("observe_listen", given.observe_listen.as_ref()),
+        http,
+        identity: identity(given, issuers, &listeners, checker),
+        observe_listen: checker.local_listen("observe_listen", given.observe_listen.as_ref()),
         database: database(given, checker),
         schema: checker.schema("schema", given.schema.as_ref()),
         sessions: checker.number("sessions", given.sessions.as_ref(), 3, 1..=32),

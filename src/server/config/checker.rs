@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::admin_listen::AdminListen;
 use super::file_path::FilePath;
 use super::given::Given;
-use super::observe_listen::ObserveListen;
+use super::local_listen::LocalListen;
 use super::problem::{Places, Problem};
 use crate::duration_arg::DurationArg;
 use crate::store::SchemaName;
@@ -172,17 +172,17 @@ impl Checker {
         value.0
     }
 
-    pub(super) fn observe_listen(
+    pub(super) fn local_listen<const PORT: u16>(
         &mut self,
         name: &str,
-        given: Option<&Given<ObserveListen>>,
-    ) -> ObserveListen {
+        given: Option<&Given<LocalListen<PORT>>>,
+    ) -> LocalListen<PORT> {
         let value = match given {
-            None => ObserveListen::DEFAULT,
+            None => LocalListen::<PORT>::DEFAULT,
             Some(Given::Value(value)) => *value,
             Some(Given::Unreadable(text)) => {
-                self.wrong(name, &text.parse::<ObserveListen>().err().unwrap_or_default());
-                ObserveListen::DEFAULT
+                self.wrong(name, &text.parse::<LocalListen<PORT>>().err().unwrap_or_default());
+                LocalListen::<PORT>::DEFAULT
             }
         };
         self.shown(name, value.to_string());

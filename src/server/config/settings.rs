@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::admin_listen::AdminListen;
 use super::file_path::FilePath;
 use super::given::Given;
-use super::observe_listen::ObserveListen;
+use super::local_listen::{HttpListen, ObserveListen};
 use crate::duration_arg::DurationArg;
 use crate::store::SchemaName;
 
@@ -23,6 +23,17 @@ pub struct Settings {
     /// Where operators are served: AdminService is there then, and no longer at `listen`; none: at `listen` [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Option<Given<AdminListen>>,
+    /// Where the services are served by HTTP, without gRPC (the Connect protocol: JSON and protobuf, HTTP/1.1 and HTTP/2),
+    /// AdminService only where admin_listen is not set; off: nowhere [default: 127.0.0.1:50080]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_HTTP_LISTEN", value_name = "ADDRESS")]
+    pub http_listen: Option<Given<HttpListen>>,
+    /// Where AdminService is served by HTTP, for operators with an admin_listen [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_ADMIN_HTTP_LISTEN", value_name = "ADDRESS")]
+    pub admin_http_listen: Option<Given<AdminListen>>,
+    /// The host names by which HTTP may be called while callers are anonymous, besides IP addresses and localhost, parted
+    /// by commas [default: none]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_HTTP_HOSTS", value_name = "LIST")]
+    pub http_hosts: Option<String>,
     /// Whether gRPC reflection is offered [default: true]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REFLECTION", value_name = "BOOL")]
     pub reflection: Option<Given<bool>>,
@@ -232,7 +243,7 @@ impl Settings {
     /// Each setting from here, or else from there.
     pub(super) fn or(self, lower: Settings) -> Settings {
         let upper = self;
-        first!(upper, lower; listen, admin_listen, reflection, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
+        first!(upper, lower; listen, admin_listen, http_listen, admin_http_listen, http_hosts, reflection, observe_listen, listen_tls_cert, listen_tls_key, listen_tls_client_ca,
             listen_tls_client_crl, tokens_file, rights_file, jwks_refresh, jwks_keep, trusted_proxies, insecure_anonymous, database_url, database_url_file, database_user_file,
             database_password_file, schema, max_connection_lifetime, sessions, threads, lock_wait, prepared_statements, transaction_pooling,
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,

@@ -22,7 +22,7 @@ pub(super) use self::accepting::Accepting;
 use self::answer::Answers;
 use self::head::{HEAD_BYTES_MAX, Head, head};
 use self::places::{Leave, Place, Places};
-use super::config::{Config, ObserveListen};
+use super::config::LocalListen;
 use super::failure::Failure;
 use crate::ledger::Ledger;
 use crate::metrics::Closed;
@@ -36,21 +36,26 @@ const BACKLOG: u32 = 4_096;
 /// How long to wait after the operating system had no connection to give: without that the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// The port, as the settings have it. The default gives way where its port is taken: two servers on one machine need
-/// not be told of it.
+/// A port, as its setting has it. The default gives way where its port is taken: two servers on one machine need no
+/// setting for it. `without` says what is missing then.
 ///
 /// # Errors
 /// The chosen address cannot be had.
-pub(super) fn bound(config: &Config) -> Result<Option<TcpListener>, Failure> {
-    let ObserveListen::At { address, by_default } = config.observe_listen else { return Ok(None) };
+pub(super) fn bound_locally<const PORT: u16>(
+    setting: &str,
+    listen: LocalListen<PORT>,
+    without: &str,
+) -> Result<Option<TcpListener>, Failure> {
+    let LocalListen::At { address, by_default } = listen else { return Ok(None) };
+    let flag = setting.replace('_', "-");
     match listening(address) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if by_default && error.kind() == ErrorKind::AddrInUse => {
-            tracing::warn!(%address, %error, "no metrics are served: choose another address with --observe-listen");
+            tracing::warn!(%address, %error, "{without}: choose another address with --{flag}");
             Ok(None)
         }
         Err(error) => Err(Failure::Wrong(format!(
-            "observe_listen: {address}: {error}; choose another with --observe-listen, or off"
+            "{setting}: {address}: {error}; choose another with --{flag}, or off"
         ))),
     }
 }

@@ -17,6 +17,7 @@ use idempotency_ledger::store::{
     Session, SqliteStore, Store,
 };
 use idempotency_ledger::traces::Traces;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
@@ -212,6 +213,7 @@ pub(crate) struct Served {
     pub(crate) client: LedgerServiceClient<Channel>,
     pub(crate) admin: AdminServiceClient<Channel>,
     pub(crate) address: std::net::SocketAddr,
+    pub(crate) http_address: std::net::SocketAddr,
     ledger: Ledger,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -248,8 +250,8 @@ impl Served {
             },
         };
         let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = public.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = ledger.clone();
         let edge = ServeOptions {
@@ -266,16 +268,16 @@ impl Served {
             drain_max: Duration::from_secs(10),
             reflection: setup.reflection,
         };
-        let admin =
-            OptionFuture::from(setup.admin.map(tokio::net::TcpListener::bind)).await.map(Result::unwrap);
+        let bound =
+            async |at: Option<_>| OptionFuture::from(at.map(TcpListener::bind)).await.map(Result::unwrap);
+        let (admin, admin_http) = (bound(setup.admin).await, bound(setup.admin_http).await);
+        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http_address = http.local_addr().unwrap();
         let tls = setup.guard.trust().tls.is_some();
         let served = tokio::spawn(async move {
-            let stopped = async {
-                let _stop = stopped.await;
-            };
-            serve(Listeners { public: listener, admin }, serving, setup.guard, edge, Traces::off(), stopped)
-                .await
-                .unwrap();
+            let stopped = async { drop(stopped.await) };
+            let listeners = Listeners { public, admin, http: Some(http), admin_http, hosts: setup.hosts };
+            serve(listeners, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap();
         // Of no use where the server speaks TLS.
@@ -284,6 +286,7 @@ impl Served {
             client: LedgerServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20),
             admin: AdminServiceClient::new(channel),
             address,
+            http_address,
             ledger,
             stop,
             served,
@@ -335,6 +338,11 @@ impl TestServer {
 
     pub(crate) fn address(&self) -> std::net::SocketAddr {
         self.served.address
+    }
+
+    /// Where it serves by HTTP.
+    pub(crate) fn http_address(&self) -> std::net::SocketAddr {
+        self.served.http_address
     }
 
     /// Waits until the purge has looked for the first time, as it does at each start.

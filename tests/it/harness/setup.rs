@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_ledger::domain::Policy;
 use idempotency_ledger::identity::{Guard, Trust};
 use idempotency_ledger::ledger::PurgeOptions;
-use idempotency_ledger::rpc::{ConnectionLimits, Limits, PrincipalLimits};
+use idempotency_ledger::rpc::{ConnectionLimits, Hosts, Limits, PrincipalLimits};
 
 /// How a test's server differs from the usual one.
 #[derive(Clone)]
@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) principals: PrincipalLimits,
     pub(crate) guard: Guard,
     pub(crate) admin: Option<std::net::SocketAddr>,
+    pub(crate) admin_http: Option<std::net::SocketAddr>,
+    pub(crate) hosts: Hosts,
     pub(crate) reflection: bool,
 }
 
@@ -55,6 +57,8 @@ impl Default for Setup {
             principals: PrincipalLimits::default(),
             guard: Guard::new(Trust::default()),
             admin: None,
+            admin_http: None,
+            hosts: Hosts::default(),
             reflection: true,
         }
     }

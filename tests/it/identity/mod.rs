@@ -2,6 +2,7 @@
 
 mod credentials;
 mod every_rpc;
+mod http_tls;
 mod limits;
 mod listeners;
 mod matrix;

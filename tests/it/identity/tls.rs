@@ -57,6 +57,10 @@ impl Secured {
     pub(super) fn port(&self) -> u16 {
         self.served.address.port()
     }
+
+    pub(super) fn http_port(&self) -> u16 {
+        self.served.http_address.port()
+    }
 }
 
 /// Who claims on this connection, with these headers; or why nobody does.

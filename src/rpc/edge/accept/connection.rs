@@ -9,7 +9,6 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
@@ -18,7 +17,7 @@ use super::life::{Life, finished, log};
 use super::line::Line;
 use super::opening::Opened;
 use super::outbox::{Outbox, Sends};
-use super::service::Calls;
+use super::spoken::Spoken;
 use super::stream::Stream;
 use super::turns::{Turn, Turns};
 use super::until;
@@ -28,7 +27,7 @@ use crate::metrics::{Closed, Metrics};
 use crate::rpc::edge::account::{Accounts, Answer, CallTasks, ConnectionAccount};
 
 /// Within which time a client must have ended the handshake of TLS, where there is one, and sent the whole preface of
-/// HTTP/2.
+/// HTTP/2, or the first head of HTTP/1.1.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 /// When the server drains: a connection without a call, on which nothing moved for this long, is closed.
 /// A client that is there has told by then that it knows of the end, and its connection is closed already.
@@ -52,7 +51,9 @@ pub(super) async fn serve<S>(
     S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let Opened { wire, peer, read_before } = match until(&closing, timeout(OPENED_WITHIN, opening)).await {
+    let Opened { http1, wire, peer, read_before } = match until(&closing, timeout(OPENED_WITHIN, opening))
+        .await
+    {
         Some(Ok(Ok(opened))) => opened,
         Some(Ok(Err(error))) => return tracing::debug!(%error, "a connection ended before its preface"),
         Some(Err(_)) => {
@@ -68,10 +69,14 @@ pub(super) async fn serve<S>(
     let account = ConnectionAccount::new(&accounts, address, ends.clone());
     let turn = Turn::new(Arc::clone(&account));
     let outbox = Outbox::new(wire, Arc::clone(&account));
-    let stream = TokioIo::new(Stream::new(outbox.clone(), read_before, turn.clone()));
-    let calls = Calls::of(service_of(peer, Arc::clone(&account), leaving.clone()));
-    let http2 = super::http2(CallTasks::of(&account));
-    let connection = Sends::new(http2.serve_connection(stream, calls), outbox);
+    let stream = Stream::new(outbox.clone(), read_before, turn.clone());
+    let service = service_of(peer, Arc::clone(&account), leaving.clone());
+    let spoken = if http1 {
+        Spoken::http1(stream, service)
+    } else {
+        Spoken::http2(stream, service, CallTasks::of(&account))
+    };
+    let connection = Sends::new(spoken, outbox);
     let turns = Turns::new(connection, turn, line, address);
     let mut serving = pin!(Gathering::new(turns, || account.open().calls()));
     let over = async {
@@ -92,7 +97,7 @@ pub(super) async fn serve<S>(
     if why.is_none() && !closing.is_cancelled() {
         return;
     }
-    serving.as_mut().connection().connection().connection().graceful_shutdown();
+    serving.as_mut().connection().connection().connection().leave();
     if let Some(why) = why {
         metrics.closed(why);
         tracing::debug!(?why, "a connection was told to go");

@@ -5,6 +5,7 @@
 mod addresses;
 mod alive;
 mod connection;
+mod heads;
 mod life;
 mod line;
 mod opening;
@@ -12,6 +13,7 @@ mod options;
 mod outbox;
 mod pace;
 mod service;
+mod spoken;
 mod stream;
 mod turns;
 mod wire;
@@ -24,51 +26,36 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::http2;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 pub(crate) use self::addresses::{Addresses, FromAddress};
+pub(crate) use self::heads::BadHead;
 use self::life::Life;
 use self::line::Line;
-pub(crate) use self::options::AcceptOptions;
 pub use self::options::ConnectionLimits;
-use self::turns::BYTES_MOST;
-use super::account::{Answer, CallTasks, ConnectionAccount, STREAM_WINDOW, STREAMS_MAX};
+pub(crate) use self::options::{AcceptOptions, Places, Takes};
+use super::account::{Answer, ConnectionAccount};
 use crate::identity::{Guard, Peer};
 use crate::metrics::{Closed, Metrics};
 use crate::once_a_second::warn_once_a_second;
-
-/// Streams that their clients reset before this server has looked at them, at most; with more the connection is ended. It is
-/// the number of those that wait, and does not grow with time: a call and its reset have 23 bytes at least, and one turn
-/// brings fewer than this.
-const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;
-/// What a client may send on a connection before this server has looked at it. The h2 crate derives a second
-/// bound from it: each message below 256 bytes that waits costs what it lacks to 256, and all together may cost
-/// half of this window. 2 MiB leave room for 4,096 messages, several times those of a turn.
-const CONNECTION_WINDOW: u32 = 2 << 20;
-/// Streams that this server resets because of what the client sent, at most, over the life of a connection.
-const LOCAL_RESETS_MAX: usize = 1_024;
-/// The largest headers that are read: the call's own bound is lower, and is answered with a status. A call with larger ones
-/// is answered by HTTP/2 itself, and with more than that its connection ends, the calls of its neighbours with it.
-const HEADER_BYTES_READ: u32 = 64 * 1_024;
 
 /// How long to wait after the operating system had none to give: without that the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The log says at most this often that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves the connections of a listener until `closing`, at most `connections_max` of them at once; those
-/// beyond wait in the operating system's own queue, which is bounded too. Returns when all have ended.
+/// Serves the connections of a listener until `closing`, as many concurrently as there are places. The
+/// next one waits without a task, and those beyond it in the operating system's own queue, which is bounded too. Returns when
+/// all have ended.
 /// `service_of` makes the service of one connection, whose calls its account holds and whose streams end when its token says
 /// so; `guard` says whether it begins with TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
-    AcceptOptions { connections_max, limits, call_max, accounts }: AcceptOptions,
+    AcceptOptions { takes, places, limits, call_max, accounts }: AcceptOptions,
     guard: Guard,
     service_of: impl Fn(Peer, Arc<ConnectionAccount>, CancellationToken) -> S + Send + Sync + 'static,
     metrics: Metrics,
@@ -77,20 +64,13 @@ pub(crate) async fn run<S>(
     S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(connections_max));
-    let addresses = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
+    let Places { all: places, by_address: addresses } = places;
     let life = Life::new(limits, call_max);
     let readers = Line::new();
     let connections = TaskTracker::new();
     let service_of = Arc::new(service_of);
     let mut warned: Option<Instant> = None;
     loop {
-        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
-            tracing::warn!("connections_max is reached: new connections wait until others end");
-            warned = Some(Instant::now());
-        }
-        // The semaphore is never closed.
-        let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
         let Some((stream, from)) = until(&closing, accepted(&listener)).await else { break };
         let address = from.ip();
         let counted = addresses.as_ref().map(|addresses| addresses.connected(address));
@@ -100,8 +80,14 @@ pub(crate) async fn run<S>(
             warn_once_a_second!(%address, "connections_per_address_max is reached: a connection was closed");
             continue;
         }
-        let tls = guard.trust().tls;
-        let opening = opening::opened(stream, address, tls);
+        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            tracing::warn!("connections_max is reached: new connections wait until others end");
+            warned = Some(Instant::now());
+        }
+        // Only now: two listeners share the places, and one that waits for a connection must not keep any. The semaphore is
+        // never closed.
+        let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
+        let opening = opening::opened(stream, address, guard.trust().tls, takes);
         let service_of = Arc::clone(&service_of);
         let service_of = move |peer, account, leaving| service_of(peer, account, leaving);
         let terms = connection::Terms {
@@ -151,18 +137,4 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             }
         }
     }
-}
-
-fn http2(tasks: CallTasks) -> http2::Builder<CallTasks> {
-    let mut builder = http2::Builder::new(tasks);
-    builder
-        // gRPC has no use for one.
-        .auto_date_header(false)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
-        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
-        .max_header_list_size(HEADER_BYTES_READ);
-    builder
 }

@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
+use super::heads::{HEAD_BYTES_MAX, end_of_head};
+use super::options::Takes;
 use super::wire::Wire;
 use crate::identity::{Peer, Tls};
 
@@ -20,39 +22,61 @@ const SETTINGS: u8 = 4;
 /// A larger SETTINGS frame is not waited for: HTTP/2 refuses it.
 const SETTINGS_BYTES_MAX: usize = 16_384;
 
-/// A connection that HTTP/2 can take over.
+/// A connection that HTTP can take over.
 pub(super) struct Opened {
+    /// Whether it speaks HTTP/1.1, on a listener that takes it.
+    pub(super) http1: bool,
     pub(super) wire: Wire,
     pub(super) peer: Peer,
     pub(super) read_before: BytesMut,
 }
 
-/// The handshake of TLS, where the server speaks it, and the preface of HTTP/2.
-pub(super) async fn opened(stream: TcpStream, from: IpAddr, tls: Option<Arc<Tls>>) -> io::Result<Opened> {
+/// The handshake of TLS, where the server speaks it, and the preface of HTTP/2 or the first head of HTTP/1.1.
+pub(super) async fn opened(
+    stream: TcpStream,
+    from: IpAddr,
+    tls: Option<Arc<Tls>>,
+    takes: Takes,
+) -> io::Result<Opened> {
     let mut peer = Peer::at(from);
     let mut wire = match tls {
         None => Wire::Plain(stream),
         Some(tls) => {
-            let stream = TlsAcceptor::from(Arc::clone(&tls.config)).accept(stream).await?;
+            let config = match takes {
+                Takes::Grpc => &tls.config,
+                Takes::Http => &tls.http_config,
+            };
+            let stream = TlsAcceptor::from(Arc::clone(config)).accept(stream).await?;
             let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
             peer.chain = chain.iter().map(|one| one.clone().into_owned()).collect();
             Wire::Tls(Box::new(stream))
         }
     };
-    let read_before = read(&mut wire).await?;
-    Ok(Opened { wire, peer, read_before })
+    let read_before = read(&mut wire, takes).await?;
+    let http1 = takes == Takes::Http && !begins_as_http2(&read_before);
+    Ok(Opened { http1, wire, peer, read_before })
 }
 
 /// Reads until the preface is whole, or until what came can be none; HTTP/2 says to the client what is wrong
 /// with that. Returns all that was read.
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<BytesMut> {
+async fn read(stream: &mut (impl AsyncRead + Unpin), takes: Takes) -> io::Result<BytesMut> {
     let mut bytes = BytesMut::with_capacity(256);
-    while !is_decided(&bytes) {
+    while !is_decided(&bytes) || takes == Takes::Http && !begins_as_http2(&bytes) && !is_head(&bytes) {
         if stream.read_buf(&mut bytes).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     Ok(bytes)
+}
+
+/// Whether these bytes are the first of HTTP/2, or may become them.
+fn begins_as_http2(bytes: &[u8]) -> bool {
+    PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
+}
+
+/// Whether these bytes have a whole head of HTTP/1.1, or are more than one may have. An empty line before it is skipped.
+fn is_head(bytes: &[u8]) -> bool {
+    bytes.len() >= HEAD_BYTES_MAX || end_of_head(bytes.strip_prefix(b"\r\n").unwrap_or(bytes)).is_some()
 }
 
 /// Whether nothing more must come before HTTP/2 can take over.
@@ -80,6 +104,15 @@ mod tests {
         }
         assert!(is_decided(&whole));
         assert!(is_decided(&[&whole[..], b"and a call"].concat()));
+    }
+
+    #[test]
+    fn a_head_of_http1_is_waited_for_as_a_whole() {
+        let head = b"\r\nPOST / HTTP/1.1\r\nhost: a\r\n\r\n";
+        assert!((0..head.len()).all(|cut| !is_head(&head[..cut])));
+        assert!(is_head(head) && !begins_as_http2(head));
+        assert!(is_head(&[b'a'; HEAD_BYTES_MAX]), "longer than any head");
+        assert!(begins_as_http2(b"PR") && !begins_as_http2(b"PO"));
     }
 
     #[test]

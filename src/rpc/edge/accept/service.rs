@@ -1,4 +1,4 @@
-//! A connection's service, as the library of HTTP/2 calls it.
+//! A connection's service, as the library of HTTP calls it.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -7,14 +7,23 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tower::Service;
 
+use super::heads::Refusal;
 use crate::rpc::edge::account::Answer;
 
 /// Calls begin one after the other: none needs a clone of the service.
-pub(super) struct Calls<S>(RefCell<S>);
+pub(super) struct Calls<S> {
+    service: RefCell<S>,
+    /// Of HTTP/1.1: whether a head was refused, in whose place a request stands then.
+    refusal: Option<Refusal>,
+}
 
 impl<S> Calls<S> {
     pub(super) fn of(service: S) -> Calls<S> {
-        Calls(RefCell::new(service))
+        Calls { service: RefCell::new(service), refusal: None }
+    }
+
+    pub(super) fn judged(service: S, refusal: Refusal) -> Calls<S> {
+        Calls { service: RefCell::new(service), refusal: Some(refusal) }
     }
 }
 
@@ -26,8 +35,11 @@ where
     type Error = Infallible;
     type Future = S::Future;
 
-    fn call(&self, request: Request<Incoming>) -> S::Future {
+    fn call(&self, mut request: Request<Incoming>) -> S::Future {
+        if let Some(bad) = self.refusal.as_ref().and_then(|refusal| refusal.get()) {
+            request.extensions_mut().insert(*bad);
+        }
         // The routes and the layer above them are ready at any time.
-        self.0.borrow_mut().call(request)
+        self.service.borrow_mut().call(request)
     }
 }

@@ -1,5 +1,6 @@
 //! The body of an answer: its bytes are held until the client has taken them.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,8 @@ use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::call::CallAccount;
+use super::call::{CallAccount, Who};
+use super::connection::{ConnectionAccount, OpenCall};
 
 /// An answer is handed to HTTP/2 in pieces of this size, one frame each: how much of a large answer a client has taken is
 /// known by them, and HTTP/2 holds at most one piece beyond what the client's window allows.
@@ -48,6 +50,26 @@ impl Answer {
     /// The answer of a call that has an account.
     pub(crate) fn of(body: Body, call: Arc<CallAccount>) -> Answer {
         Answer { body, call: Some(call), rest: Bytes::new(), buffer: None }
+    }
+
+    /// The answer to a call without an account, whose body is charged to the address of its client; without a body where
+    /// that may hold no more.
+    pub(crate) fn of_stranger<B>(body: B, connection: &Arc<ConnectionAccount>, open: OpenCall) -> Answer
+    where
+        B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
+        match CallAccount::admit(connection, open, &Who::Stranger, None, 0) {
+            Ok(call) => Answer::of(Body::new(body), call),
+            Err(_) => Answer::refused(Body::empty()),
+        }
+    }
+
+    /// Another body in its place, with the same account.
+    pub(crate) fn with<B>(self, body: B) -> Answer
+    where
+        B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
+        Answer { body: Body::new(body), call: self.call, rest: Bytes::new(), buffer: None }
     }
 
     /// The answer of a call that was refused before it had an account.

@@ -297,7 +297,7 @@ impl OpenCall {
     }
 
     /// A part of a call goes on after the call.
-    pub(super) fn hold(connection: &Arc<ConnectionAccount>) -> OpenCall {
+    pub(crate) fn hold(connection: &Arc<ConnectionAccount>) -> OpenCall {
         connection.open.hold();
         OpenCall(Arc::clone(connection))
     }

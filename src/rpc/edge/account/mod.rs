@@ -56,8 +56,8 @@ pub(crate) use self::limits::{
     AccountLimits, CALL_OVERHEAD_MAX, HEADER_BYTES_MAX, REFLECTION_BYTES, STREAM_BYTES, STREAM_WINDOW,
 };
 pub(crate) use self::open::{Open, STREAMS_MAX};
-pub(crate) use self::refusals::{headers as headers_too_large, refusal};
-pub(crate) use self::request_body::{Readable, RequestBody, Rest};
+pub(crate) use self::refusals::{headers as headers_too_large, refusal, too_large};
+pub(crate) use self::request_body::{Readable, RequestBody, Rest, Shape};
 pub(crate) use self::tasks::CallTasks;
 
 /// Of an IPv6 address, the part that a provider gives to one customer, who has 2^64 addresses in it.

@@ -82,6 +82,17 @@ pub(super) fn second_message() -> Rejection {
     Rejection::invalid(vec![Violation { field: "request".to_owned(), description: description.to_owned() }])
 }
 
+/// A message is too large.
+pub(crate) fn too_large(bytes_max: usize) -> Rejection {
+    Rejection::new(
+        Reason::TooLarge,
+        format!(
+            "the request is larger than {bytes_max} bytes; nothing was changed: send a batch in halves; repeat a settlement \
+             without its result (with result_left_out), checkpoint or error text"
+        ),
+    )
+}
+
 /// The headers of a call are too large.
 pub(crate) fn headers(bytes: usize, max: usize) -> Rejection {
     Rejection::new(

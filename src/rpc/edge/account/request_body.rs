@@ -50,17 +50,28 @@ impl<B: Readable> RequestBody<B> {
         call: Arc<CallAccount>,
         during: During,
         message_bytes_max: usize,
-        is_stream: bool,
+        shape: Shape,
     ) -> RequestBody<B> {
         call.state().receiving.begin(call.now());
         let rest = Rest::of(body, call.connection());
-        RequestBody { rest, call, during, framing: Framing::new(message_bytes_max, is_stream) }
+        RequestBody { rest, call, during, framing: Framing::new(message_bytes_max, shape) }
     }
 
     fn refused(&self, rejection: &Rejection) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let status: Status = errors::status(rejection, self.during);
         Poll::Ready(Some(Err(status.into())))
     }
+}
+
+/// What a body has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One message of gRPC, with its length before it.
+    Message,
+    /// Any number of them. The call is done with each when the next one begins.
+    Messages,
+    /// One message of the HTTP door, and nothing else.
+    Bare,
 }
 
 /// Where in its messages a body is.
@@ -75,14 +86,25 @@ struct Framing {
     /// How many messages have begun.
     begun: u64,
     message_bytes_max: usize,
-    /// The call is done with each message of a stream when the next one begins.
-    is_stream: bool,
+    shape: Shape,
 }
 
 impl Framing {
-    fn new(message_bytes_max: usize, is_stream: bool) -> Framing {
+    fn new(message_bytes_max: usize, shape: Shape) -> Framing {
         let header = [0; HEADER_BYTES];
-        Framing { header, known: 0, left: 0, counts: true, begun: 0, message_bytes_max, is_stream }
+        // A bare message has no length before it: it may have this many bytes, and no more.
+        let left = if shape == Shape::Bare { message_bytes_max } else { 0 };
+        Framing { header, known: 0, left, counts: true, begun: 0, message_bytes_max, shape }
+    }
+
+    /// Refuses a bare message that announces more bytes than it may have, before they arrive.
+    fn announced(&self, bytes: u64) -> Result<(), Rejection> {
+        let fits = usize::try_from(bytes).is_ok_and(|bytes| bytes <= self.left);
+        if self.shape == Shape::Bare && !fits {
+            Err(refusals::too_large(self.message_bytes_max))
+        } else {
+            Ok(())
+        }
     }
 
     /// Follows bytes that arrived, and takes those that belong to a message.
@@ -96,6 +118,9 @@ impl Framing {
                     call.take_message(now)?;
                 }
                 continue;
+            }
+            if self.shape == Shape::Bare {
+                return Err(refusals::too_large(self.message_bytes_max));
             }
             let now = data.len().min(HEADER_BYTES - self.known);
             self.header[self.known..self.known + now].copy_from_slice(&data[..now]);
@@ -111,7 +136,7 @@ impl Framing {
 
     fn begin(&mut self, call: &CallAccount) -> Result<(), Rejection> {
         self.begun += 1;
-        if self.is_stream {
+        if self.shape == Shape::Messages {
             call.end_message();
             call.state().receiving.begin(call.now());
         } else if self.begun > 1 {
@@ -126,7 +151,7 @@ impl Framing {
 
     /// Whether the client owes more bytes now: a stream may rest between two messages, a unary call has one.
     fn is_owed(&self) -> bool {
-        !self.is_stream || self.left > 0 || self.known > 0
+        self.shape != Shape::Messages || self.left > 0 || self.known > 0
     }
 }
 
@@ -143,6 +168,9 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         let Some(body) = &mut this.rest.body else { return Poll::Ready(None) };
+        if let Err(rejection) = this.framing.announced(body.size_hint().lower()) {
+            return this.refused(&rejection);
+        }
         let Poll::Ready(frame) = Pin::new(body).poll_frame(context) else {
             if this.framing.is_owed() {
                 this.call.state().receiving.wait(this.call.now());

@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 use super::presented::{Presented, bearer, forwarded, web_tokens};
 use super::requests::{Asked, items, request};
 use super::rpcs::{Method, Way, health, ours};
-use super::wire::{Answer, call};
+use super::wire::{Answer, Calls, call};
 use crate::harness::details::{acquired, claim};
 use crate::harness::raw;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -41,7 +41,7 @@ pub(super) fn trust(people: &People, keys: &Signer, proxies: &[&str]) -> Trust {
 }
 
 /// A server with an entry of the consumer.
-async fn server(people: &People, trust: Trust) -> (TestServer, Channel) {
+pub(super) async fn server(people: &People, trust: Trust) -> (TestServer, Channel) {
     let setup = Setup { guard: Guard::new(trust), ..Setup::default() };
     let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
     let claimed = server.client.claim(by(people.token("chief"), claim(CONSUMER, "there"))).await.unwrap();
@@ -78,7 +78,16 @@ fn wrong(one: &Presented, method: &Method, answers: &[Answer; 2]) -> Option<Stri
 
 /// Presents each credential to each RPC of the ledger, and to health.
 pub(super) async fn each_is_known_or_refused(channel: &Channel, all: &[Presented]) {
-    let (ours, health) = (ours(), health());
+    each_is_known_or_refused_at(channel, all, &ours(), &health()).await;
+}
+
+/// The same, where the server offers these methods.
+pub(super) async fn each_is_known_or_refused_at(
+    channel: &(impl Calls + Sync),
+    all: &[Presented],
+    ours: &[Method],
+    health: &[Method],
+) {
     let cells = all.iter().flat_map(|one| ours.iter().map(move |method| (one, method)));
     let judged = futures_util::stream::iter(cells).map(|(one, method)| async move {
         let ask = |id| {
@@ -91,7 +100,7 @@ pub(super) async fn each_is_known_or_refused(channel: &Channel, all: &[Presented
     let mut wrong: Vec<String> =
         judged.buffer_unordered(32).filter_map(|said| async { said }).collect().await;
     for one in all {
-        for method in &health {
+        for method in health {
             let message = request(method, &Asked::new(CONSUMER, "there", Way::Usual));
             let answer = call(channel, method, &one.headers, message).await;
             if answer.code() != Code::Ok || answer.messages.len() != 1 {

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod credentials;
+mod door;
 mod malformed;
 mod presented;
 mod reflection;

@@ -7,6 +7,7 @@ use idempotency_ledger::identity::Guard;
 use idempotency_ledger::rpc::proto;
 use tonic::transport::Channel;
 
+use super::door::Door;
 use super::requests::{Asked, OTHER, batch, items, request};
 use super::rpcs::{Method, RIGHTS, Scope, Way, names_an_entry, ours, right, scope, ways};
 use super::wire::{Answer, Headers, call};
@@ -89,6 +90,8 @@ fn expected(person: &Person, method: &Method, way: Way, consumer: &str) -> &'sta
 struct World {
     server: TestServer,
     channel: Channel,
+    /// Where cells are asked by the HTTP door.
+    door: Option<Door>,
     people: People,
 }
 
@@ -112,7 +115,7 @@ impl World {
             server.admin.set_policy(by(people.token(CHIEF), policy)).await.unwrap();
         }
         let channel = raw::channel(&server).await;
-        World { server, channel, people }
+        World { server, channel, door: None, people }
     }
 
     fn headers(&self, name: &str) -> Headers {
@@ -120,7 +123,11 @@ impl World {
     }
 
     async fn ask(&self, person: &str, method: &Method, asked: &Asked) -> Answer {
-        call(&self.channel, method, &self.headers(person), request(method, asked)).await
+        let (headers, message) = (self.headers(person), request(method, asked));
+        match &self.door {
+            Some(door) => call(door, method, &headers, message).await,
+            None => call(&self.channel, method, &headers, message).await,
+        }
     }
 
     /// All that the ledger shows to a caller who may see everything.
@@ -196,7 +203,10 @@ async fn asked<'c>(world: &World, cells: Vec<&'c Cell<'_>>) -> Vec<(&'c Cell<'c>
 /// Each cell; before anything was changed the refused ones, whose answers are the same whatever the ledger holds.
 async fn each_cell_is_answered_as_the_contract_says(kind: Kind, people: Vec<Person>) {
     let world = World::new(kind, &people).await;
-    let methods = ours();
+    each_cell_of(world, people, ours()).await;
+}
+
+async fn each_cell_of(world: World, people: Vec<Person>, methods: Vec<Method>) {
     let cells = cells(&people, &methods);
     let (refused, allowed): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| !cell.expected().is_empty());
     assert!(refused.len() > allowed.len() && !allowed.is_empty());
@@ -232,6 +242,15 @@ async fn each_cell_is_answered_as_the_contract_says(kind: Kind, people: Vec<Pers
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_right_alone_allows_its_rpcs_on_its_consumers_on_sqlite() {
     each_cell_is_answered_as_the_contract_says(Kind::Sqlite, everybody()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_right_alone_allows_its_rpcs_by_the_http_door() {
+    let people = everybody();
+    let mut world = World::new(Kind::Sqlite, &people).await;
+    world.door = Some(Door::to(world.server.http_address()).await);
+    let methods = ours().into_iter().filter(|method| !method.streams).collect();
+    each_cell_of(world, people, methods).await;
 }
 
 /// A sample: the principals whose rights end at a prefix.

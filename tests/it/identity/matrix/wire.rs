@@ -47,8 +47,28 @@ impl Answer {
     }
 }
 
+/// A way to the server.
+pub(super) trait Calls {
+    fn call(
+        &self,
+        method: &Method,
+        headers: &Headers,
+        message: Vec<u8>,
+    ) -> impl Future<Output = Answer> + Send;
+}
+
+impl Calls for Channel {
+    async fn call(&self, method: &Method, headers: &Headers, message: Vec<u8>) -> Answer {
+        by_grpc(self, method, headers, message).await
+    }
+}
+
 /// Calls a method with one message. Of a stream that only ends with its caller one message is read.
-pub(super) async fn call(channel: &Channel, method: &Method, headers: &Headers, message: Vec<u8>) -> Answer {
+pub(super) async fn call(to: &impl Calls, method: &Method, headers: &Headers, message: Vec<u8>) -> Answer {
+    to.call(method, headers, message).await
+}
+
+async fn by_grpc(channel: &Channel, method: &Method, headers: &Headers, message: Vec<u8>) -> Answer {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());

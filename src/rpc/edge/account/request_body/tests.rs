@@ -15,10 +15,14 @@ fn call() -> Arc<CallAccount> {
     CallAccount::admit(&connection, open, &Who::Stranger, None, 0).expect("it passes")
 }
 
+fn shape(is_stream: bool) -> Shape {
+    if is_stream { Shape::Messages } else { Shape::Message }
+}
+
 /// Follows the bytes in pieces of a size; what the message has taken in the end.
 fn taken(bytes: &[u8], piece: usize, is_stream: bool) -> Result<usize, Rejection> {
     let call = call();
-    let mut framing = Framing::new(600, is_stream);
+    let mut framing = Framing::new(600, shape(is_stream));
     for part in bytes.chunks(piece) {
         framing.follow(part, &call)?;
     }
@@ -52,6 +56,29 @@ fn a_unary_call_has_one_message() {
     assert!(taken(&[message(3), message(0)].concat(), 64, true).is_ok());
 }
 
+/// The HTTP door takes a message without a length before it, byte by byte.
+#[test]
+fn a_bare_message_is_taken_as_it_arrives_and_refused_beyond_its_bound() {
+    for piece in [1, 7, 599, 600, 1_000] {
+        for (bytes, fits) in [(0, true), (1, true), (599, true), (600, true), (601, false)] {
+            let call = call();
+            let mut framing = Framing::new(600, Shape::Bare);
+            let followed = vec![1; bytes].chunks(piece).try_for_each(|part| framing.follow(part, &call));
+            assert_eq!(followed.is_ok(), fits, "{bytes} in pieces of {piece}");
+            assert!(framing.is_owed(), "its end is owed");
+            let taken = call.state().request_bytes() - CALL_BYTES;
+            assert_eq!(taken, bytes.min(600), "{bytes} in pieces of {piece}");
+        }
+    }
+    let framing = Framing::new(600, Shape::Bare);
+    let announced = [0, 600, 601, u64::MAX].map(|bytes| framing.announced(bytes).is_ok());
+    assert_eq!(announced, [true, true, false, false]);
+    assert!(
+        Framing::new(600, Shape::Message).announced(u64::MAX).is_ok(),
+        "the length stands before the message"
+    );
+}
+
 #[test]
 fn a_client_owes_bytes_within_a_message_and_of_a_unary_call() {
     for (bytes, is_stream, owed) in [
@@ -62,7 +89,7 @@ fn a_client_owes_bytes_within_a_message_and_of_a_unary_call() {
         (&message(3), true, false),
         (&message(3), false, true),
     ] {
-        let mut framing = Framing::new(600, is_stream);
+        let mut framing = Framing::new(600, shape(is_stream));
         framing.follow(bytes, &call()).expect("it fits");
         assert_eq!(framing.is_owed(), owed, "{bytes:?} {is_stream}");
     }
@@ -76,7 +103,7 @@ fn a_body_that_finds_no_room_gives_its_bytes_back() {
     let connection = ConnectionAccount::new(&accounts, address, CancellationToken::new());
     let admit = || CallAccount::admit(&connection, OpenCall::begin(&connection), &Who::Stranger, None, 0);
     let call = admit().expect("it fits");
-    let mut framing = Framing::new(60_000, false);
+    let mut framing = Framing::new(60_000, Shape::Message);
     let refused = framing.follow(&message(5_000), &call).expect_err("it does not fit");
     assert!(refused.message.contains("8000 bytes (connection_bytes_max)"), "{}", refused.message);
     drop(call);

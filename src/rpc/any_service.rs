@@ -1,0 +1,66 @@
+//! Any service behind the HTTP door: for the conformance suite of Connect alone.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use prost_reflect::DescriptorPool;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tower::Service;
+
+use super::door::{Hosts, HttpDoor, Methods, Translated};
+use super::edge::accept::{self, AcceptOptions, ConnectionLimits, Places, Takes};
+use super::edge::account::{AccountLimits, Accounts, PrincipalLimits};
+use super::edge::auth::Entrance;
+use super::edge::layer::{Edge, EdgeOptions};
+use super::edge::methods::methods;
+use crate::identity::{Door, Guard, Trust};
+use crate::metrics::Metrics;
+use crate::traces::Traces;
+
+/// Serves a service, of this full name in the pool, until the process ends.
+///
+/// # Errors
+/// The server cannot start.
+pub async fn serve<S>(
+    listener: TcpListener,
+    service: S,
+    pool: &DescriptorPool,
+    name: &str,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
+    let deadline_max = Duration::from_secs(30);
+    let message_bytes_max = 4 << 20;
+    let metrics = Metrics::new()?;
+    let calls = metrics.calls(methods()?)?;
+    let limits = AccountLimits {
+        connection_bytes_max: 16 << 20,
+        server_bytes_max: 256 << 20,
+        message_bytes_max,
+        principals: PrincipalLimits::default(),
+        stall_max: Duration::from_secs(10),
+    };
+    let accounts = Accounts::new(limits, metrics.clone());
+    let methods = Methods::of(pool, &[name]);
+    let guard = Guard::new(Trust::default());
+    let options =
+        EdgeOptions { deadline_max, bytes_max: message_bytes_max, slow_call: deadline_max, bare: true };
+    let doors = guard.clone();
+    let service_of = move |peer, account: Arc<_>, leaving| {
+        let entrance = Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), leaving);
+        let services = Translated::new(service.clone());
+        let edge = Edge::new(services, options, &calls, entrance, Traces::off());
+        HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default()).of_another_service()
+    };
+    let limits = ConnectionLimits::default();
+    let places = Places::new(1_000, limits);
+    let options = AcceptOptions { takes: Takes::Http, places, limits, call_max: deadline_max, accounts };
+    accept::run(listener, options, guard, service_of, metrics, CancellationToken::new()).await;
+    Ok(())
+}
