@@ -206,7 +206,7 @@ async fn a_token_without_a_higher_one_is_granted_no_more(kind: Kind) {
     ] {
         let id = format!("t{stored}");
         let token = acquired(&server.client.claim(claim("c", &id)).await.unwrap().into_inner()).token;
-        let release = proto::ReleaseRequest { key: key("c", &id), token, delay: None };
+        let release = proto::ReleaseRequest { key: key("c", &id), token, ..Default::default() };
         server.client.release(release).await.unwrap();
         damage(&server, &id, &format!("token = {stored}")).await;
         let claimed = server.client.claim(claim("c", &id)).await;

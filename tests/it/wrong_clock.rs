@@ -85,7 +85,12 @@ async fn a_clock_before_the_release_grants_nothing(kind: Kind) {
 async fn jumped(server: &mut TestServer, by: Span) -> (i64, Vec<u8>) {
     let held = take(server, "held").await;
     let token = take(server, "done").await;
-    let request = proto::CompleteRequest { key: key("c", "done"), token, result: b"receipt".to_vec().into() };
+    let request = proto::CompleteRequest {
+        key: key("c", "done"),
+        token,
+        result: b"receipt".to_vec().into(),
+        ..Default::default()
+    };
     server.client.complete(request).await.unwrap();
     beats(server).await;
     server.at.set_clock(START + by).await;

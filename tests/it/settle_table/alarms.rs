@@ -24,8 +24,14 @@ fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
         let mut before = entry(&case, 1, START).unwrap();
         before.closed_by = by;
         let policy = policy(&case);
-        let context =
-            Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &policy,
+            now: START,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let command = Command::Settle(token(&case), command(&case));
         let refused = decide(&key(&case, 1), Some(&before), &command, &context).answer.unwrap_err();
         assert_eq!(refused.state, Some(State::Completed));
@@ -52,8 +58,14 @@ fn a_settlement_of_a_run_that_is_not_registered_is_no_alarm() {
         [(&live, Standing::Live, true), (&in_run, known, true), (&in_run, Standing::Unknown, false)]
     {
         let policy = Policy { run, ..policy(&case) };
-        let context =
-            Context { policy: &policy, now: START, token_offset: 0, position: 1, clock_behind: false };
+        let context = Context {
+            policy: &policy,
+            now: START,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_ahead: false,
+        };
         let young = START.micros() - 1_000_000;
         let lost = decide(key, None, &Command::Settle(young, command(&case)), &context).answer.unwrap_err();
         assert_eq!(lost.reason, Reason::EntryNotFound);

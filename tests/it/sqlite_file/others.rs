@@ -26,7 +26,8 @@ async fn grow(server: &Server, batch: usize) {
     let result = bytes::Bytes::from(vec![b'x'; 16_000]);
     let settle = |(id, answer): (&String, &proto::ClaimResponse)| {
         let token = acquired(answer).token;
-        let complete = proto::CompleteRequest { key: key("c", id), token, result: result.clone() };
+        let complete =
+            proto::CompleteRequest { key: key("c", id), token, result: result.clone(), ..Default::default() };
         proto::Settlement { action: Some(Action::Complete(complete)) }
     };
     let settlements = ids.iter().zip(&claims.responses).map(settle).collect();
