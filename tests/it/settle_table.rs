@@ -1,6 +1,5 @@
-//! Complete, Fail, Release, Renew, by the tables of docs/contract.md, section 5: every
-//! combination of closed_by, operation, token relation, time and flags. Asked of the core, and
-//! through the wire of a server on each store.
+//! Complete, Fail, Release, Renew, by the tables of docs/contract.md, section 5: every combination of closed_by, operation,
+//! token relation, time and flags. Asked of the core, and through the wire of a server on each store.
 
 mod alarms;
 mod unpin;
@@ -389,7 +388,6 @@ fn the_core_answers_every_row() {
     }
 }
 
-/// `LeaseLost` to `LEASE_LOST`.
 fn snake(word: &str) -> String {
     let mut out = String::new();
     for c in word.chars() {

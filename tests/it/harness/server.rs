@@ -47,8 +47,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Where the clock stands at the start: some day in 2026.
-pub(crate) const START: StoreTime = StoreTime(1_780_000_000_000_000);
+pub(crate) const START: StoreTime = StoreTime(1_780_000_000_000_000); // some day in 2026
 
 /// A store, and how to move its clock.
 pub(crate) struct TestStore {
@@ -87,8 +86,7 @@ pub(super) fn options(source: PostgresSource) -> PostgresOptions {
         lock_wait: Duration::from_millis(250),
         prepared_statements: true,
         transaction_pooling: false,
-        // The clock is a test's own.
-        clock_limits: ClockLimits::NONE,
+        clock_limits: ClockLimits::NONE, // the clock is a test's own
     }
 }
 
@@ -97,7 +95,7 @@ fn coalescing(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |set| set.parse().expect("a number"))
 }
 
-/// How many commands a batch of these servers takes, at the most.
+/// Maximum number of commands in a batch of these servers.
 pub(crate) fn batch_max() -> usize {
     coalescing("IDEMPOTENCY_LEDGER_BATCH_MAX", 1_000)
 }
