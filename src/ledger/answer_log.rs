@@ -106,7 +106,8 @@ impl Kind {
                 Reply::Renewed { .. }
                 | Reply::Completed { .. }
                 | Reply::Failed { .. }
-                | Reply::Released { .. },
+                | Reply::Released { .. }
+                | Reply::Found(_),
             ) => None,
             Err(rejection) if rejection.reason.is_of_a_run() => Some(Kind::ReplayRefused),
             Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(Kind::LostHolder),
@@ -131,7 +132,7 @@ impl AnswerLog {
     pub(super) fn error_of(&self, command: &Command) -> Option<String> {
         match command {
             Command::Settle(_, Settle::Fail { error, .. }) if self.error_texts => Some(error.clone()),
-            Command::Settle(..) | Command::Claim(_) => None,
+            Command::Settle(..) | Command::Claim(_) | Command::Lookup => None,
         }
     }
 
@@ -173,6 +174,7 @@ pub(super) fn attempt(answer: &Answer) -> Option<i32> {
         Ok(Reply::Verdict(Verdict::Acquired { attempt, .. } | Verdict::Completed { attempt, .. })) => {
             Some(*attempt)
         }
+        Ok(Reply::Found(found)) => found.state.map(|_| found.attempt),
         Ok(
             Reply::Verdict(_)
             | Reply::Renewed { .. }

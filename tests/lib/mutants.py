@@ -41,6 +41,7 @@ PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue/mod.rs"
 LANE = "src/ledger/claims/lane.rs"
+LOOKUP = "src/domain/lookup.rs"
 FLOOD = "src/ledger/claims/flood.rs"
 TURNS = "src/ledger/claims/turns.rs"
 ANSWERS = "src/ledger/claims/answers.rs"
@@ -1742,5 +1743,29 @@ MUTANTS = [
     ]),
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
+    ]),
+    Mutant("LK1", "a Lookup finds an expired claim parked", "claim_table", [
+        (LOOKUP, "State::InProgress => Some(claim::held(entry, context)),", "State::InProgress if entry.expired(context.now) => Some(claim::parked(entry, super::ParkCause::LeaseExpired)),\n        State::InProgress => Some(claim::held(entry, context)),"),
+    ]),
+    Mutant("LK2", "a Lookup takes of its consumer's quota", "lookups", [
+        ("src/ledger/mod.rs", "if matches!(command, Command::Lookup) { Ok(())", "if matches!(command, Command::Settle(..)) { Ok(())"),
+    ]),
+    Mutant("LK3", "a Lookup is held back by what holds grants back", "lookups", [
+        (LOOKUP, "    let answer = without_entry(context.policy)", "    if let Some(reason) = super::entrance::held_back(context.policy, context.now) {\n        return Decision::read(Err(refusal(reason)));\n    }\n    let answer = without_entry(context.policy)"),
+    ]),
+    Mutant("LK4", "of a full queue Lookups are refused no earlier than Claims", "claims::queue", [
+        (LANE, "Lane::Lookup => 8,", "Lane::Lookup => 10,"),
+    ]),
+    Mutant("LK5", "a Lookup in a run that suppresses effects is refused", DIFFERENTIAL, [
+        (LOOKUP, "Standing::Known { mode: RunMode::Suppress, .. } => Some(found(NOTHING)),", "Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),"),
+    ]),
+    Mutant("LK6", "an answer to many Lookups leaves no result out", "lookups", [
+        ("src/rpc/wire/fit.rs", "            leave_out(completed);\n        }\n    };", "            completed.result_omitted = false;\n        }\n    };"),
+    ]),
+    Mutant("LK7", "a Lookup says that a pinned fingerprint was compared", DIFFERENTIAL, [
+        (CLAIM, "!entry.fingerprint.is_empty() && presented;", "!entry.fingerprint.is_empty() && (presented || claim.is_none());"),
+    ]),
+    Mutant("LK8", "a Lookup of a consumer that is not registered is answered", "lookups", [
+        ("src/ledger/mod.rs", "if matches!(command, Command::Settle(..)) {\n            return Ok(());", "if matches!(command, Command::Settle(..) | Command::Lookup) {\n            return Ok(());"),
     ]),
 ]

@@ -120,7 +120,7 @@ pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usiz
     }
 }
 
-fn finish(fields: Fields<'_>, key: Option<Key>, command: Command) -> Asked {
+pub(super) fn finish(fields: Fields<'_>, key: Option<Key>, command: Command) -> Asked {
     // Without a key there is a violation, so that the placeholder is never used.
     fields.finish(|| Submission::new(key.unwrap_or_else(|| Key::new("", "", "")), command))
 }
@@ -251,6 +251,8 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
                 replayed,
             })
         }
-        Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),
+        Reply::Verdict(_) | Reply::Found(_) => {
+            return Err(errors::internal("another kind of answer answered a settlement"));
+        }
     })
 }
