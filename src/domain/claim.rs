@@ -26,11 +26,8 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
         });
     }
     match entry.state {
-        State::Completed => verdict(completed(entry, claim, context)),
-        State::FailedTerminal => verdict(Verdict::Failed {
-            error: entry.last_error.clone(),
-            failed_at: entry.closed_at.unwrap_or(entry.updated_at),
-        }),
+        State::Completed => verdict(completed(entry, Some(claim), context)),
+        State::FailedTerminal => verdict(failed(entry)),
         State::Parked(cause) => verdict(parked(entry, cause)),
         State::Received | State::FailedRetryable => claimable(entry, claim, context),
         State::InProgress => in_progress(entry, claim, context),
@@ -77,14 +74,19 @@ fn claimable(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     if closed_by_holder && entry.is_claim_of(&claim.claimant) {
         return closed(entry);
     }
-    if context.now < entry.not_before {
-        return verdict(Verdict::Backoff {
-            attempts_left: context.policy.attempts_left(entry.attempts),
-            last_error: entry.last_error.clone(),
-            retry_after: entry.not_before.remaining(context.now),
-        });
+    match backoff(entry, context) {
+        Some(waits) => verdict(waits),
+        None => grant(entry, claim, context),
     }
-    grant(entry, claim, context)
+}
+
+/// The next attempt is not due yet. `None` if it is.
+pub(super) fn backoff(entry: &Entry, context: &Context<'_>) -> Option<Verdict> {
+    (context.now < entry.not_before).then(|| Verdict::Backoff {
+        attempts_left: context.policy.attempts_left(entry.attempts),
+        last_error: entry.last_error.clone(),
+        retry_after: entry.not_before.remaining(context.now),
+    })
 }
 
 fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
@@ -102,12 +104,7 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
         return closed(entry);
     }
     if !entry.expired(now) {
-        return verdict(Verdict::InProgress {
-            owner: entry.claimant.as_ref().map(|claimant| claimant.owner.clone()).unwrap_or_default(),
-            attempt: entry.attempts,
-            lease: entry.lease_until.remaining(now),
-            retry_after: (entry.lease_until + entry.grace).remaining(now),
-        });
+        return verdict(held(entry, context));
     }
     let parks = match entry.on_expiry {
         OnExpiry::Reclaim => false,
@@ -127,6 +124,16 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
     }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
     park(entry, cause, context)
+}
+
+/// A claim holds the key.
+pub(super) fn held(entry: &Entry, context: &Context<'_>) -> Verdict {
+    Verdict::InProgress {
+        owner: entry.claimant.as_ref().map(|claimant| claimant.owner.clone()).unwrap_or_default(),
+        attempt: entry.attempts,
+        lease: entry.lease_until.remaining(context.now),
+        retry_after: (entry.lease_until + entry.grace).remaining(context.now),
+    }
 }
 
 /// The same claim again, after its lease and before anybody else: once it gets the lease back.
@@ -247,28 +254,38 @@ fn acquired(entry: &Entry, grant: Grant, context: &Context<'_>) -> Verdict {
     }
 }
 
-fn completed(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Verdict {
+/// The message is done, as this claim is told, or whoever only looks.
+pub(super) fn completed(entry: &Entry, claim: Option<&Claim>, context: &Context<'_>) -> Verdict {
+    let presented = claim.is_some_and(|claim| !claim.fingerprint.is_empty());
     let completed_at = entry.closed_at.unwrap_or(entry.updated_at);
     // By a clock that has jumped every result seems old.
     let result_expired = !context.clock_ahead
         && !entry.result.is_empty()
         && completed_at + context.policy.result_retention <= context.now;
-    let compared = context.policy.fingerprint != FingerprintMode::Ignore
-        && !entry.fingerprint.is_empty()
-        && !claim.fingerprint.is_empty();
-    let any = !entry.fingerprint.is_empty() || !claim.fingerprint.is_empty();
+    let compared =
+        context.policy.fingerprint != FingerprintMode::Ignore && !entry.fingerprint.is_empty() && presented;
+    let any = !entry.fingerprint.is_empty() || presented;
     Verdict::Completed {
         result: if result_expired { Bytes::new() } else { entry.result.clone() },
         result_expired,
         result_dropped: entry.result_dropped,
         completed_at,
         attempt: entry.attempts,
-        by_this_claim: entry.is_claim_of(&claim.claimant),
+        by_this_claim: claim.is_some_and(|claim| entry.is_claim_of(&claim.claimant)),
         fingerprint_unverified: any && !compared,
     }
 }
 
-fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
+/// The consumer or an operator gave the message up.
+pub(super) fn failed(entry: &Entry) -> Verdict {
+    Verdict::Failed {
+        error: entry.last_error.clone(),
+        failed_at: entry.closed_at.unwrap_or(entry.updated_at),
+    }
+}
+
+/// The message waits for a person.
+pub(super) fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
     Verdict::Parked {
         cause,
         error: entry.last_error.clone(),

@@ -11,6 +11,8 @@ pub enum Command {
     Claim(Claim),
     /// An operation with a token.
     Settle(i64, Settle),
+    /// A look at how the message stands, which changes nothing.
+    Lookup,
 }
 
 impl Command {
@@ -22,7 +24,7 @@ impl Command {
             Command::Settle(_, Settle::Complete { result, .. }) => result.len(),
             Command::Settle(_, Settle::Fail { error, .. }) => error.len(),
             Command::Settle(_, Settle::Renew { checkpoint, .. }) => checkpoint.as_ref().map_or(0, Bytes::len),
-            Command::Settle(_, Settle::Release { .. }) => 0,
+            Command::Settle(_, Settle::Release { .. }) | Command::Lookup => 0,
         }
     }
 }

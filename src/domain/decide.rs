@@ -2,7 +2,7 @@
 
 use super::command::{Claim, Command};
 use super::context::{Context, Decision};
-use super::{Answer, Entry, Key, Policy, Standing, StoreTime, claim, entrance, settle};
+use super::{Answer, Entry, Key, Policy, Standing, StoreTime, claim, entrance, lookup, settle};
 
 /// Decides one command: docs/contract.md, sections 4 and 5.
 #[must_use]
@@ -10,6 +10,7 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
     let mut decision = match command {
         Command::Claim(claim) => claim::decide(key, entry, claim, context),
         Command::Settle(token, settle) => settle::decide(key, entry, *token, settle, context),
+        Command::Lookup => lookup::decide(entry, context),
     };
     if let Some(next) = &mut decision.write {
         // A key that was forgotten and is granted again never has a version that it had before: what was
@@ -27,6 +28,7 @@ pub(crate) fn without_entry(key: &Key, command: &Command, policy: &Policy, now: 
     match command {
         Command::Claim(claim) => entrance::without_entry(key, claim, policy, now),
         Command::Settle(..) => None,
+        Command::Lookup => lookup::without_entry(policy),
     }
 }
 
@@ -54,6 +56,8 @@ pub(crate) fn decide_absent(
             let ageless = Command::Claim(Claim { occurred_at, ..claim.clone() });
             (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))
         }
-        Command::Claim(_) | Command::Settle(..) => (decide(key, None, command, &context), StoreTime::MAX),
+        Command::Claim(_) | Command::Settle(..) | Command::Lookup => {
+            (decide(key, None, command, &context), StoreTime::MAX)
+        }
     }
 }

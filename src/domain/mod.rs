@@ -16,6 +16,7 @@ mod fold;
 mod hold;
 mod import;
 mod key;
+mod lookup;
 mod namespace;
 mod operate;
 mod patch;
@@ -62,7 +63,7 @@ pub use read::{
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use replay::{ReplayRun, RunMode, Standing};
-pub use reply::{Answer, Reply, Verdict};
+pub use reply::{Answer, Finding, Reply, Verdict};
 pub use request_digest::RequestDigest;
 pub(crate) use retention::SETTLED;
 pub(crate) use retention::retain_until_by_terms;

@@ -60,6 +60,8 @@ pub enum Reply {
         /// as many as it does.
         in_a_row: usize,
     },
+    /// To Lookup. In a box, so that the answers to claims are no larger than they were.
+    Found(Box<Finding>),
 }
 
 /// The answer to a claim.
@@ -107,6 +109,18 @@ pub enum Verdict {
     OutsideWindow { window: Span, occurred_at: StoreTime },
     /// The message's effect must not happen again: it is not processed.
     Suppressed { replay_run: String },
+}
+
+/// What a Lookup finds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The entry's state. `None` if there is no entry, or the run suppresses effects.
+    pub state: Option<State>,
+    /// The current or last attempt.
+    pub attempt: i32,
+    /// What a Claim of anyone else would be told of the entry as it stands, without a grant or a parking. `None` if
+    /// there is no entry, or the next attempt is due.
+    pub verdict: Option<Verdict>,
 }
 
 impl Reply {

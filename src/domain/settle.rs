@@ -304,7 +304,9 @@ mod tests {
             Reply::Verdict(Verdict::Acquired { reclaimed, .. }) => (*reclaimed, None, None),
             Reply::Completed { attempt, .. } => (false, Some(*attempt), None),
             Reply::Released { in_a_row, .. } => (false, None, Some(*in_a_row)),
-            Reply::Verdict(_) | Reply::Failed { .. } | Reply::Renewed { .. } => (false, None, None),
+            Reply::Verdict(_) | Reply::Failed { .. } | Reply::Renewed { .. } | Reply::Found(_) => {
+                (false, None, None)
+            }
         }
     }
 

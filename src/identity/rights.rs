@@ -19,7 +19,7 @@ const CONSUMERS_MAX: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
-    /// Claim and `BatchClaim`.
+    /// Claim, `BatchClaim`, Lookup and `BatchLookup`.
     Claim,
     /// Complete, Fail, Release, Renew and `BatchSettle`.
     Settle,

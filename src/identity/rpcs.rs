@@ -18,6 +18,8 @@ const STREAMS: [&str; 2] = ["RedriveEntries", "ImportEntries"];
 const ROWS: &[(&str, Right)] = &[
     ("Claim", Right::Claim),
     ("BatchClaim", Right::Claim),
+    ("Lookup", Right::Claim),
+    ("BatchLookup", Right::Claim),
     ("Complete", Right::Settle),
     ("Fail", Right::Settle),
     ("Release", Right::Settle),

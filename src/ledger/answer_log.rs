@@ -115,7 +115,8 @@ impl Kind {
                 Reply::Renewed { .. }
                 | Reply::Completed { .. }
                 | Reply::Failed { .. }
-                | Reply::Released { .. },
+                | Reply::Released { .. }
+                | Reply::Found(_),
             ) => None,
             Err(rejection) if rejection.reason.is_of_a_run() => Some(Kind::ReplayRefused),
             Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(Kind::LostHolder),
@@ -140,7 +141,7 @@ impl AnswerLog {
     pub(super) fn error_of(&self, command: &Command) -> Option<String> {
         match command {
             Command::Settle(_, Settle::Fail { error, .. }) if self.error_texts => Some(error.clone()),
-            Command::Settle(..) | Command::Claim(_) => None,
+            Command::Settle(..) | Command::Claim(_) | Command::Lookup => None,
         }
     }
 
@@ -205,6 +206,7 @@ pub(super) fn attempt(answer: &Answer) -> Option<i32> {
         Ok(Reply::Verdict(Verdict::Acquired { attempt, .. } | Verdict::Completed { attempt, .. })) => {
             Some(*attempt)
         }
+        Ok(Reply::Found(found)) => found.state.map(|_| found.attempt),
         Ok(
             Reply::Verdict(_)
             | Reply::Renewed { .. }

@@ -327,14 +327,14 @@ impl Ledger {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect())
     }
 
-    /// Settlements need neither registration nor quota: who was granted a claim may end it. The policies are looked up
-    /// once for a call.
+    /// Settlements need neither registration nor quota: who was granted a claim may end it. Look-ups take no quota.
+    /// The policies are looked up once for a call.
     fn admit(
         &self,
         Submission { key, command, .. }: &Submission,
         policies: &OnceLock<Arc<Snapshot>>,
     ) -> Result<(), Rejection> {
-        if !matches!(command, Command::Claim(_)) {
+        if matches!(command, Command::Settle(..)) {
             return Ok(());
         }
         let policies = policies.get_or_init(|| self.inner.policies.snapshot());
@@ -344,7 +344,8 @@ impl Ledger {
                 "this server serves only consumers that have a policy, and this one has none: register it",
             ));
         }
-        self.inner.quotas.admit(key.namespace().name(), &policies.of(key.consumer()))
+        let (name, policy) = (key.namespace().name(), policies.of(key.consumer()));
+        if matches!(command, Command::Lookup) { Ok(()) } else { self.inner.quotas.admit(name, &policy) }
     }
 
     /// What this server counts of itself; what waits, as of now.

@@ -1,6 +1,6 @@
 //! Where each answer is counted: its place among the values of a label.
 
-use crate::domain::{Answer, FailureKind, Reason, Reply, Verdict};
+use crate::domain::{Answer, FailureKind, Reason, Reply, State, Verdict};
 
 /// Its place in `KINDS`.
 pub(super) fn place(kind: FailureKind) -> usize {
@@ -28,7 +28,11 @@ pub(super) fn verdict(answer: &Answer) -> usize {
         },
         Err(rejection) if rejection.reason.is_failure() => 9,
         Ok(
-            Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
+            Reply::Renewed { .. }
+            | Reply::Completed { .. }
+            | Reply::Failed { .. }
+            | Reply::Released { .. }
+            | Reply::Found(_),
         )
         | Err(_) => 8,
     }
@@ -59,6 +63,23 @@ pub(super) fn outcome(answer: &Answer) -> usize {
         ) => 0,
         Err(rejection) if rejection.reason == Reason::LeaseLost => 4,
         Err(rejection) if rejection.reason.is_failure() => 5,
-        Ok(Reply::Verdict(_)) | Err(_) => 3,
+        Ok(Reply::Verdict(_) | Reply::Found(_)) | Err(_) => 3,
+    }
+}
+
+/// Its place in `FOUND`.
+pub(super) fn found(answer: &Answer) -> usize {
+    match answer {
+        Ok(Reply::Found(found)) => match found.state {
+            None => 0,
+            Some(State::Received) => 1,
+            Some(State::InProgress) => 2,
+            Some(State::FailedRetryable) => 3,
+            Some(State::Completed) => 4,
+            Some(State::FailedTerminal) => 5,
+            Some(State::Parked(_)) => 6,
+        },
+        Err(rejection) if rejection.reason.is_failure() => 8,
+        Ok(_) | Err(_) => 7,
     }
 }

@@ -24,6 +24,12 @@ pub(super) const CLAIMS: Family = counter(
      error that says nothing against the call: the ledger could not. unanswered: the deadline passed or the client went \
      away before the answer; the claim may have been carried out.",
 );
+pub(super) const LOOKUPS: Family = counter(
+    "idempotency_ledger_lookups_total",
+    &["consumer", "state"],
+    "Look-ups, by the state that they found, in replay runs too; a consumer has the series from its first look-up on. \
+     absent: there is no entry, or the run suppresses effects. rejected, unavailable and unanswered, as for claims.",
+);
 pub(super) const SETTLEMENTS: Family = counter(
     "idempotency_ledger_settlements_total",
     &["consumer", "operation", "outcome"],
@@ -72,7 +78,7 @@ pub(super) const REPLAYS: Family = counter(
 pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
-    "Claims and settlements that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
+    "Claims, settlements and look-ups that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
      operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED. Calls that are refused \
      as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
 );
@@ -91,7 +97,7 @@ pub(super) const ALERTS: Family = counter(
 pub(super) const QUEUE: Family = gauge(
     "idempotency_ledger_queue_commands",
     &["lane"],
-    "Commands that wait for a worker. The lanes, in the order in which they are served: close, renew, release, claim.",
+    "Commands that wait for a worker. The lanes, in the order in which they are served: close, renew, release, claim, lookup.",
 );
 pub(super) const QUEUE_BYTES: Family = gauge(
     "idempotency_ledger_queue_bytes",
@@ -349,6 +355,7 @@ const PROCESS: [Family; 7] = [
 /// All of them, in the order of the page.
 pub(super) const ALL: &[Family] = &[
     CLAIMS,
+    LOOKUPS,
     FAILED,
     SETTLEMENTS,
     HELD,

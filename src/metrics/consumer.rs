@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use prometheus::{Error, Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS};
+use super::catalogue::{ATTEMPTS, CLAIMS, FAILED, HELD, LOOKUPS, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS};
 use super::room::{Named, Needs, Room};
 use crate::misleading::visible;
 
@@ -32,6 +32,19 @@ pub(super) const VERDICTS: [&str; 11] = [
 ];
 /// What a claim in a replay run was answered.
 pub(super) const REPLAY_VERDICTS: [&str; 5] = ["acquired", "completed", "suppressed", "refused", "other"];
+/// What a look-up found.
+pub(super) const FOUND: [&str; 10] = [
+    "absent",
+    "received",
+    "in_progress",
+    "failed_retryable",
+    "completed",
+    "failed_terminal",
+    "parked",
+    "rejected",
+    "unavailable",
+    "unanswered",
+];
 /// The label by which what is counted of runs is told from what is live: never a run's name.
 const REPLAY: &str = "true";
 pub(super) const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
@@ -52,11 +65,12 @@ pub(super) struct Families {
     releases: HistogramVec,
     reclaims: IntCounterVec,
     replays: IntCounterVec,
+    pub(super) lookups: IntCounterVec,
 }
 
 /// See the module.
 pub(super) struct Consumer {
-    name: Box<str>,
+    pub(super) name: Box<str>,
     /// An operator has made its name known.
     by_operator: AtomicBool,
     settlements: Vec<Vec<IntCounter>>,
@@ -65,6 +79,8 @@ pub(super) struct Consumer {
     releases: Histogram,
     reclaims: IntCounter,
     replays: Vec<IntCounter>,
+    /// Made with the first look-up: most consumers never have one, and their places are for others.
+    pub(super) lookups: OnceLock<Vec<IntCounter>>,
     /// Of messages whose event type is not told.
     untold: Arc<EventType>,
     event_types: RwLock<HashMap<Box<str>, Arc<EventType>>>,
@@ -109,6 +125,7 @@ impl Families {
             releases: RELEASES.histograms(registry)?,
             reclaims: RECLAIMS.counters(registry)?,
             replays: REPLAYS.counters(registry)?,
+            lookups: LOOKUPS.counters(registry)?,
         })
     }
 
@@ -156,6 +173,7 @@ impl Consumer {
             releases: families.releases.get_metric_with_label_values(&[name])?,
             reclaims: families.reclaims.get_metric_with_label_values(&[name])?,
             replays: REPLAY_VERDICTS.iter().map(replay).collect::<Result<_, _>>()?,
+            lookups: OnceLock::new(),
             untold: families.event_type(own_name, "")?,
             event_types: RwLock::default(),
             seen: Seen::default(),
@@ -187,7 +205,7 @@ impl Consumer {
             drop(families.replays.remove_label_values(&[name, REPLAY, verdict]));
         }
         families.forget_event_type(own_name, "");
-        let mut needs = Consumer::needs(own_name);
+        let mut needs = Consumer::needs(own_name).and(self.forget_lookups(families));
         for event_type in self.event_types.write().unwrap_or_else(PoisonError::into_inner).keys() {
             families.forget_event_type(own_name, event_type);
             if &**event_type != OTHER {

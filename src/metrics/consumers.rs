@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use prometheus::{Error, Registry};
 
-use super::answers::{outcome, place, replay_verdict, verdict};
-use super::consumer::{Consumer, EventType, Families, OTHER, OUTCOMES, REPLAY_VERDICTS, VERDICTS};
+use super::answers::{found, outcome, place, replay_verdict, verdict};
+use super::consumer::{Consumer, EventType, FOUND, Families, OTHER, OUTCOMES, REPLAY_VERDICTS, VERDICTS};
 use super::room::{Named, Room};
 use crate::domain::{Answer, Command, Key, Reply, Settle, Verdict};
 
@@ -30,22 +30,22 @@ const RENEW: usize = 3;
 
 /// See the module.
 pub(super) struct Consumers {
-    families: Families,
+    pub(super) families: Families,
     known: RwLock<Known>,
     /// The consumers that the file of rights names exactly.
     by_rights: RwLock<Arc<HashSet<Box<str>>>>,
     /// Answers to consumers that operators have named and for which there was no room, since it was last logged.
     left_out: AtomicU64,
     others: Arc<Consumer>,
-    room: Room,
+    pub(super) room: Room,
     /// How many minutes have passed in which somebody looked.
-    minute: AtomicU32,
+    pub(super) minute: AtomicU32,
 }
 
 /// The consumers that have series of their own.
 #[derive(Default)]
-struct Known {
-    by_name: HashMap<Box<str>, Arc<Consumer>>,
+pub(super) struct Known {
+    pub(super) by_name: HashMap<Box<str>, Arc<Consumer>>,
     by_clients: usize,
 }
 
@@ -63,6 +63,7 @@ impl Known {
 #[derive(Clone, Copy)]
 enum Kind {
     Claim,
+    Lookup,
     /// A claim in a replay run.
     Replay,
     Settle {
@@ -74,14 +75,14 @@ enum Kind {
 }
 
 /// Whose command it is: its consumer and its event type, as far as they have series of their own.
-struct Who {
-    key: Key,
+pub(super) struct Who {
+    pub(super) key: Key,
     /// As the caller has it.
-    event_type_name: Box<str>,
-    consumer: Arc<Consumer>,
-    event_type: Arc<EventType>,
+    pub(super) event_type_name: Box<str>,
+    pub(super) consumer: Arc<Consumer>,
+    pub(super) event_type: Arc<EventType>,
     /// Both have series of their own.
-    named: bool,
+    pub(super) named: bool,
 }
 
 /// Of the commands of one call, whose the one before was: most are alike, and looked up once.
@@ -107,6 +108,7 @@ impl Asked {
     pub(crate) fn word(&self, answer: &Answer) -> (&'static str, &'static str) {
         match self.kind {
             Kind::Claim => ("verdict", VERDICTS[verdict(answer)]),
+            Kind::Lookup => ("state", FOUND[found(answer)]),
             Kind::Replay => ("verdict", REPLAY_VERDICTS[replay_verdict(answer)]),
             Kind::Settle { .. } => ("outcome", OUTCOMES[outcome(answer)]),
         }
@@ -126,15 +128,22 @@ impl Consumers {
     pub(super) fn new(registry: &Registry) -> Result<Consumers, Error> {
         let families = Families::new(registry)?;
         let others = Arc::new(Consumer::new(&families, OTHER, Named::ByOperator)?);
+        let room = Room::default();
+        others.make_lookups(&families, &room);
         Ok(Consumers {
             families,
             known: RwLock::default(),
             by_rights: RwLock::default(),
             left_out: AtomicU64::new(0),
             others,
-            room: Room::default(),
+            room,
             minute: AtomicU32::new(0),
         })
+    }
+
+    /// Those without series of their own.
+    pub(super) fn others(&self) -> &Arc<Consumer> {
+        &self.others
     }
 
     /// The room that all names of consumers share.
@@ -169,12 +178,15 @@ impl Consumers {
         let same =
             |who: &&Arc<Who>| who.key.consumer() == key.consumer() && &*who.event_type_name == event_type;
         let who = before.0.as_ref().filter(same).cloned();
-        let who = who.unwrap_or_else(|| Arc::new(self.who(key, event_type)));
+        let who = who.unwrap_or_else(|| {
+            let looks = matches!(kind, Kind::Lookup);
+            Arc::new(if looks { self.who_looks(key) } else { self.who(key, event_type) })
+        });
         before.0 = Some(Arc::clone(&who));
         Asked { who: Some(who), kind, minute: self.minute.load(Ordering::Relaxed), answered: false }
     }
 
-    fn who(&self, key: &Key, event_type_name: &str) -> Who {
+    pub(super) fn who(&self, key: &Key, event_type_name: &str) -> Who {
         let known = self.known().by_name.get(key.consumer()).cloned();
         let found = known.as_ref().and_then(|known| known.of_event_type(event_type_name));
         let named = found.is_some();
@@ -190,6 +202,10 @@ impl Consumers {
         let answer = answered.answer;
         asked.answered = true;
         let Some(who) = &asked.who else { return };
+        if matches!(asked.kind, Kind::Lookup) {
+            who.consumer.see(asked.minute);
+            return self.looked(who, answered);
+        }
         if who.named {
             return asked.told(&who.consumer, &who.event_type, answered);
         }
@@ -219,11 +235,11 @@ impl Consumers {
         (consumer, event_type)
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
+    pub(super) fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn consumer(&self, name: &str, named: Named) -> Arc<Consumer> {
+    pub(super) fn consumer(&self, name: &str, named: Named) -> Arc<Consumer> {
         // Whoever is called as the others are is one of them.
         if name == OTHER {
             return Arc::clone(&self.others);
@@ -316,6 +332,7 @@ fn kind(of_run: bool, command: &Command) -> Kind {
     match command {
         Command::Claim(_) if of_run => Kind::Replay,
         Command::Claim(_) => Kind::Claim,
+        Command::Lookup => Kind::Lookup,
         Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
         Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
         Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
@@ -349,6 +366,7 @@ impl Asked {
             | Reply::Failed { .. }
             | Reply::Released { .. }
             | Reply::Renewed { .. }
+            | Reply::Found(_)
             | Reply::Verdict(_) => return,
         }
         if let Some(clock) = answered.token_clock {
@@ -364,6 +382,7 @@ impl Asked {
                 event_type.claimed(verdict);
             }
             Kind::Replay => consumer.replayed(REPLAY_VERDICTS.len() - 1),
+            Kind::Lookup => consumer.looked(FOUND.len() - 1),
             Kind::Settle { operation, .. } => consumer.settled(operation, outcome),
         }
     }

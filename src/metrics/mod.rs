@@ -13,6 +13,7 @@ mod credentials;
 mod entries;
 mod family;
 mod limits;
+mod lookups;
 mod refusals;
 mod room;
 mod upkeep;

@@ -10,7 +10,7 @@ use super::catalogue::{
 };
 
 /// The lanes of the queue, in the order in which they are served.
-pub(crate) const LANES: [&str; 4] = ["close", "renew", "release", "claim"];
+pub(crate) const LANES: [&str; 5] = ["close", "renew", "release", "claim", "lookup"];
 
 /// The statements of claims and settlements.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ use super::wire::convert::{self, Asked};
 use super::wire::errors;
 use super::wire::fields::{Limits, Part, canonical};
 use super::wire::fit;
+use super::wire::lookup;
 use super::wire::reasons::During;
 use crate::crash;
 use crate::domain::{Answer, Reason, Rejection, Reply, Submission, Violation};
@@ -133,6 +134,22 @@ impl LedgerRpc {
         Ok((in_stretches(requests.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
+    /// The commands of a batch of look-ups.
+    async fn all_lookups(
+        &self,
+        request: Request<proto::BatchLookupRequest>,
+    ) -> Result<(Vec<Allowed>, CallSpan), Rejection> {
+        let (_, extensions, proto::BatchLookupRequest { requests }) = request.into_parts();
+        let caller = auth::caller(&extensions)?;
+        self.count(requests.len(), "requests")?;
+        let read = |(index, request): (usize, proto::LookupRequest)| {
+            caller.item(index)?;
+            let part = Part::Item { list: "requests", index };
+            self.allowed(caller, lookup::asked(request, &self.limits, part))
+        };
+        Ok((in_stretches(requests.into_iter().enumerate(), read).await, caller.span.clone()))
+    }
+
     /// The commands of a batch of settlements.
     async fn all_settlements(
         &self,
@@ -244,13 +261,37 @@ impl LedgerService for LedgerRpc {
         fit::settlements(&mut results, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchSettleResponse { results }))
     }
+
+    async fn lookup(
+        &self,
+        request: Request<proto::LookupRequest>,
+    ) -> Result<Response<proto::LookupResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let caller = auth::caller(&extensions)?;
+        let asked = self.allowed(caller, lookup::asked(request, &self.limits, Part::Whole));
+        let answer = self.submit(asked, caller.span.clone()).await;
+        Ok(Response::new(answer.and_then(lookup::response)?))
+    }
+
+    async fn batch_lookup(
+        &self,
+        request: Request<proto::BatchLookupRequest>,
+    ) -> Result<Response<proto::BatchLookupResponse>, Status> {
+        let asked = self.all_lookups(request).await?;
+        let answers = self.submit_all(asked).await.map_err(Status::from)?;
+        let mut responses = in_stretches(answers.into_iter().enumerate(), lookup::result).await;
+        fit::lookups(&mut responses, self.limits.batch_bytes);
+        Ok(Response::new(proto::BatchLookupResponse { responses }))
+    }
 }
 
 fn verdict(reply: Reply) -> Result<proto::ClaimResponse, Rejection> {
     match reply {
         Reply::Verdict(verdict) => Ok(convert::claim_response(verdict)),
-        Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. } => {
-            Err(errors::internal("a settlement's reply answered a claim"))
-        }
+        Reply::Renewed { .. }
+        | Reply::Completed { .. }
+        | Reply::Failed { .. }
+        | Reply::Released { .. }
+        | Reply::Found(_) => Err(errors::internal("another kind of answer answered a claim")),
     }
 }

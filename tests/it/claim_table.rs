@@ -4,6 +4,7 @@
 //! through the wire of a server on each store.
 
 mod cases;
+mod lookup;
 mod wire;
 
 use bytes::Bytes;

@@ -39,6 +39,7 @@ mod holds;
 mod hot;
 mod identity;
 mod limits;
+mod lookups;
 mod observe;
 mod only_grows;
 mod operate_table;

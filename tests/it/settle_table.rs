@@ -380,7 +380,7 @@ fn the_core_answers_every_row() {
             Ok(Reply::Failed { state, replayed, .. }) => Want::Failed { replayed, state },
             Ok(Reply::Released { state, replayed, .. }) => Want::Released { replayed, state },
             Ok(Reply::Renewed { revived, .. }) => Want::Renewed { revived },
-            Ok(Reply::Verdict(verdict)) => panic!("{verdict:?}"),
+            Ok(other @ (Reply::Verdict(_) | Reply::Found(_))) => panic!("{other:?}"),
         };
         assert_eq!(got, want, "{case:?}");
         let after = decision.write.as_ref().or(before.as_ref());

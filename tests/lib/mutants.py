@@ -71,6 +71,7 @@ GUARD_INSERT = """\
 GUARD_EFFECT = "        result = effect(database.execute)\n"
 
 ERRORS = "src/store/postgres/errors.rs"
+LOOKUP = "src/domain/lookup.rs"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
@@ -173,7 +174,7 @@ MUTANTS = [
         ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            chains", "            chains"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [
-        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) {", "if self.shared.locked.holds(chain.key.hash()) && chain.head.unknown > 9 {"),
+        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) && !chain.only_looks() {", "if self.shared.locked.holds(chain.key.hash()) && chain.head.unknown > 9 {"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
         (PG_ENTRIES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
@@ -1992,5 +1993,29 @@ MUTANTS = [
     ]),
     Mutant("HD15", "a verdict's advice stands in its body alone", "door::calls", [
         ("src/rpc/door/translate.rs", "written.advised.insert(&mut head.headers);", "drop(written.advised);"),
+    ]),
+    Mutant("LK1", "a Lookup finds an expired claim parked", "claim_table", [
+        (LOOKUP, "State::InProgress => Some(claim::held(entry, context)),", "State::InProgress if entry.expired(context.now) => Some(claim::parked(entry, super::ParkCause::LeaseExpired)),\n        State::InProgress => Some(claim::held(entry, context)),"),
+    ]),
+    Mutant("LK2", "a Lookup takes of its consumer's quota", "lookups", [
+        ("src/ledger/mod.rs", "if matches!(command, Command::Lookup) { Ok(())", "if matches!(command, Command::Settle(..)) { Ok(())"),
+    ]),
+    Mutant("LK3", "a Lookup is held back by what holds grants back", "lookups", [
+        (LOOKUP, "    let answer = without_entry(context.policy)", "    if let Some(reason) = super::entrance::held_back(context.policy, context.now) {\n        return Decision::read(Err(refusal(reason)));\n    }\n    let answer = without_entry(context.policy)"),
+    ]),
+    Mutant("LK4", "of a full queue Lookups are refused no earlier than Claims", "claims::queue", [
+        (LANE, "Lane::Lookup => 8,", "Lane::Lookup => 10,"),
+    ]),
+    Mutant("LK5", "a Lookup in a run that suppresses effects is refused", DIFFERENTIAL, [
+        (LOOKUP, "Standing::Known { mode: RunMode::Suppress, .. } => Some(found(NOTHING)),", "Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),"),
+    ]),
+    Mutant("LK6", "an answer to many Lookups leaves no result out", "lookups", [
+        ("src/rpc/wire/fit.rs", "            leave_out(completed);\n        }\n    };", "            completed.result_omitted = false;\n        }\n    };"),
+    ]),
+    Mutant("LK7", "a Lookup says that a pinned fingerprint was compared", DIFFERENTIAL, [
+        (CLAIM, "!entry.fingerprint.is_empty() && presented;", "!entry.fingerprint.is_empty() && (presented || claim.is_none());"),
+    ]),
+    Mutant("LK8", "a Lookup of a consumer that is not registered is answered", "lookups", [
+        ("src/ledger/mod.rs", "if matches!(command, Command::Settle(..)) {\n            return Ok(());", "if matches!(command, Command::Settle(..) | Command::Lookup) {\n            return Ok(());"),
     ]),
 ]

@@ -5,6 +5,7 @@ mod change;
 mod filter;
 mod get;
 mod list;
+mod lookup;
 mod redrive;
 mod suggestions;
 mod summary;
@@ -24,6 +25,8 @@ pub(super) enum Command {
     List(list::List),
     /// Show all that is known of one entry, and what can be done with it
     Get(get::Get),
+    /// Look up how a message stands, as a consumer may: needs the right `claim`
+    Lookup(lookup::Lookup),
     /// Count entries by state: what is stuck, since when, and what is about to be
     Summary(summary::Summary),
     /// Have one entry processed again, or all that fit a filter
@@ -43,6 +46,7 @@ impl Command {
         match self {
             Command::List(list) => list.run(&client).await,
             Command::Get(get) => get.run(&client).await,
+            Command::Lookup(lookup) => lookup.run(&client).await,
             Command::Summary(summary) => summary.run(&client).await,
             Command::Redrive(redrive) => redrive.run(&client).await,
             Command::Park(park) => park.run(&client).await,

@@ -75,7 +75,8 @@ impl<'a> Round<'a> {
         let trusted = self.policies.trusted(now.unwrap_or_default()) && !self.shared.store.withholds_grants();
         let guess = trusted && self.shared.guess.is_new();
         for (chain, position) in chains.into_iter().zip(1..) {
-            if self.shared.locked.holds(chain.key.hash()) {
+            // A load waits for no row that somebody holds.
+            if self.shared.locked.holds(chain.key.hash()) && !chain.only_looks() {
                 self.hold_out(chain);
                 continue;
             }
@@ -99,7 +100,7 @@ impl<'a> Round<'a> {
                     };
                     completions.push(Pending::undecided(chain), row);
                 }
-                Command::Claim(_) | Command::Settle(..) => loads.push(chain),
+                Command::Claim(_) | Command::Settle(..) | Command::Lookup => loads.push(chain),
             }
         }
         self.guess_grants(fresh, until, &mut loads).await;

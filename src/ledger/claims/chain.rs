@@ -88,6 +88,11 @@ impl Chain {
         1 + self.later.len()
     }
 
+    /// Whether none of its commands can change the entry.
+    pub(super) fn only_looks(&self) -> bool {
+        self.requests().all(|request| matches!(request.command, Command::Lookup))
+    }
+
     /// The bytes of one of its commands: the key counts for each, since each call brought its own.
     fn bytes_of(&self, request: &Request) -> usize {
         self.key.bytes() + request.command.payload_bytes()

@@ -117,15 +117,16 @@ impl Round<'_> {
         self.write_changed(replaces).await;
     }
 
-    /// Claims that find the policies too old have them read at once: a hold is then seen, and all else goes on.
+    /// Claims that find the policies too old have them read at once: a hold is then seen, and all else goes on. So do
+    /// look-ups: a run is then known.
     /// Where they cannot be read the claims are refused that would be granted.
     ///
     /// # Errors
     /// The session broke.
     async fn renew_policies(&mut self, chains: &[Chain], reading: &Reading) -> Result<(), StoreError> {
         let mut requests = chains.iter().flat_map(Chain::requests);
-        let claims = requests.any(|request| matches!(request.command, Command::Claim(_)));
-        if claims && !self.policies.trusted(reading.now) {
+        let asks = requests.any(|request| matches!(request.command, Command::Claim(_) | Command::Lookup));
+        if asks && !self.policies.trusted(reading.now) {
             let reread = self.shared.policies.reread(&mut *self.session, reading.now);
             let read = within(self.shared, &self.span, (Statement::Policies, 1), reread).await?;
             self.policies = read.unwrap_or_else(|| Arc::clone(&self.policies));
@@ -257,6 +258,7 @@ fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, 
             &rules.claims
         }
         Command::Settle(..) => &rules.settles,
+        Command::Lookup => &rules.claims,
     };
     fold.decide(&request.command, &Context::at(reading, policy, position))
 }
@@ -266,6 +268,6 @@ fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, 
 fn may_be_granted_before(request: &Request, entry: Option<&Entry>) -> bool {
     match &request.command {
         Command::Claim(_) => request.unknown > 0 && entry.map(|entry| entry.version) != request.over,
-        Command::Settle(..) => false,
+        Command::Settle(..) | Command::Lookup => false,
     }
 }

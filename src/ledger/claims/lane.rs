@@ -10,6 +10,8 @@ pub(super) enum Lane {
     Renew,
     Release,
     Claim,
+    /// It begins nothing and ends nothing: under overload it goes first.
+    Lookup,
 }
 
 pub(super) const LANES: usize = metrics::LANES.len();
@@ -23,6 +25,7 @@ impl Lane {
     pub(super) fn of(command: &Command) -> Lane {
         match command {
             Command::Claim(_) => Lane::Claim,
+            Command::Lookup => Lane::Lookup,
             Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. }) => Lane::Close,
             Command::Settle(_, Settle::Renew { .. }) => Lane::Renew,
             Command::Settle(_, Settle::Release { .. }) => Lane::Release,
@@ -38,6 +41,7 @@ impl Lane {
             Lane::Release => 12,
             Lane::Claim if has_few => 11,
             Lane::Claim => 10,
+            Lane::Lookup => 8,
         };
         of.saturating_mul(sixteenths) / 16
     }
@@ -51,6 +55,7 @@ mod tests {
     fn what_ends_something_finds_room_for_longer() {
         // How much of 1,000 may be taken: as whoever has few, and as all others.
         for (lane, few, many) in [
+            (Lane::Lookup, 500, 500),
             (Lane::Claim, 687, 625),
             (Lane::Release, 750, 750),
             (Lane::Renew, 875, 875),

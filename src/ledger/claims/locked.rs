@@ -199,7 +199,7 @@ impl Locked {
 
 fn ends_a_claim(request: &Request) -> bool {
     match &request.command {
-        Command::Claim(_) | Command::Settle(_, Settle::Renew { .. }) => false,
+        Command::Claim(_) | Command::Lookup | Command::Settle(_, Settle::Renew { .. }) => false,
         Command::Settle(_, Settle::Complete { .. } | Settle::Fail { .. } | Settle::Release { .. }) => true,
     }
 }

@@ -276,7 +276,7 @@ mod tests {
         assert!(next.is_empty());
         let token = |request: &Request| match &request.command {
             Command::Settle(token, _) => *token,
-            Command::Claim(_) => 0,
+            Command::Claim(_) | Command::Lookup => 0,
         };
         let mut seen: Vec<(&str, Vec<i64>)> =
             batch.iter().map(|chain| (chain.key.id(), chain.requests().map(token).collect())).collect();

@@ -312,7 +312,8 @@ fn happened(inner: &Inner, call: &Call, reply: &Reply, since: usize) -> bool {
                 _ => false,
             }
         }
-        (Command::Claim(_), _) => false,
+        // None is sent here.
+        (Command::Claim(_) | Command::Lookup, _) => false,
     }
 }
 
@@ -329,6 +330,7 @@ pub(super) fn word(reply: &Reply) -> &'static str {
         Reply::Failed { .. } => "Fail done",
         Reply::Released { .. } => "Release done",
         Reply::Renewed { .. } => "Renew done",
+        Reply::Found(_) => "found",
     }
 }
 

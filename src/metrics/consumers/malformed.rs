@@ -32,6 +32,8 @@ impl Consumers {
         let asked = Asked { who: None, kind, minute: self.minute.load(Ordering::Relaxed), answered: true };
         match kind {
             Kind::Replay => consumer.replayed(REPLAY_REFUSED),
+            // Counted by its reason alone: it has found no state.
+            Kind::Lookup => {}
             Kind::Claim | Kind::Settle { .. } => {
                 asked.count(&consumer, &consumer.untold(), REJECTED.0, REJECTED.1);
             }

@@ -261,6 +261,8 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
                 fingerprint_unpinned: unpinned,
             })
         }
-        Reply::Verdict(_) => return Err(errors::internal("a claim's verdict answered a settlement")),
+        Reply::Verdict(_) | Reply::Found(_) => {
+            return Err(errors::internal("another kind of answer answered a settlement"));
+        }
     })
 }

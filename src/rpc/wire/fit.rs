@@ -5,9 +5,11 @@
 use prost::Message;
 use prost::encoding::encoded_len_varint;
 
-use crate::rpc::proto;
 use crate::rpc::proto::claim_response::Verdict;
+use crate::rpc::proto::lookup_response::Found;
+use crate::rpc::proto::lookup_result::Outcome as Looked;
 use crate::rpc::proto::settlement_result::Outcome;
+use crate::rpc::proto::{self, LookupResponse};
 
 /// What stands at the end of a text that was cut.
 const MARK: &str = "… [truncated]";
@@ -47,6 +49,33 @@ pub(crate) fn settlements(results: &mut [proto::SettlementResult], bytes_max: us
         Some(Outcome::Complete(_) | Outcome::Fail(_) | Outcome::Release(_) | Outcome::Renew(_)) | None => {
             None
         }
+    });
+}
+
+pub(crate) fn lookups(results: &mut [proto::LookupResult], bytes_max: usize) {
+    let results_out = |result: &mut proto::LookupResult| {
+        if let Some(Looked::Lookup(LookupResponse { found: Some(Found::Completed(completed)), .. })) =
+            &mut result.outcome
+        {
+            leave_out(completed);
+        }
+    };
+    let violations_out = |result: &mut proto::LookupResult| {
+        if let Some(Looked::Rejected(rejected)) = &mut result.outcome {
+            rejected.field_violations.clear();
+        }
+    };
+    let steps: [fn(&mut proto::LookupResult); 2] = [results_out, violations_out];
+    fit(results, bytes_max, &steps, |result| match &mut result.outcome {
+        Some(Looked::Lookup(response)) => match &mut response.found {
+            Some(Found::InProgress(held)) => Some(&mut held.owner),
+            Some(Found::Backoff(backoff)) => Some(&mut backoff.last_error),
+            Some(Found::Failed(failed)) => Some(&mut failed.error),
+            Some(Found::Parked(parked)) => Some(&mut parked.error),
+            Some(Found::Completed(_)) | None => None,
+        },
+        Some(Looked::Rejected(rejected)) => Some(&mut rejected.message),
+        None => None,
     });
 }
 
@@ -101,9 +130,13 @@ fn size<T: Message>(item: &T) -> usize {
 }
 
 fn leave_result_out(verdict: &mut Verdict) {
-    if let Verdict::Completed(completed) = verdict
-        && !completed.result.is_empty()
-    {
+    if let Verdict::Completed(completed) = verdict {
+        leave_out(completed);
+    }
+}
+
+fn leave_out(completed: &mut proto::Completed) {
+    if !completed.result.is_empty() {
         completed.result.clear();
         completed.result_omitted = true;
     }

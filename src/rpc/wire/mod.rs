@@ -8,6 +8,7 @@ pub(super) mod entry;
 pub(super) mod errors;
 pub(super) mod fields;
 pub(super) mod fit;
+pub(super) mod lookup;
 pub(super) mod policy;
 pub(super) mod reasons;
 pub(super) mod words;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::claim_response::Verdict;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, Settlement};
@@ -70,6 +71,15 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
             let answer = send!(ledger.batch_claim(batch));
             item(answer.map(|answer| match answer.into_inner().responses.swap_remove(0).verdict {
                 Some(Verdict::Rejected(rejected)) => Some(rejected),
+                _ => None,
+            }))
+        }
+        "Lookup" => why(send!(ledger.lookup(proto::LookupRequest { key }))),
+        "BatchLookup" => {
+            let batch = proto::BatchLookupRequest { requests: vec![proto::LookupRequest { key }] };
+            let answer = send!(ledger.batch_lookup(batch));
+            item(answer.map(|answer| match answer.into_inner().responses.swap_remove(0).outcome {
+                Some(Looked::Rejected(rejected)) => Some(rejected),
                 _ => None,
             }))
         }

@@ -129,6 +129,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     };
     let replayed = proto::ClaimRequest { key: in_run(&claim.key), ..claim.clone() };
     let settled = proto::CompleteRequest { key: in_run(&key), ..complete.clone() };
+    let looks = [key.clone(), in_run(&key)].map(|key| proto::LookupRequest { key });
     let create = proto::CreateReplayRunRequest {
         consumer: "c".into(),
         replay_run: "r.1_A-z".into(),
@@ -180,6 +181,11 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         (
             "LedgerService/BatchClaim",
             vec![proto::BatchClaimRequest { requests: vec![claim.clone(), replayed, claim] }.encode_to_vec()],
+        ),
+        ("LedgerService/Lookup", looks.iter().map(Message::encode_to_vec).collect()),
+        (
+            "LedgerService/BatchLookup",
+            vec![proto::BatchLookupRequest { requests: looks.to_vec() }.encode_to_vec()],
         ),
         ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
         ("AdminService/GetEntry", vec![proto::GetEntryRequest { key, ..Default::default() }.encode_to_vec()]),

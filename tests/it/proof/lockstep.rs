@@ -214,8 +214,8 @@ impl Lane {
         while (ops.len() as u64) < count {
             let at = self.random.below(KEYS as u64) as usize;
             let op = steps::op(&mut self.random, self.rows[at].as_ref(), &mut self.known, now);
-            let claims = matches!(op, Op::Claim { .. });
-            if ops.first().is_none_or(|first| claims == matches!(first.1, Op::Claim { .. })) {
+            let kind = |op: &Op| (matches!(op, Op::Claim { .. }), *op == Op::Lookup);
+            if ops.first().is_none_or(|first| kind(&op) == kind(&first.1)) {
                 ops.push((at, op));
             }
         }
@@ -297,6 +297,7 @@ impl Lane {
         };
         let parked = match &expected {
             Said::FailOk { state: state @ State::Parked(_), .. }
+            | Said::Found { state: Some(state @ State::Parked(_)), .. }
             | Said::Error { state: Some(state @ State::Parked(_)), .. } => Some(*state),
             _ => None,
         };

@@ -41,6 +41,7 @@ pub(crate) enum Op {
         checkpoint: Option<Vec<u8>>,
         too_large: bool,
     },
+    Lookup,
 }
 
 /// What the ledger says.
@@ -61,6 +62,7 @@ pub(crate) enum Said {
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
     ReleaseOk { replayed: bool, unpinned: bool },
     RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool, dropped: bool },
+    Found { state: Option<State>, attempt: i32, holds: Option<Box<Said>> },
     Error { reason: String, state: Option<State> },
 }
 
@@ -127,6 +129,7 @@ pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Opti
     let before = row.cloned();
     let (said, after) = match op {
         Op::Claim { .. } => claim(row, op, world),
+        Op::Lookup => (lookup(row, world), None),
         Op::Complete { token, .. }
         | Op::Fail { token, .. }
         | Op::Release { token, .. }
@@ -252,6 +255,47 @@ fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             }
         }
     }
+}
+
+/// What a Claim would find. Whether anything holds grants back is not asked.
+fn lookup(row: Option<&Row>, world: &World<'_>) -> Said {
+    let (policy, now) = (world.policy, world.now);
+    let nothing = Said::Found { state: None, attempt: 0, holds: None };
+    match policy.run {
+        Standing::Unknown => return error("REPLAY_RUN_UNKNOWN", None),
+        Standing::Known { mode: RunMode::Suppress, .. } => return nothing,
+        Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => {}
+    }
+    let Some(row) = row else { return nothing };
+    let holds = match row.state {
+        State::Received | State::FailedRetryable if now >= row.not_before => None,
+        State::Received | State::FailedRetryable => Some(Said::Backoff {
+            attempts_left: (policy.max_attempts > 0).then(|| (policy.max_attempts - row.attempts).max(0)),
+            last_error: row.error.clone(),
+            retry_after: row.not_before - now,
+        }),
+        State::InProgress => Some(Said::InProgress {
+            owner: row.who.as_ref().map(|who| who.1.clone()).unwrap_or_default(),
+            attempt: row.attempts,
+            lease: (row.lease_until - now).max(0),
+            retry_after: (row.lease_until + row.grace - now).max(0),
+        }),
+        State::Completed => {
+            let expired = !row.result.is_empty() && now >= row.closed_at + policy.result_retention.0;
+            Some(Said::Completed {
+                result: if expired { Vec::new() } else { row.result.clone() },
+                expired,
+                dropped: row.dropped,
+                at: row.closed_at,
+                attempt: row.attempts,
+                by_this_claim: false,
+                unverified: !row.print.is_empty(),
+            })
+        }
+        State::FailedTerminal => Some(Said::Failed { error: row.error.clone(), at: row.closed_at }),
+        State::Parked(cause) => Some(Said::Parked { cause, error: row.error.clone(), at: row.parked_at }),
+    };
+    Said::Found { state: Some(row.state), attempt: row.attempts, holds: holds.map(Box::new) }
 }
 
 /// What holds new grants back.
@@ -383,7 +427,7 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
         after.clone()
     };
     match op {
-        Op::Claim { .. } => unreachable!(),
+        Op::Claim { .. } | Op::Lookup => unreachable!(),
         Op::Complete { result, too_large, .. } => match row.by {
             ClosedBy::Complete => {
                 (Said::CompleteOk { replayed: true, late: false, dropped: row.dropped }, None)
@@ -530,7 +574,7 @@ pub(crate) fn advice(said: &Said, after: Option<&Row>) -> Option<&'static str> {
         }
         Said::FailOk { state, .. } => by_state(Some(*state)),
         Said::ReleaseOk { .. } => by_state(after.map(|row| row.state)),
-        Said::RenewOk { .. } => return None,
+        Said::RenewOk { .. } | Said::Found { .. } => return None,
         Said::Error { reason, state } => match reason.as_str() {
             "CLAIM_CLOSED"
             | "EFFECT_STARTED"

@@ -83,6 +83,9 @@ pub(crate) fn claimant(random: &mut Random, known: &mut Vec<(u128, String)>) -> 
 /// An operation on a key of which the spec knows `row`.
 pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, String)>, now: i64) -> Op {
     let bytes = |random: &mut Random, from: &[&str]| pick(random, from).as_bytes().to_vec();
+    if random.percent(8) {
+        return Op::Lookup;
+    }
     if row.is_none() && random.percent(80) || random.percent(45) {
         let lease = random.percent(30).then(|| *pick(random, &[0, 1, 3, 15, 3_600]) * SECOND);
         let occurred_at =

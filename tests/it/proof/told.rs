@@ -38,6 +38,7 @@ pub(crate) fn command(op: &Op) -> Command {
                 checkpoint_dropped: too_large,
             },
         ),
+        Op::Lookup => Command::Lookup,
     }
 }
 
@@ -113,66 +114,75 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
             Said::FailOk { state, retry_after: retry_after.map(|wait| wait.0), attempts_left, replayed }
         }
         Ok(Reply::Released { replayed, unpinned, .. }) => Said::ReleaseOk { replayed, unpinned },
-        Ok(Reply::Verdict(verdict)) => match verdict {
-            Verdict::Acquired {
-                token,
-                attempt,
-                lease,
-                hold,
-                on_expiry,
-                replayed,
-                effect_unknown,
-                prior_effect_started,
-                checkpoint,
-                last_error,
-                attempts_left,
-                ..
-            } => Said::Acquired {
-                token,
-                attempt,
-                lease: lease.0,
-                hold: hold.0,
-                on_expiry,
-                replayed,
-                effect_unknown,
-                prior_effect_started,
-                checkpoint: checkpoint.to_vec(),
-                last_error,
-                attempts_left,
-            },
-            Verdict::Completed {
-                result,
-                result_expired,
-                completed_at,
-                attempt,
-                by_this_claim,
-                fingerprint_unverified,
-                result_dropped,
-            } => Said::Completed {
-                result: result.to_vec(),
-                expired: result_expired,
-                dropped: result_dropped,
-                at: completed_at.0,
-                attempt,
-                by_this_claim,
-                unverified: fingerprint_unverified,
-            },
-            Verdict::InProgress { owner, attempt, lease, retry_after } => {
-                Said::InProgress { owner, attempt, lease: lease.0, retry_after: retry_after.0 }
-            }
-            Verdict::Backoff { attempts_left, last_error, retry_after } => {
-                Said::Backoff { attempts_left, last_error, retry_after: retry_after.0 }
-            }
-            Verdict::Failed { error, failed_at } => Said::Failed { error, at: failed_at.0 },
-            Verdict::Parked { cause, error, parked_at } => Said::Parked { cause, error, at: parked_at.0 },
-            Verdict::FingerprintMismatch { expected, presented } => {
-                Said::Mismatch { expected: expected.to_vec(), presented: presented.to_vec() }
-            }
-            Verdict::OutsideWindow { window, occurred_at } => {
-                Said::Outside { window: window.0, occurred_at: occurred_at.0 }
-            }
-            Verdict::Suppressed { replay_run } => Said::Suppressed { run: replay_run },
+        Ok(Reply::Verdict(verdict)) => told(verdict),
+        Ok(Reply::Found(found)) => Said::Found {
+            state: found.state,
+            attempt: found.attempt,
+            holds: found.verdict.map(|verdict| Box::new(told(verdict))),
         },
+    }
+}
+
+fn told(verdict: Verdict) -> Said {
+    match verdict {
+        Verdict::Acquired {
+            token,
+            attempt,
+            lease,
+            hold,
+            on_expiry,
+            replayed,
+            effect_unknown,
+            prior_effect_started,
+            checkpoint,
+            last_error,
+            attempts_left,
+            ..
+        } => Said::Acquired {
+            token,
+            attempt,
+            lease: lease.0,
+            hold: hold.0,
+            on_expiry,
+            replayed,
+            effect_unknown,
+            prior_effect_started,
+            checkpoint: checkpoint.to_vec(),
+            last_error,
+            attempts_left,
+        },
+        Verdict::Completed {
+            result,
+            result_expired,
+            completed_at,
+            attempt,
+            by_this_claim,
+            fingerprint_unverified,
+            result_dropped,
+        } => Said::Completed {
+            result: result.to_vec(),
+            expired: result_expired,
+            dropped: result_dropped,
+            at: completed_at.0,
+            attempt,
+            by_this_claim,
+            unverified: fingerprint_unverified,
+        },
+        Verdict::InProgress { owner, attempt, lease, retry_after } => {
+            Said::InProgress { owner, attempt, lease: lease.0, retry_after: retry_after.0 }
+        }
+        Verdict::Backoff { attempts_left, last_error, retry_after } => {
+            Said::Backoff { attempts_left, last_error, retry_after: retry_after.0 }
+        }
+        Verdict::Failed { error, failed_at } => Said::Failed { error, at: failed_at.0 },
+        Verdict::Parked { cause, error, parked_at } => Said::Parked { cause, error, at: parked_at.0 },
+        Verdict::FingerprintMismatch { expected, presented } => {
+            Said::Mismatch { expected: expected.to_vec(), presented: presented.to_vec() }
+        }
+        Verdict::OutsideWindow { window, occurred_at } => {
+            Said::Outside { window: window.0, occurred_at: occurred_at.0 }
+        }
+        Verdict::Suppressed { replay_run } => Said::Suppressed { run: replay_run },
     }
 }
 
@@ -282,6 +292,26 @@ pub(crate) fn claimed(response: &proto::ClaimResponse) -> Said {
         Verdict::Suppressed(it) => Said::Suppressed { run: it.replay_run },
         Verdict::Rejected(it) => rejected(&it, None),
     }
+}
+
+pub(crate) fn found(response: &proto::LookupResponse, parked: Option<State>) -> Said {
+    use proto::lookup_response::Found;
+    // What is found reads as the same verdict of a Claim.
+    let holds = response.found.clone().map(|found| match found {
+        Found::Completed(it) => claim_response::Verdict::Completed(it),
+        Found::Failed(it) => claim_response::Verdict::Failed(it),
+        Found::Parked(it) => claim_response::Verdict::Parked(it),
+        Found::InProgress(it) => claim_response::Verdict::InProgress(it),
+        Found::Backoff(it) => claim_response::Verdict::Backoff(it),
+    });
+    let holds = holds.map(|verdict| {
+        let waits =
+            matches!(verdict, claim_response::Verdict::InProgress(_) | claim_response::Verdict::Backoff(_));
+        assert_eq!(response.retry_after.is_some(), waits, "{response:?}");
+        let (verdict, retry_after) = (Some(verdict), response.retry_after);
+        Box::new(claimed(&proto::ClaimResponse { verdict, retry_after, ..Default::default() }))
+    });
+    Said::Found { state: state(response.state(), parked), attempt: response.attempt, holds }
 }
 
 pub(crate) fn rejected(rejected: &proto::Rejected, parked: Option<State>) -> Said {

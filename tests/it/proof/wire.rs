@@ -4,6 +4,7 @@ use idempotency_ledger::domain::{FailureKind, State};
 use idempotency_ledger::rpc::Limits;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, Advice};
@@ -20,6 +21,7 @@ use super::told;
 pub(crate) enum Answer {
     Claim(Result<proto::ClaimResponse, Status>),
     Settle(Result<Outcome, Status>),
+    Lookup(Result<Looked, Status>),
 }
 
 impl Answer {
@@ -31,7 +33,11 @@ impl Answer {
                 _ => told::claimed(response),
             },
             Answer::Settle(Ok(outcome)) => told::settled(outcome, parked),
-            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) => told::refused(status, parked),
+            Answer::Lookup(Ok(Looked::Lookup(response))) => told::found(response, parked),
+            Answer::Lookup(Ok(Looked::Rejected(it))) => told::rejected(it, parked),
+            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) | Answer::Lookup(Err(status)) => {
+                told::refused(status, parked)
+            }
         }
     }
 
@@ -44,7 +50,9 @@ impl Answer {
             Answer::Settle(Ok(Outcome::Release(it))) => word(it.advice()),
             Answer::Settle(Ok(Outcome::Renew(_))) => None,
             Answer::Settle(Ok(Outcome::Rejected(it))) => word(it.advice()),
-            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) => {
+            Answer::Lookup(Ok(Looked::Lookup(_))) => None,
+            Answer::Lookup(Ok(Looked::Rejected(it))) => word(it.advice()),
+            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) | Answer::Lookup(Err(status)) => {
                 let details = status.get_error_details();
                 details.error_info().and_then(|info| info.metadata.get("advice").cloned())
             }
@@ -72,12 +80,16 @@ pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
     }
 }
 
+fn lookup(key: &proto::EntryKey) -> proto::LookupRequest {
+    proto::LookupRequest { key: Some(key.clone()) }
+}
+
 pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
     let key = Some(key.clone());
     let limits = Limits::default();
     let beyond = |limit: usize| vec![7; limit + 1].into();
     match op.clone() {
-        Op::Claim { .. } => panic!("{op:?} is no settlement"),
+        Op::Claim { .. } | Op::Lookup => panic!("{op:?} is not a settlement"),
         // One too large, and one that its client leaves out, are the same.
         Op::Complete { token, result, too_large } => Action::Complete(proto::CompleteRequest {
             key,
@@ -117,6 +129,10 @@ pub(crate) async fn call(
 ) -> Answer {
     if matches!(op, Op::Claim { .. }) {
         return Answer::Claim(client.claim(claim(key, op)).await.map(tonic::Response::into_inner));
+    }
+    if *op == Op::Lookup {
+        let found = client.lookup(lookup(key)).await;
+        return Answer::Lookup(found.map(|found| Looked::Lookup(found.into_inner())));
     }
     Answer::Settle(match action(key, op) {
         Action::Complete(it) => client.complete(it).await.map(|it| Outcome::Complete(it.into_inner())),
@@ -219,7 +235,7 @@ pub(crate) async fn order_of(
     done.map_err(refused)
 }
 
-/// One batch for several operations, all claims or all settlements.
+/// One batch for several operations: all claims, all look-ups, or all settlements.
 pub(crate) async fn batch(
     client: &mut LedgerServiceClient<Channel>,
     ops: &[(proto::EntryKey, Op)],
@@ -230,6 +246,14 @@ pub(crate) async fn batch(
             client.batch_claim(proto::BatchClaimRequest { requests }).await?.into_inner().responses;
         assert_eq!(responses.len(), ops.len());
         return Ok(responses.into_iter().map(|response| Answer::Claim(Ok(response))).collect());
+    }
+    if ops[0].1 == Op::Lookup {
+        let requests = ops.iter().map(|(key, _)| lookup(key)).collect();
+        let responses =
+            client.batch_lookup(proto::BatchLookupRequest { requests }).await?.into_inner().responses;
+        assert_eq!(responses.len(), ops.len());
+        let found = responses.into_iter().map(|one| Answer::Lookup(Ok(one.outcome.expect("an outcome"))));
+        return Ok(found.collect());
     }
     let settlements =
         ops.iter().map(|(key, op)| proto::Settlement { action: Some(action(key, op)) }).collect();

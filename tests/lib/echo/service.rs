@@ -95,4 +95,18 @@ impl LedgerService for Echo {
         });
         Ok(Response::new(proto::BatchSettleResponse { results: results.collect() }))
     }
+
+    async fn lookup(&self, _request: Request<proto::LookupRequest>) -> Answer<proto::LookupResponse> {
+        Ok(Response::new(proto::LookupResponse::default()))
+    }
+
+    async fn batch_lookup(
+        &self,
+        request: Request<proto::BatchLookupRequest>,
+    ) -> Answer<proto::BatchLookupResponse> {
+        let found = || proto::lookup_result::Outcome::Lookup(proto::LookupResponse::default());
+        let requests = request.into_inner().requests;
+        let responses = requests.iter().map(|_| proto::LookupResult { outcome: Some(found()) }).collect();
+        Ok(Response::new(proto::BatchLookupResponse { responses }))
+    }
 }

@@ -110,8 +110,10 @@ impl Waiting {
             }
         }
         // What comes a second time has waited for something else.
+        let mut claims =
+            chains.iter().rev().skip_while(|chain| Lane::of(&chain.head.command) == Lane::Lookup);
         if let Some(last) =
-            chains.last().filter(|last| Lane::of(&last.head.command) == Lane::Claim && !last.must_load)
+            claims.next().filter(|last| Lane::of(&last.head.command) == Lane::Claim && !last.must_load)
         {
             self.later.taken_after(last.since.elapsed());
         }
@@ -236,6 +238,8 @@ impl Queue {
                 "this server is shutting down; nothing was changed: try again, another one answers",
             ));
         }
+        // A batch of look-ups that is as large as a batch of claims may be finds room in an empty queue, as they do.
+        let lane = if lane == Lane::Lookup && waiting.commands == 0 { Lane::Claim } else { lane };
         let held = self.bytes.load(Ordering::SeqCst) + bytes;
         let wait = waiting.commands + commands;
         let is_room =
@@ -244,7 +248,7 @@ impl Queue {
         if !enters {
             let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
             let later = &mut waiting.later;
-            let retry_after = if lane == Lane::Claim { later.claim() } else { later.settlement() };
+            let retry_after = if lane >= Lane::Claim { later.claim() } else { later.settlement() };
             let retry_after = Some(retry_after);
             return Err(Rejection { retry_after, ..Rejection::new(Reason::Overloaded, why) });
         }

@@ -44,7 +44,8 @@ fn what_ends_something_is_served_before_what_begins_it() {
         Settle::Complete { result: Bytes::new(), left_out: false },
         Settle::Fail { kind: FailureKind::Retryable, error: String::new(), retry_after: None },
     ];
-    let commands = std::iter::once(claim()).chain(settles.map(|settle| Command::Settle(1, settle)));
+    let commands =
+        [Command::Lookup, claim()].into_iter().chain(settles.map(|settle| Command::Settle(1, settle)));
     for (number, command) in commands.enumerate() {
         assert!(queue.push(chain(number, command, Instant::now())).is_ok());
     }
@@ -52,7 +53,38 @@ fn what_ends_something_is_served_before_what_begins_it() {
     while let Some(chain) = queue.try_pull(1).pop() {
         served.push(chain.key.id().to_owned());
     }
-    assert_eq!(served, ["3", "4", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim");
+    assert_eq!(served, ["4", "5", "3", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim, Lookup");
+}
+
+#[test]
+fn full_queue_refuses_lookups_before_claims() {
+    let queue = Queue::new(160, 1 << 20, 200);
+    let pushed = |number: usize, command| queue.push(chain(number, command, Instant::now())).is_ok();
+    assert!((0..80).all(|number| pushed(number, Command::Lookup)), "they may take half of it");
+    let refused = queue.push(chain(80, Command::Lookup, Instant::now())).unwrap_err();
+    assert_eq!(refused.reason, Reason::Overloaded);
+    assert!((250_000..1_000_000).contains(&refused.retry_after.unwrap().micros()), "{refused:?}");
+    assert!((81..101).all(|number| pushed(number, claim())), "there is room for claims");
+    assert!(!pushed(101, Command::Lookup) && !pushed(102, claim()));
+    // Of an empty queue a batch of look-ups may take as much as a batch of claims.
+    let empty = Queue::new(160, 1 << 20, 200);
+    let batch = |many| (0..many).map(|number| chain(number, Command::Lookup, Instant::now())).collect();
+    assert!(empty.push_all(batch(101)).is_err());
+    assert!(empty.push_all(batch(100)).is_ok());
+    assert!(empty.push_all(batch(1)).is_err());
+}
+
+/// What a look-up has waited says nothing of how long claims wait.
+#[test]
+fn lookups_do_not_change_when_refused_claims_come_again() {
+    let queue = Queue::new(160, 1 << 20, 200);
+    let before = Instant::now().checked_sub(Duration::from_millis(400)).unwrap();
+    assert!(queue.push(chain(0, Command::Lookup, Instant::now())).is_ok());
+    assert!(queue.push(chain(1, claim(), before)).is_ok());
+    assert_eq!(queue.try_pull(200).len(), 2);
+    assert!((0..100).all(|number| queue.push(chain(number, claim(), Instant::now())).is_ok()));
+    let refused = queue.push(chain(100, claim(), Instant::now())).unwrap_err();
+    assert!(refused.retry_after.unwrap().micros() >= 400_000, "{refused:?}");
 }
 
 /// What a session did last is still in its processor's cache, and in that of its backend.
@@ -223,7 +255,7 @@ fn whoever_floods_has_few_nowhere() {
     assert!(queue.push_all((0..4).map(|id| completes("quiet", id)).collect()).is_ok());
     assert_eq!([take(&queue, 3), take(&queue, 3)], [Some((4, 0)), Some((0, 128))]);
     let (by_lane, _) = queue.depth();
-    assert_eq!(by_lane, [0, 0, 0, 876]);
+    assert_eq!(by_lane, [0, 0, 0, 876, 0]);
 }
 
 #[test]

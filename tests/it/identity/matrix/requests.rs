@@ -5,6 +5,7 @@ use std::time::Duration;
 use idempotency_ledger::domain::Key;
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::claim_response::Verdict;
+use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use prost::Message;
@@ -52,6 +53,10 @@ impl Asked {
         proto::ClaimRequest { key: self.key(), owner: "worker".into(), ..Default::default() }
     }
 
+    fn lookup(&self) -> proto::LookupRequest {
+        proto::LookupRequest { key: self.key() }
+    }
+
     fn complete(&self) -> proto::CompleteRequest {
         proto::CompleteRequest { key: self.key(), token: 1, ..Default::default() }
     }
@@ -64,6 +69,9 @@ pub(super) fn batch(method: &Method, items: &[Asked]) -> Option<Vec<u8>> {
     Some(match method.name.as_str() {
         "BatchClaim" => {
             proto::BatchClaimRequest { requests: items.iter().map(Asked::claim).collect() }.encode_to_vec()
+        }
+        "BatchLookup" => {
+            proto::BatchLookupRequest { requests: items.iter().map(Asked::lookup).collect() }.encode_to_vec()
         }
         "BatchSettle" => {
             proto::BatchSettleRequest { settlements: items.iter().map(settle).collect() }.encode_to_vec()
@@ -89,6 +97,7 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
     let (expected_version, token) = (1, 1);
     match method.name.as_str() {
         "Claim" => asked.claim().encode_to_vec(),
+        "Lookup" => asked.lookup().encode_to_vec(),
         "Renew" => proto::RenewRequest { key, token, ..Default::default() }.encode_to_vec(),
         "Complete" => asked.complete().encode_to_vec(),
         "Fail" => proto::FailRequest { key, token, ..Default::default() }.encode_to_vec(),
@@ -218,6 +227,14 @@ pub(super) fn items(method: &Method, answer: &Answer) -> Vec<(String, String)> {
             let answer = proto::BatchClaimResponse::decode(bytes).unwrap();
             let of = |response: &proto::ClaimResponse| match &response.verdict {
                 Some(Verdict::Rejected(rejected)) => said(Some(rejected)),
+                _ => said(None),
+            };
+            answer.responses.iter().map(of).collect()
+        }
+        "BatchLookup" => {
+            let answer = proto::BatchLookupResponse::decode(bytes).unwrap();
+            let of = |result: &proto::LookupResult| match &result.outcome {
+                Some(Looked::Rejected(rejected)) => said(Some(rejected)),
                 _ => said(None),
             };
             answer.responses.iter().map(of).collect()

@@ -111,6 +111,8 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("Release", Consumer, &[Usual, InRun]),
     ("BatchClaim", Consumer, &[Usual, InRun]),
     ("BatchSettle", Consumer, &[Usual, InRun]),
+    ("Lookup", Consumer, &[Usual, InRun]),
+    ("BatchLookup", Consumer, &[Usual, InRun]),
     ("GetEntry", Consumer, &[Usual, InRun, ByHash]),
     ("ListEntries", Consumer, &[Usual, InRun]),
     ("SummarizeEntries", ConsumerOrAll, &[Usual]),
@@ -169,7 +171,7 @@ pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
 /// The right that a call needs.
 pub(super) fn right(method: &Method, way: Way) -> &'static str {
     match method.name.as_str() {
-        "Claim" | "BatchClaim" => "claim",
+        "Claim" | "BatchClaim" | "Lookup" | "BatchLookup" => "claim",
         _ if method.is_of_consumers() => "settle",
         _ if method.reads || way == ValidateOnly => "read",
         _ => "admin",
@@ -200,7 +202,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [2, 5, 10, 13],
+        [4, 5, 10, 13],
         "claim, settle, read and admin, as the table of the contract has them"
     );
 }

@@ -1,0 +1,48 @@
+//! Lookup: what a Claim would find, without claiming. See docs/contract.md, section 4.
+
+use super::claim;
+use super::context::{Context, Decision};
+use super::entrance::refusal;
+use super::policy::Doubt;
+use super::reason::Reason;
+use super::replay::{RunMode, Standing};
+use super::reply::{Answer, Finding, Reply};
+use super::{Entry, Policy, State};
+
+/// No entry was found, or none was looked for.
+const NOTHING: Finding = Finding { state: None, attempt: 0, verdict: None };
+
+/// What is answered whatever the entry is. `None` if the entry decides. What holds grants back is not looked at: a
+/// Lookup grants nothing.
+pub(super) fn without_entry(policy: &Policy) -> Option<Answer> {
+    match policy.run {
+        Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
+        // The run may have been created since the policies were read.
+        Standing::Unknown if policy.doubt == Doubt::Stale => Some(Err(refusal(Reason::StoreUnavailable))),
+        Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
+        Standing::Known { mode: RunMode::Suppress, .. } => Some(found(NOTHING)),
+    }
+}
+
+/// Decides a Lookup: it never writes.
+pub(super) fn decide(entry: Option<&Entry>, context: &Context<'_>) -> Decision {
+    let answer = without_entry(context.policy)
+        .unwrap_or_else(|| found(entry.map_or(NOTHING, |entry| of_entry(entry, context))));
+    Decision::read(answer)
+}
+
+fn found(finding: Finding) -> Answer {
+    Ok(Reply::Found(Box::new(finding)))
+}
+
+fn of_entry(entry: &Entry, context: &Context<'_>) -> Finding {
+    let verdict = match entry.state {
+        State::Completed => Some(claim::completed(entry, None, context)),
+        State::FailedTerminal => Some(claim::failed(entry)),
+        State::Parked(cause) => Some(claim::parked(entry, cause)),
+        State::Received | State::FailedRetryable => claim::backoff(entry, context),
+        // Expired, too: what becomes of it is for the next Claim to decide.
+        State::InProgress => Some(claim::held(entry, context)),
+    };
+    Finding { state: Some(entry.state), attempt: entry.attempts, verdict }
+}
