@@ -281,7 +281,8 @@ fn lookup(row: Option<&Row>, world: &World<'_>) -> Said {
             retry_after: (row.lease_until + row.grace - now).max(0),
         }),
         State::Completed => {
-            let expired = !row.result.is_empty() && now >= row.closed_at + policy.result_retention.0;
+            let expired =
+                !world.ahead && !row.result.is_empty() && now >= row.closed_at + policy.result_retention.0;
             Some(Said::Completed {
                 result: if expired { Vec::new() } else { row.result.clone() },
                 expired,
