@@ -84,8 +84,8 @@ async fn a_call_under_way_at_the_end_is_answered() {
     let call = tokio::spawn(async move { client.claim(claim("c", "2")).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     signal("TERM", &[edge.pid()]);
-    // Longer than a connection without a call is waited for.
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    // Longer than a connection without a call is waited for, and shorter than the store waits for the foreign writer.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert!(!call.is_finished(), "the store was to stand still");
     foreign.execute(sqlx::raw_sql("ROLLBACK")).await.unwrap();
     acquired(&call.await.unwrap().unwrap().into_inner());
