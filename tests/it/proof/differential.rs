@@ -123,9 +123,9 @@ impl Walk {
         if random.percent(6) {
             return self.order();
         }
-        // A quarter of the time several commands for the key wait together: they are decided together, at one
+        // In four of ten steps several commands for the key wait together: they are decided together, at one
         // instant, and written once.
-        let together = if random.percent(25) { 2 + random.below(4) } else { 1 };
+        let together = if random.percent(40) { 2 + random.below(4) } else { 1 };
         let behind = random.percent(2);
         let ahead = !behind && random.percent(2);
         let position = 1 + random.below(1_000) as i64;
