@@ -18,21 +18,23 @@ pub(super) fn without_entry(policy: &Policy) -> Option<Answer> {
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
         // The run may have been created since the policies were read.
-        Standing::Unknown if policy.doubt == Doubt::Stale => Some(Err(refusal(Reason::StoreUnavailable))),
+        Standing::Unknown if matches!(policy.doubt, Doubt::Stale | Doubt::Lost) => {
+            Some(Err(refusal(Reason::StoreUnavailable)))
+        }
         Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
-        Standing::Known { mode: RunMode::Suppress, .. } => Some(found(NOTHING)),
+        Standing::Known { mode: RunMode::Suppress, .. } => Some(Ok(found(NOTHING))),
     }
 }
 
 /// Decides a Lookup: it never writes.
 pub(super) fn decide(entry: Option<&Entry>, context: &Context<'_>) -> Decision {
     let answer = without_entry(context.policy)
-        .unwrap_or_else(|| found(entry.map_or(NOTHING, |entry| of_entry(entry, context))));
+        .unwrap_or_else(|| Ok(found(entry.map_or(NOTHING, |entry| of_entry(entry, context)))));
     Decision::read(answer)
 }
 
-fn found(finding: Finding) -> Answer {
-    Ok(Reply::Found(Box::new(finding)))
+fn found(finding: Finding) -> Reply {
+    Reply::Found(Box::new(finding))
 }
 
 fn of_entry(entry: &Entry, context: &Context<'_>) -> Finding {

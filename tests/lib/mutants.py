@@ -2007,7 +2007,7 @@ MUTANTS = [
         (LANE, "Lane::Lookup => 8,", "Lane::Lookup => 10,"),
     ]),
     Mutant("LK5", "a Lookup in a run that suppresses effects is refused", DIFFERENTIAL, [
-        (LOOKUP, "Standing::Known { mode: RunMode::Suppress, .. } => Some(found(NOTHING)),", "Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),"),
+        (LOOKUP, "Standing::Known { mode: RunMode::Suppress, .. } => Some(Ok(found(NOTHING))),", "Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),"),
     ]),
     Mutant("LK6", "an answer to many Lookups leaves no result out", "lookups", [
         ("src/rpc/wire/fit.rs", "            leave_out(completed);\n        }\n    };", "            completed.result_omitted = false;\n        }\n    };"),
