@@ -86,7 +86,7 @@ MUTANTS = [
         (CHAIN, "        self.head.to.send(answer);\n", """\
         use crate::domain::{Reply, Settle, Span, Verdict};
         if let (true, Ok(Reply::Verdict(Verdict::Acquired { token, .. }))) = (self.head.to.is_closed(), &answer) {
-            let release = Command::Settle(*token, Settle::Release { delay: Span::ZERO });
+            let release = Command::Settle(*token, Settle::Release { delay: Span::ZERO, unpin: false });
             let nobody = AnswerTo::Call(tokio::sync::oneshot::channel().0);
             let head = Request { unknown: 1, ..Request::new(release, nobody, self.head.span.clone()) };
             return Some(Chain { head: Box::new(head), must_load: true, ..self });
@@ -808,7 +808,7 @@ MUTANTS = [
         ("src/store/postgres/migrate.rs", "bound(connection, pace.lock_wait, pace.statement).await?;", "bound(connection, pace.within, pace.within).await?;"),
     ]),
     Mutant("K4", "an index that was built by half is taken for a whole one", "schema::next", [
-        ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&index) {", "if name.is_empty() {"),
+        ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&index) {", "if index.is_empty() {"),
     ]),
     Mutant("K5", "the servers' role may change the audit", "schema::rights", [
         ("src/store/postgres/rights.rs", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs TO @role\"", "\"GRANT SELECT, INSERT, UPDATE ON ledger.consumers, ledger.replay_runs, ledger.audit TO @role\""),
@@ -1207,7 +1207,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "who.key.consumer() == key.consumer() &&", "who.key.source() == key.source() &&"),
     ]),
     Mutant("M34", "a consumer that is called other takes the others' series with it", "metrics", [
-        ("src/metrics/consumers.rs", "if name == OTHER {", "if name.is_empty() {"),
+        ("src/metrics/consumers.rs", "if name == OTHER {", "if index.is_empty() {"),
     ]),
     Mutant("M35", "an alert is counted under what the caller was told", "metrics", [
         ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason });"),
@@ -1237,8 +1237,7 @@ MUTANTS = [
         ("src/rpc/edge/auth.rs", "        self.entrance.account.refused(&rejection);\n        Err(rejection)", "        Err(rejection)"),
     ]),
     Mutant("M43", "a claim whose caller lacks the right is counted as refused twice", "identity::rights", [
-        ("src/rpc/ledger.rs", "        caller.allowed(asked.key.consumer())?;\n",
-         "        caller.allowed(asked.key.consumer()).inspect_err(|rejection| self.ledger.note_refusal(rejection))?;\n"),
+        ("src/rpc/edge/auth.rs", "        self.entrance.account.refused(&rejection);\n        Err(rejection)", "        self.entrance.account.refused(&rejection);\n        self.entrance.account.refused(&rejection);\n        Err(rejection)"),
     ]),
     Mutant("M44", "who is not authenticated is refused, and that is not counted", "identity::credentials", [
         ("src/rpc/edge/auth.rs", "    entrance.account.refused(&rejection);\n    rejection", "    rejection"),

@@ -90,6 +90,10 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
         self.account.set_unsent(unsent);
         if unsent == 0 {
             self.account.headers_sent(headers);
+            // Headers that came during this turn may be sent, too: the next turn finds that out.
+            if self.account.header_bytes() > 0 {
+                context.waker().wake_by_ref();
+            }
         }
         if let Poll::Ready(Err(error)) = sent {
             self.failed = Some(error.kind());

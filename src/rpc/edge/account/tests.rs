@@ -207,7 +207,7 @@ fn a_socket_that_takes_nothing_closes_its_connection() {
         after(&accounts, stall());
         assert!(!client.closed.is_cancelled(), "in time");
         client.connection.moved(1_000_000);
-        client.connection.sent(if moves { 10_000 } else { 1 });
+        client.connection.sent(if moves { 1_000_000 } else { 1 });
         after(&accounts, 1);
         assert_eq!(
             client.closed.is_cancelled(),
