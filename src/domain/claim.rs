@@ -254,7 +254,7 @@ fn acquired(entry: &Entry, grant: Grant, context: &Context<'_>) -> Verdict {
     }
 }
 
-/// The message is done, as this claim is told, or whoever only looks.
+/// The verdict on a message that is done: for this claim, or for a Lookup where there is no claim.
 pub(super) fn completed(entry: &Entry, claim: Option<&Claim>, context: &Context<'_>) -> Verdict {
     let presented = claim.is_some_and(|claim| !claim.fingerprint.is_empty());
     let completed_at = entry.closed_at.unwrap_or(entry.updated_at);

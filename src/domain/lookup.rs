@@ -12,8 +12,8 @@ use super::{Entry, Policy, State};
 /// No entry was found, or none was looked for.
 const NOTHING: Finding = Finding { state: None, attempt: 0, verdict: None };
 
-/// What is answered whatever the entry is. `None` if the entry decides. What holds grants back is not looked at: a
-/// Lookup grants nothing.
+/// What is answered whatever the entry is. `None` if the entry decides. A hold or a
+/// disabled policy does not matter: a Lookup grants nothing.
 pub(super) fn without_entry(policy: &Policy) -> Option<Answer> {
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,

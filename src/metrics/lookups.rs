@@ -40,7 +40,7 @@ impl Consumers {
     /// The consumer of this name, once it has series for look-ups; the others where there is no room.
     fn with_lookups(&self, name: &str, named: Named) -> Arc<Consumer> {
         let consumer = self.consumer(name, named);
-        // Nobody takes its series away meanwhile.
+        // No other thread takes its series away meanwhile.
         let known = self.known();
         let is_there = known.by_name.get(name).is_some_and(|there| Arc::ptr_eq(there, &consumer));
         consumer.see(self.minute.load(Ordering::Relaxed));

@@ -1,7 +1,7 @@
 //! The signals that end a server, from the first line of the program on, and one that does not.
 //!
 //! The first process of a container has no default action for any signal: without a handler SIGTERM is ignored until the
-//! supervisor's whole grace is over. So a thread of its own receives SIGTERM and SIGINT before anything is read that may
+//! supervisor's whole grace is over. So a separate thread receives SIGTERM and SIGINT before anything is read that may
 //! wait, and until the server has taken over ends the process by itself.
 
 use std::sync::mpsc::sync_channel;

@@ -75,7 +75,7 @@ impl<'a> Round<'a> {
         let trusted = self.policies.trusted(now.unwrap_or_default()) && !self.shared.store.withholds_grants();
         let guess = trusted && self.shared.guess.is_new();
         for (chain, position) in chains.into_iter().zip(1..) {
-            // A load waits for no row that somebody holds.
+            // A load does not wait for a locked row.
             if self.shared.locked.holds(chain.key.hash()) && !chain.only_looks() {
                 self.hold_out(chain);
                 continue;

@@ -11,7 +11,7 @@ const REJECTED: (usize, usize) = (8, 3);
 const REPLAY_REFUSED: usize = REPLAY_VERDICTS.len() - 1;
 
 impl Consumers {
-    /// A request was refused for its fields. Only a consumer that has series of its own, or that operators have named, is
+    /// A request was refused for its fields. Only a consumer that has its own series, or that operators have named, is
     /// counted by its name: refused names must not take the places.
     pub(in crate::metrics) fn malformed(
         &self,

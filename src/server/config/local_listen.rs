@@ -24,7 +24,7 @@ pub enum LocalListen<const PORT: u16> {
     At {
         /// The address and port.
         address: SocketAddr,
-        /// Nobody chose it: it gives way where its port is taken.
+        /// By default: it gives way where its port is taken.
         by_default: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Lookup, asked before each Claim of the table: what a Claim would find, whoever asks, and nothing is changed by it.
+//! Lookup, asked before each Claim of the table: what a Claim would find, for the same claim and for others. It changes nothing.
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Entry, Key, ParkCause};

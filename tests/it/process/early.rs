@@ -15,7 +15,7 @@ use crate::harness::signals::signal;
 /// No grace of a supervisor is shorter.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// As the first process of a namespace of its own, or as any other.
+/// As the first process of a separate namespace, or as any other process.
 fn command(first: bool) -> Command {
     if !first {
         return Command::new(BINARY);

@@ -69,7 +69,7 @@ async fn objects(database: &str) -> String {
     row.get(0)
 }
 
-/// A ledger in a schema with a name of its own, whose server purges at every moment.
+/// A ledger in a schema with another name, whose server purges every 100 ms.
 async fn ledger_in(url: &str, schema: &str, log: &std::path::Path) -> Server {
     let (text, code) = run(&["migrate", "--database-url", url, "--schema", schema]);
     assert_eq!(code, Some(0), "{text}");

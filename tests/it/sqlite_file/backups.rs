@@ -141,7 +141,7 @@ async fn a_backup_is_served_after_a_restore_alone() {
     assert_eq!(std::fs::read_dir(fresh.path()).unwrap().count(), 0);
     done(&run("restore", fresh.path(), &accepted));
     logged.kill();
-    // What was killed is no backup, nor is anything else.
+    // A backup that was killed leaves no file.
     let live = folder.path().join("ledger.db");
     refused(&run("restore", fresh.path(), &[text(&live), "--accept-loss"]), &["is not a backup"]);
     std::fs::write(copied.path().join("text"), "no ledger".repeat(1_000)).unwrap();
