@@ -2,7 +2,7 @@
 //! while it serves loses nothing.
 
 mod early;
-mod log;
+pub(crate) mod log;
 mod outputs;
 mod settings;
 mod start;

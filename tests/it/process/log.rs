@@ -23,7 +23,7 @@ const SERVES_WITHIN: Duration = Duration::from_secs(30);
 /// Longer than any call takes on a busy machine, and shorter than its deadline.
 const CALL_MAX: Duration = Duration::from_secs(10);
 /// The drain is 0s; the rest is for the log and for what blocks a thread.
-pub(super) const END_MAX: Duration = Duration::from_secs(8);
+pub(crate) const END_MAX: Duration = Duration::from_secs(8);
 
 /// A pipe that is full, so that the next byte waits for its reader.
 fn full_pipe() -> (PipeReader, Stdio) {
@@ -32,7 +32,7 @@ fn full_pipe() -> (PipeReader, Stdio) {
     (reader, writer.into())
 }
 
-pub(super) async fn ends(child: &mut Child, within: Duration) -> ExitStatus {
+pub(crate) async fn ends(child: &mut Child, within: Duration) -> ExitStatus {
     let until = Instant::now() + within;
     loop {
         if let Some(status) = child.try_wait().unwrap() {

@@ -11,6 +11,8 @@ use super::cluster;
 use crate::harness::details::{acquired, claim};
 use crate::harness::faulty::{FaultyStore, Plan};
 use crate::harness::server::{Kind, Setup, TestServer, TestStore};
+use crate::harness::signals::signal;
+use crate::process::log::{END_MAX, ends};
 use crate::process::{BINARY, Server};
 
 const COMMANDS: usize = 64;
@@ -105,12 +107,15 @@ async fn a_database_at_the_end_of_its_transaction_ids_is_unavailable() {
     let log = folder.path().join("log");
     let to = Stdio::from(std::fs::File::create(&log).unwrap());
     let settings = ["--log", "warn,sqlx=error", "--sessions", "1"];
-    let server = Server::with(Command::new(BINARY), &url, &settings, to).await;
+    let mut server = Server::with(Command::new(BINARY), &url, &settings, to).await;
     let mut client = server.client().await;
     client.claim(claim("c", "first")).await.unwrap();
     cluster.wraps_around().await;
     let answers = client.batch_claim(batch("then")).await.unwrap().into_inner().responses;
     assert_eq!(reasons(&answers), [ErrorReason::StoreUnavailable]);
+    // The server writes its log beside the answers: only a server that has ended has written each line.
+    signal("TERM", &[server.child.id()]);
+    assert_eq!(ends(&mut server.child, END_MAX).await.code(), Some(0));
     let text = std::fs::read_to_string(&log).unwrap();
     assert_eq!(text.matches("the store refuses a statement").count(), 1, "{text}");
     assert!(text.contains("wraparound") && !text.contains("for good"), "{text}");
