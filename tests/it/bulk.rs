@@ -1,7 +1,7 @@
 //! Operations on many entries: each is carried out once, whatever is broken off and repeated; what is
 //! refused is said; nothing that exists is overwritten.
 
-mod imports;
+pub(crate) mod imports;
 mod places;
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn numbered(range: std::ops::Range<i32>) -> impl Iterator<Item = String> {
     range.map(|number| format!("m{number:03}"))
 }
 
-fn redrive(operation: &str) -> RedriveEntriesRequest {
+pub(crate) fn redrive(operation: &str) -> RedriveEntriesRequest {
     RedriveEntriesRequest {
         filter: Some(EntryFilter {
             consumer: "c".into(),

@@ -1716,10 +1716,10 @@ MUTANTS = [
     Mutant("K82", "what a string says of the schema is not rendered", "store::postgres::schema_name", [
         ("src/store/postgres/schema_name.rs", "let is_quoted = before.ends_with('\\'') && behind.starts_with('\\'');", "let is_quoted = before.ends_with('\\'') && behind.is_empty();"),
     ]),
-    Mutant("FL35", "an owner may hold what others would need", "rpc::edge::account", [
+    Mutant("FL35", "an owner may hold what others would need", "edge::floods::neighbours::principals_together", [
         ("src/rpc/edge/account/call.rs", "saturating_add(bytes) <= pool.free(max, self.settles) {", "saturating_add(bytes) <= pool.free(max, self.settles).max(usize::MAX) {"),
     ]),
-    Mutant("FL36", "settlements that do not arrive keep their room", "rpc::edge::account", [
+    Mutant("FL36", "settlements that do not arrive keep their room", "edge::floods::neighbours::requests_that_do_not", [
         ("src/rpc/edge/account/sweep.rs", "if !self.make_room(calls, false, now) {", "if !self.make_room(calls, false, now) && calls.is_empty() {"),
     ]),
     Mutant("FL37", "requests of principals without a right are read", "identity::limits", [
@@ -1729,16 +1729,16 @@ MUTANTS = [
         ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(tell)))", "tokio::spawn(self.run(tell))"),
         ("src/rpc/admin/bulk.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
     ]),
-    Mutant("FL39", "trailers of errors are not counted", "rpc::edge::account", [
+    Mutant("FL39", "trailers of errors are not counted", "edge::floods::errors::errors_that", [
         ("src/rpc/edge/account/answer.rs", "filter(|map| !is_ok(map))", "filter(|map| map.is_empty() && !is_ok(map))"),
     ]),
-    Mutant("FL40", "one byte within a second keeps a request's room", "rpc::edge::account", [
+    Mutant("FL40", "one byte within a second keeps a request's room", "edge::floods::neighbours::requests_that_do_not", [
         ("src/rpc/edge/account/progress.rs", "const SIGN_BYTES: usize = 16 * 1_024;", "const SIGN_BYTES: usize = 1;"),
     ]),
-    Mutant("FL41", "what the system took into its buffer earns time without a byte", "rpc::edge::account", [
+    Mutant("FL41", "what the system took into its buffer earns time without a byte", "edge::floods::errors::a_socket", [
         ("src/rpc/edge/account/connection.rs", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > stall {", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > u32::MAX - stall {"),
     ]),
-    Mutant("FL42", "some addresses take all places of scrapes", "rpc::edge::accept", [
+    Mutant("FL42", "some addresses take all places of scrapes", "observe::flood::unread", [
         ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max.min(free) {", "if *count >= self.max.min(free.saturating_mul(64)) {"),
     ]),
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [

@@ -26,11 +26,11 @@ on_both_stores!(
     an_import_ends_while_the_clock_is_behind,
 );
 
-pub(super) fn row(id: &str) -> ImportedEntry {
+pub(crate) fn row(id: &str) -> ImportedEntry {
     ImportedEntry { key: key("c", id), ..Default::default() }
 }
 
-pub(super) fn part(operation: &str, entries: Vec<ImportedEntry>) -> ImportEntriesRequest {
+pub(crate) fn part(operation: &str, entries: Vec<ImportedEntry>) -> ImportEntriesRequest {
     ImportEntriesRequest { operation_id: operation.into(), reason: "adoption".into(), entries }
 }
 

@@ -75,10 +75,10 @@ impl Requests {
         false
     }
 
-    /// How many bytes of settlements, or of all other calls, must come back so that this kind has at most these eighths of
-    /// what it may have, and all calls that of what all may have.
-    pub(super) fn excess(&self, max: usize, eighths: usize, settles: bool) -> usize {
-        let over = |bytes: usize, max: usize| bytes.saturating_sub(max / 8 * eighths);
+    /// How many bytes of settlements, or of all other calls, must come back so that this kind has `room` bytes free of what
+    /// it may have, and all calls of what all may have.
+    pub(super) fn excess(&self, max: usize, room: usize, settles: bool) -> usize {
+        let over = |bytes: usize, max: usize| bytes.saturating_sub(max.saturating_sub(room));
         over(self.all.bytes(), max).max(over(self.held(settles), part(max, settles)))
     }
 

@@ -99,6 +99,12 @@ impl AccountLimits {
         }
     }
 
+    /// How much room requests that do not arrive give back where another one finds none: an eighth, and at least twice the
+    /// largest request, since its owner must leave as much to others as it takes.
+    pub(super) fn room(&self) -> usize {
+        (self.server_bytes_max / 8).max(2 * (self.message_bytes_max + CALL_OVERHEAD_MAX))
+    }
+
     /// How many bytes the requests of all strangers may have together.
     pub(super) fn requests_of_strangers(&self) -> usize {
         self.server_bytes_max / STRANGERS_PART
@@ -159,6 +165,8 @@ mod tests {
             assert_eq!(shares, (requests, answers), "{server} {principal} {kind:?}");
         }
         assert_eq!(limits(256 * MIB, 0).requests_of_strangers(), 32 * MIB);
+        assert_eq!(limits(256 * MIB, 0).room(), 32 * MIB);
+        assert_eq!(limits(16 * MIB, 0).room(), 2 * (3_670_016 + CALL_OVERHEAD_MAX));
         assert_eq!(limits(256 * MIB, 0).answers_of_connection(), 64 * MIB);
         assert_eq!(limits(16 * MIB, 0).answers_of_connection(), 8 * MIB);
     }

@@ -21,7 +21,7 @@ const STALLS_MAX: u32 = 16;
 const STALLS_WITHIN: u32 = 120;
 /// Sweeps because too much is held come at most this often: each looks at all calls.
 const SWEEP_AGAIN: Duration = Duration::from_millis(50);
-/// After all together had too much, they have this part of it, in eighths: else each next byte would bring a sweep.
+/// After all answers together had too much, they have this part of it, in eighths: else each next byte would bring a sweep.
 const LEFT_EIGHTHS: usize = 7;
 
 /// Sweeps until it is dropped, or the server ends.
@@ -202,7 +202,7 @@ impl Server {
             call.state.settles == settles && receiving.waits() && receiving.idle(now) >= FRESH
         };
         let waiting: Vec<&Swept> = calls.iter().filter(may_go).collect();
-        let excess = self.requests.excess(self.limits.server_bytes_max, LEFT_EIGHTHS, settles);
+        let excess = self.requests.excess(self.limits.server_bytes_max, self.limits.room(), settles);
         let held = |call: &&Swept| call.held(call.state.request_bytes(), call.state.receiving.idle(now));
         let places = heaviest(&waiting.iter().map(held).collect::<Vec<_>>(), excess);
         for call in places.iter().map(|place| waiting[*place]) {

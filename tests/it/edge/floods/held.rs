@@ -1,20 +1,15 @@
 //! Clients that hold what they can of a server that all share: messages that are announced and never sent, answers that are
 //! asked for and never read. Each is ended, and all calls of another tenant are answered meanwhile.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::{ResponseFuture, SendRequest};
-use h2::{RecvStream, SendStream};
-use idempotency_ledger::identity::NewToken;
 use idempotency_ledger::rpc::proto;
 use prost::Message as _;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
-use super::{Healthy, SMALL, beside, from_elsewhere};
+use super::tenants::{Deaf, Tenants, gauge};
+use super::{Healthy, SMALL, beside};
 use crate::edge::Edge;
 use crate::edge::frames::message;
 use crate::harness::details::{acquired, claim, key};
@@ -42,94 +37,12 @@ async fn observed(settings: &[&str]) -> (Edge, String) {
 async fn is_over(edge: &Edge, observe: &str) {
     let until = tokio::time::Instant::now() + OVER_WITHIN;
     loop {
-        let mut stream = TcpStream::connect(observe).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        let held = text.lines().find_map(|line| line.strip_prefix("idempotency_ledger_answer_bytes "));
-        if held == Some("0") && edge.log().contains("an answer was not read in time") {
+        let held = gauge(observe, "idempotency_ledger_answer_bytes").await;
+        if held == 0 && edge.log().contains("an answer was not read in time") {
             return;
         }
-        assert!(tokio::time::Instant::now() < until, "answers hold {held:?} bytes still");
+        assert!(tokio::time::Instant::now() < until, "answers hold {held} bytes still");
         tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// A server of two tenants, each with all rights on consumers of its own.
-struct Tenants {
-    edge: Edge,
-    hostile: String,
-    healthy: Healthy,
-    observe: String,
-    _files: tempfile::TempDir,
-}
-
-impl Tenants {
-    async fn start(stall_max: &str, settings: &[&str]) -> Tenants {
-        let files = tempfile::tempdir().unwrap();
-        let path = |name: &str| files.path().join(name).display().to_string();
-        let [hostile, healthy] = ["hostile", "healthy"].map(|name| NewToken::make(name).unwrap());
-        let (mut tokens, mut rights) = ("[tokens]\n".to_owned(), String::new());
-        for (name, token) in [("hostile", &hostile), ("healthy", &healthy)] {
-            writeln!(tokens, "{name} = [{:?}]", token.hash).unwrap();
-            writeln!(
-                rights,
-                "[[rights]]\nprincipal = \"token:{name}\"\nconsumers = [{name:?}]\nmay = [\"claim\", \"settle\"]\n"
-            )
-            .unwrap();
-        }
-        std::fs::write(path("tokens.toml"), tokens).unwrap();
-        std::fs::write(path("rights.toml"), rights).unwrap();
-        let (tokens, rights) = (path("tokens.toml"), path("rights.toml"));
-        let files_of = ["--tokens-file", &tokens, "--rights-file", &rights, "--stall-max", stall_max];
-        let observe = format!("127.0.0.1:{}", free_port());
-        let edge = Edge::start(&[&files_of[..], &["--observe-listen", &observe], settings].concat()).await;
-        let healthy = Healthy { tokens: vec![healthy.token], ..Healthy::of(&edge) };
-        Tenants { edge, hostile: hostile.token, healthy, observe, _files: files }
-    }
-}
-
-/// A connection of a client that reads as much of each answer as this window allows.
-struct Deaf {
-    send: SendRequest<Bytes>,
-    driving: JoinHandle<Result<(), h2::Error>>,
-}
-
-/// A call that its client leaves open.
-struct Asked {
-    answer: ResponseFuture,
-    body: SendStream<Bytes>,
-}
-
-impl Deaf {
-    async fn connect(edge: &Edge, window: u32) -> Deaf {
-        let mut builder = h2::client::Builder::new();
-        builder.initial_window_size(window).initial_max_send_streams(256);
-        let (send, connection) = builder.handshake(from_elsewhere(edge).await).await.unwrap();
-        Deaf { send, driving: tokio::spawn(connection) }
-    }
-
-    /// Begins a call; `None` if the connection has ended.
-    async fn ask(&mut self, path: &str, token: &str, bytes: Vec<u8>, ends: bool) -> Option<Asked> {
-        let mut request = http::Request::post(format!("http://x/{path}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers");
-        if !token.is_empty() {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        let mut send = self.send.clone().ready().await.ok()?;
-        let (answer, mut body) = send.send_request(request.body(()).unwrap(), false).ok()?;
-        body.send_data(bytes.into(), ends).ok()?;
-        Some(Asked { answer, body })
-    }
-}
-
-impl Asked {
-    /// The head of the answer, and what is behind it; `None` if its stream was reset.
-    async fn head(self) -> Option<(String, RecvStream, SendStream<Bytes>)> {
-        let (head, rest) = self.answer.await.ok()?.into_parts();
-        let status = head.headers.get("grpc-status").map(|status| status.to_str().unwrap().to_owned());
-        Some((status.unwrap_or_default(), rest, self.body))
     }
 }
 
@@ -146,15 +59,15 @@ fn announced() -> Vec<u8> {
 async fn announced_bytes_take_no_room_from_others() {
     const STREAMS: usize = 20;
     let run = Run::new("floods", SMALL);
-    let Tenants { edge, hostile, healthy, observe: _, _files } = Tenants::start(STALL_MAX, &[]).await;
+    let Tenants { edge, hostile, healthy, observe: _, _files } = Tenants::start(1, STALL_MAX, &[]).await;
     let (connections, mut statuses) = (run.size.min(2_000), std::collections::BTreeMap::new());
     let flood = async {
         let mut calls = JoinSet::new();
         for number in 0..connections {
             let mut deaf = Deaf::connect(&edge, 65_535).await;
             let (path, token) = match number % 3 {
-                0 => (format!("{LEDGER}/BatchClaim"), &*hostile),
-                1 => (format!("{LEDGER}/BatchSettle"), &*hostile),
+                0 => (format!("{LEDGER}/BatchClaim"), &*hostile[0]),
+                1 => (format!("{LEDGER}/BatchSettle"), &*hostile[0]),
                 _ => ("grpc.health.v1.Health/Check".to_owned(), ""),
             };
             for _ in 0..STREAMS {
@@ -233,13 +146,14 @@ async fn answers_to_strangers_that_are_not_read_end() {
 async fn answers_to_a_principal_that_are_not_read_end() {
     let run = Run::new("floods", SMALL);
     let settings = ["--reflection", "false", "--principal-calls-max", "2000"];
-    let Tenants { edge, hostile, healthy, observe, _files } = Tenants::start(STALL_MAX, &settings).await;
+    let Tenants { edge, hostile, healthy, observe, _files } = Tenants::start(1, STALL_MAX, &settings).await;
     let mut client = edge.server.client().await;
     let token =
-        acquired(&client.claim(by(&hostile, claim("hostile", "1"))).await.unwrap().into_inner()).token;
+        acquired(&client.claim(by(&hostile[0], claim("hostile0", "1"))).await.unwrap().into_inner()).token;
     let result = Bytes::from(vec![7; 16_000]);
-    let complete = proto::CompleteRequest { key: key("hostile", "1"), token, result, result_left_out: false };
-    client.complete(by(&hostile, complete)).await.unwrap();
+    let complete =
+        proto::CompleteRequest { key: key("hostile0", "1"), token, result, result_left_out: false };
+    client.complete(by(&hostile[0], complete)).await.unwrap();
     let connections = run.size.min(2_000) * 2 / 3;
     let flood = async {
         let mut deaf = Vec::new();
@@ -248,8 +162,8 @@ async fn answers_to_a_principal_that_are_not_read_end() {
             let mut one = Deaf::connect(&edge, number % 2).await;
             let mut asked = Vec::new();
             for _ in 0..100 {
-                let body = message(&claim("hostile", "1"));
-                let Some(call) = one.ask(&format!("{LEDGER}/Claim"), &hostile, body, true).await else {
+                let body = message(&claim("hostile0", "1"));
+                let Some(call) = one.ask(&format!("{LEDGER}/Claim"), &hostile[0], body, true).await else {
                     break;
                 };
                 asked.push(call);
@@ -269,9 +183,9 @@ async fn answers_to_a_principal_that_are_not_read_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answers_of_others_are_read_while_one_leaves_its_own() {
     let settings = ["--server-bytes-max", "33554432"];
-    let Tenants { edge, hostile, healthy, observe: _, _files } = Tenants::start("10s", &settings).await;
-    for name in ["hostile", "healthy"] {
-        let token = if name == "hostile" { &hostile } else { &healthy.tokens[0] };
+    let Tenants { edge, hostile, healthy, observe: _, _files } = Tenants::start(1, "10s", &settings).await;
+    for name in ["hostile0", "healthy"] {
+        let token = if name == "hostile0" { &hostile[0] } else { &healthy.tokens[0] };
         let mut client = edge.server.client().await;
         let requests: Vec<_> = (0..200).map(|number| claim(name, &number.to_string())).collect();
         let answers = client.batch_claim(by(token, proto::BatchClaimRequest { requests })).await.unwrap();
@@ -295,8 +209,8 @@ async fn the_answers_of_others_are_read_while_one_leaves_its_own() {
     for number in 0..20 {
         // Three megabytes each, and more than all may have together; with more the connection would be closed.
         if number < 15 {
-            let body = message(&batch("hostile"));
-            asked.extend(deaf.ask(&format!("{LEDGER}/BatchClaim"), &hostile, body, true).await);
+            let body = message(&batch("hostile0"));
+            asked.extend(deaf.ask(&format!("{LEDGER}/BatchClaim"), &hostile[0], body, true).await);
         }
         let answer = client.batch_claim(by(&healthy.tokens[0], batch("healthy"))).await.unwrap().into_inner();
         assert!(answer.encoded_len() > 3_000_000);

@@ -5,9 +5,13 @@
 
 mod bodies;
 mod connections;
+mod errors;
 mod frames;
 mod held;
+mod imports;
+mod neighbours;
 mod principals;
+mod tenants;
 
 use std::future::Future;
 use std::process::Command;
