@@ -16,8 +16,7 @@ pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &Log
     let path = file(config)?;
     let copied =
         SqliteStore::backup(path, to, replaces).await.map_err(|problem| format!("backup: {problem}"))?;
-    let json =
-        serde_json::json!({ "backup": to, "of": path, "heartbeat": copied.heartbeat, "bytes": copied.bytes });
+    let json = serde_json::json!({ "backup": to.display().to_string(), "of": path.display().to_string(), "heartbeat": copied.heartbeat, "bytes": copied.bytes });
     let text = format!(
         "backed up {} to {}: {} bytes, up to heartbeat {}",
         path.display(),
@@ -49,7 +48,7 @@ pub(super) async fn restore(
         ));
     }
     let copied = SqliteStore::restore(path, from).await.map_err(|problem| format!("restore: {problem}"))?;
-    let json = serde_json::json!({ "restored": path, "from": from, "heartbeat": copied.heartbeat, "bytes": copied.bytes });
+    let json = serde_json::json!({ "restored": path.display().to_string(), "from": from.display().to_string(), "heartbeat": copied.heartbeat, "bytes": copied.bytes });
     let text = format!(
         "restored {} from {}, up to heartbeat {}; next: {} serve",
         path.display(),

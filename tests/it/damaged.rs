@@ -220,3 +220,28 @@ async fn a_token_without_a_higher_one_is_granted_no_more(kind: Kind) {
     }
     server.stop().await;
 }
+
+/// `SQLite` keeps any value in any column: a settlement completes no row whose attempts are no number, and a list leaves out
+/// a row without a name and shows all others.
+#[tokio::test]
+async fn values_of_another_type_are_answered_by_sqlite() {
+    let mut server = TestServer::start(Kind::Sqlite).await;
+    let mut tokens = Vec::new();
+    for id in ["attempts", "key", "sound"] {
+        tokens.push(acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner()).token);
+    }
+    damage(&server, "attempts", "attempts = 'x'").await;
+    damage(&server, "key", "key = x'010203'").await;
+    let complete = |token| proto::CompleteRequest { key: key("c", "attempts"), token, ..Default::default() };
+    let refused = server.client.complete(complete(tokens[0])).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "ENTRY_UNREADABLE", "{refused:?}");
+    damage(&server, "attempts", "attempts = 1").await;
+    server.client.complete(complete(tokens[0])).await.unwrap();
+    let filter = Some(EntryFilter { consumer: "c".into(), ..Default::default() });
+    let request = proto::ListEntriesRequest { filter, page_size: 10, ..Default::default() };
+    let page = server.admin.list_entries(request).await.unwrap().into_inner();
+    let mut shown: Vec<_> = page.entries.into_iter().map(|entry| entry.key.unwrap().id).collect();
+    shown.sort();
+    assert_eq!(shown, ["attempts", "sound"]);
+    server.stop().await;
+}

@@ -1,6 +1,6 @@
 //! The secrets of the store: where they are read, how they are rotated, and that nothing tells them.
 
-mod memory;
+pub(crate) mod memory;
 mod rotated;
 mod sessions;
 mod tls;

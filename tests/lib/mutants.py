@@ -941,7 +941,7 @@ MUTANTS = [
         (LITE_STATEMENTS, "WHERE key IS NOT NULL AND {is_same}", "WHERE key IS NOT NULL"),
     ]),
     Mutant("L47", "completions at once take meta for what it was", "stores::", [
-        (LITE_STATEMENTS, '" AND {is_same}\nON CONFLICT', '"\nON CONFLICT'),
+        (LITE_STATEMENTS, " = 'integer' AND {is_same}\nON CONFLICT", " = 'integer'\nON CONFLICT"),
     ]),
     Mutant("L48", "replacements at once take meta for what it was", "stores::", [
         (LITE_STATEMENTS, "WHERE e.version = r.version - 1 AND {is_same}", "WHERE e.version = r.version - 1"),
@@ -1744,6 +1744,25 @@ MUTANTS = [
     Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
     ]),
+    Mutant("RS1", "a counter that cannot be read is a loss", "sqlite_file::losses", [
+        ("src/store/sqlite/losses.rs", "..0 => counter::read(&self.path).map_err(unavailable)?,", "..0 => counter::read(&self.path).unwrap_or(Counter::Other),"),
+        ("src/store/sqlite/losses.rs", "let is_new = matches!(counter::read(path).map_err(unavailable)?, ", "let is_new = matches!(counter::read(path).unwrap_or(Counter::Other), "),
+    ]),
+    Mutant("RS2", "an attempt that fails uses the acceptance of a loss up", "sqlite_file::losses", [
+        ("src/store/sqlite/losses.rs", "let accepts = self.accepts.load(Ordering::SeqCst);", "let accepts = self.accepts.swap(false, Ordering::SeqCst);"),
+    ]),
+    Mutant("RS3", "two backups write the same copy", "sqlite_file::backups", [
+        ("src/store/sqlite/part.rs", "match file.try_lock() {", "match file.try_lock().or(Ok(())) {"),
+    ]),
+    Mutant("RS4", "a backup takes the place of the counter", "sqlite_file::backups", [
+        ("src/store/sqlite/backup.rs", "[\"\", WAL, SHM, LOCK, COUNTER]", "[\"\", WAL, SHM, LOCK]"),
+    ]),
+    Mutant("RS5", "a restore gives what it made to the owner of the folder", "sqlite_file::backups", [
+        ("src/store/sqlite/part.rs", "        if geteuid().is_root() {\n            chown", "        if geteuid().is_root() || old.is_dir() {\n            chown"),
+    ]),
+    Mutant("RS6", "a row whose attempts are no number is completed", "damaged::", [
+        ("src/store/sqlite/entry_statements.rs", "\" AND typeof(e.attempts) = 'integer' AND {is_same}", "\" AND {is_same}"),
+    ]),
     Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
         ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();", "let there = true;"),
     ]),
@@ -1757,7 +1776,7 @@ MUTANTS = [
         (LITE_UPKEEP, "self.file.losses().beaten(count).await;", "self.file.losses().beaten(count + 1).await;"),
     ]),
     Mutant("K24", "a copy without its counter is no loss", "sqlite_file::losses", [
-        ("src/store/sqlite/losses.rs", "Ok(None) if count == 0 => None,", "Ok(None) if count >= 0 => None,"),
+        ("src/store/sqlite/losses.rs", "Counter::Missing if count == 0 => None,", "Counter::Missing if count >= 0 => None,"),
     ]),
     Mutant("K26", "a claim that waits for a foreign writer is taken for a lost race", "sqlite_file::locked", [
         ("src/store/sqlite/errors.rs", "Some(5) => Fault::Unavailable(", "Some(5) => Fault::Conflict("),
@@ -1766,7 +1785,7 @@ MUTANTS = [
         ("src/store/sqlite/file.rs", "let waits = if foreign { connect::IMPATIENT }", "let waits = if foreign { connect::PATIENT }"),
     ]),
     Mutant("K28", "a restore leaves the WAL of the old file", "sqlite_file::backups", [
-        ("src/store/sqlite/backup.rs", "for end in [WAL, SHM, \"-journal\"] {", "for end in [SHM, \"-journal\"] {"),
+        ("src/store/sqlite/part.rs", "for end in [WAL, SHM, \"-journal\"] {", "for end in [SHM, \"-journal\"] {"),
     ]),
     Mutant("K29", "a backup is not marked as one", "sqlite_file::backups", [
         ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),

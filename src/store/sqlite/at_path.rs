@@ -25,14 +25,20 @@ pub(super) const MODE: u32 = 0o600;
 /// needs both for its WAL.
 const OF_A_NETWORK: &[&str] = &[
     "afs",
+    "beegfs",
     "ceph",
     "cifs",
     "fuse.ceph",
+    "fuse.ceph-fuse",
+    "fuse.gcsfuse",
     "fuse.glusterfs",
+    "fuse.juicefs",
+    "fuse.rclone",
     "fuse.s3fs",
     "fuse.sshfs",
     "gfs2",
     "glusterfs",
+    "gpfs",
     "lustre",
     "ncpfs",
     "nfs",
@@ -68,6 +74,9 @@ pub(super) fn refused(path: &Path) -> Result<(), String> {
 }
 
 fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
+    if path.is_dir() {
+        return Err(format!("{} is a folder: name a file in it, such as {0}/ledger.db", path.display()));
+    }
     for end in ["", WAL, SHM, LOCK] {
         let path = sibling(path, end);
         if mounts.iter().any(|mount| mount.point == path) {

@@ -2,22 +2,25 @@
 //! count of heartbeats included, and a mark: it is served only after a restore, by which a person accepts that later commits
 //! are lost.
 
-use std::fs::{File, Metadata, Permissions};
-use std::io::{Error, ErrorKind};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::fs::File;
+use std::io::Error;
 use std::path::{Path, PathBuf};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
-use tempfile::NamedTempFile;
 
-use super::at_path::{LOCK, MODE, SHM, WAL, refused, sibling};
+use super::at_path::{LOCK, SHM, WAL, refused, sibling};
 use super::connect::{MARK, PATIENT, canonical, is_backup, no_backup, standing, take_lock};
-use super::counter::{self, COUNTER, sync_folder};
+use super::counter::{self, COUNTER, Counter, sync_folder};
 use super::losses::{counted, set};
+use super::part::{Part, owned_as, removed_beside};
 use super::statements as sql;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::still;
+
+/// What a copy is called until it is whole, behind the name that it will have; and a backup that is being restored.
+const UNFINISHED_COPY: &str = ".unfinished";
+const UNFINISHED_RESTORE: &str = ".restore";
 
 /// What was copied.
 #[derive(Debug)]
@@ -38,13 +41,11 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     if !replaces && to.symlink_metadata().is_ok() {
         return Err(format!("{} is there already: choose another name, or add --replace", to.display()));
     }
-    if to
-        .canonicalize()
-        .is_ok_and(|to| [path.clone(), sibling(&path, WAL), sibling(&path, SHM)].contains(&to))
-    {
-        return Err(format!("{} is the ledger itself: choose another name", to.display()));
+    let is_ledgers = |to: PathBuf| ["", WAL, SHM, LOCK, COUNTER].iter().any(|end| to == sibling(&path, end));
+    if to.canonicalize().is_ok_and(is_ledgers) {
+        return Err(format!("{} is the ledger's own: choose another name", to.display()));
     }
-    let copy = NamedTempFile::new_in(folder(to)).map_err(|error| format!("{}: {error}", to.display()))?;
+    let copy = Part::of(to, UNFINISHED_COPY)?;
     let failed = |error: String| format!("the copy of {}: {error}", path.display());
     let mut from = opened(&path, true).await.map_err(failed)?;
     no_backup(&mut from).await.map_err(|error| failed(error.to_string()))?;
@@ -62,8 +63,7 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     let heartbeat = checked(&mut connection).await.map_err(failed)?;
     drop(connection.close().await);
     let bytes = synced(copy.path()).map_err(|error| failed(error.to_string()))?;
-    let place = if replaces { copy.persist(to) } else { copy.persist_noclobber(to) };
-    place.map_err(|error| format!("{}: {}", to.display(), error.error))?;
+    copy.put(to, replaces).map_err(|error| format!("{}: {error}", to.display()))?;
     sync_folder(to).map_err(|error| format!("{}: {error}", to.display()))?;
     Ok(Copied { heartbeat, bytes })
 }
@@ -79,9 +79,9 @@ pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> 
     let failed = |error: Error| format!("{}: {error}", path.display());
     let old = std::fs::metadata(&path).or_else(|_| std::fs::metadata(folder(&path))).map_err(failed)?;
     let _lock = take_lock(&path)?;
-    owned_as(&sibling(&path, LOCK), &old).map_err(failed)?;
-    let mut copy = NamedTempFile::new_in(folder(&path)).map_err(failed)?;
-    let read = File::open(from).and_then(|mut from| std::io::copy(&mut from, copy.as_file_mut()));
+    owned_as(&sibling(&path, LOCK), &old)?;
+    let mut copy = Part::of(&path, UNFINISHED_RESTORE)?;
+    let read = File::open(from).and_then(|mut from| std::io::copy(&mut from, copy.file()));
     read.map_err(|error| format!("{}: {error}", from.display()))?;
     let wrong = |error: String| format!("{}: {error}", from.display());
     let mut connection = opened(copy.path(), false).await.map_err(wrong)?;
@@ -94,23 +94,18 @@ pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> 
     still(stands.serves_from, stands.level, newest(&MIGRATIONS)).map_err(|fault| wrong(fault.to_string()))?;
     let heartbeat = checked(&mut connection).await.map_err(wrong)?;
     // Beyond the counter, so that the next start finds no loss: this one is accepted.
-    let count = heartbeat.max(counter::read(&path).ok().flatten().unwrap_or(0)).saturating_add(1);
+    let count = heartbeat.max(counter::read(&path).map_or(0, Counter::count)).saturating_add(1);
     set(&mut connection, count).await.map_err(|error| wrong(error.to_string()))?;
     drop(connection.close().await);
-    owned_as(copy.path(), &old).map_err(failed)?;
+    owned_as(copy.path(), &old)?;
     let bytes = synced(copy.path()).map_err(failed)?;
     // Before the file: a WAL that is left would be taken for the WAL of the backup.
-    for end in [WAL, SHM, "-journal"] {
-        match std::fs::remove_file(sibling(&path, end)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            Ok(()) | Err(_) => {}
-        }
-    }
+    removed_beside(&path).map_err(failed)?;
     sync_folder(&path).map_err(failed)?;
-    copy.persist(&path).map_err(|error| failed(error.error))?;
+    copy.put(&path, true).map_err(failed)?;
     sync_folder(&path).map_err(failed)?;
     counter::write(&path, count).map_err(failed)?;
-    owned_as(&sibling(&path, COUNTER), &old).map_err(failed)?;
+    owned_as(&sibling(&path, COUNTER), &old)?;
     Ok(Copied { heartbeat, bytes })
 }
 
@@ -156,14 +151,4 @@ fn synced(path: &Path) -> Result<u64, Error> {
     let file = File::open(path)?;
     file.sync_all()?;
     Ok(file.metadata()?.len())
-}
-
-/// Gives a file to the owner of another one, so that the server's user can open what an administrator has put in place.
-fn owned_as(path: &Path, old: &Metadata) -> Result<(), Error> {
-    let new = std::fs::metadata(path)?;
-    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        chown(path, Some(old.uid()), Some(old.gid()))?;
-    }
-    let mode = if old.is_file() { old.mode() & 0o777 } else { MODE };
-    std::fs::set_permissions(path, Permissions::from_mode(mode))
 }

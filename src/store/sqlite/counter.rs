@@ -3,8 +3,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::Path;
+
+use rustix::process::geteuid;
 
 use super::at_path::{MODE, sibling};
 
@@ -13,22 +15,43 @@ pub(super) const COUNTER: &str = ".count";
 const NEW: &str = ".count.new";
 const HEAD: &str = "heartbeats ";
 
-/// What the counter says; `None` if there is none.
-///
-/// # Errors
-/// It cannot be read, or is not a counter.
-pub(super) fn read(path: &Path) -> Result<Option<i64>, String> {
-    let path = sibling(path, COUNTER);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", path.display())),
-    };
-    let count = text.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix('\n')?.parse().ok());
-    count.map(Some).ok_or_else(|| format!("{} is not a counter of heartbeats", path.display()))
+/// What is found where the counter should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counter {
+    Missing,
+    At(i64),
+    /// Another file, or a damaged one.
+    Other,
 }
 
-/// Puts a count in the place of the one before, durably and as a whole.
+impl Counter {
+    /// The count; zero where there is none.
+    pub(super) fn count(self) -> i64 {
+        match self {
+            Counter::At(count) => count,
+            Counter::Missing | Counter::Other => 0,
+        }
+    }
+}
+
+/// What the counter says.
+///
+/// # Errors
+/// It cannot be read, which says nothing of what it holds.
+pub(super) fn read(path: &Path) -> Result<Counter, String> {
+    let path = sibling(path, COUNTER);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Counter::Missing),
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    };
+    let count = std::str::from_utf8(&bytes).ok();
+    let count = count.and_then(|text| text.strip_prefix(HEAD)?.strip_suffix('\n')?.parse().ok());
+    Ok(count.map_or(Counter::Other, Counter::At))
+}
+
+/// Puts a count in the place of the one before, durably and as a whole. Where root writes it, it has the owner of the ledger,
+/// whose server reads it next.
 ///
 /// # Errors
 /// Those of the file system.
@@ -36,6 +59,11 @@ pub(super) fn write(path: &Path, count: i64) -> Result<(), Error> {
     let (new, old) = (sibling(path, NEW), sibling(path, COUNTER));
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(&new)?;
     file.write_all(format!("{HEAD}{count}\n").as_bytes())?;
+    if geteuid().is_root()
+        && let Ok(ledger) = std::fs::metadata(path)
+    {
+        fchown(&file, Some(ledger.uid()), Some(ledger.gid()))?;
+    }
     file.sync_all()?;
     std::fs::rename(&new, &old)?;
     sync_folder(&old)
@@ -58,15 +86,18 @@ mod tests {
     fn a_counter_comes_back_as_it_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
-        assert_eq!(read(&path), Ok(None));
+        assert_eq!(read(&path), Ok(Counter::Missing));
         for count in [0, 7, i64::from(i32::MAX)] {
             write(&path, count).expect("it is written");
-            assert_eq!(read(&path), Ok(Some(count)));
+            assert_eq!(read(&path), Ok(Counter::At(count)));
         }
         assert!(!sibling(&path, NEW).exists());
         for wrong in ["", "heartbeats", "heartbeats 7", "heartbeats x\n", "7\n"] {
             std::fs::write(sibling(&path, COUNTER), wrong).expect("it is written");
-            assert!(read(&path).is_err(), "{wrong:?}");
+            assert_eq!(read(&path), Ok(Counter::Other), "{wrong:?}");
         }
+        std::fs::remove_file(sibling(&path, COUNTER)).expect("it is removed");
+        std::fs::create_dir(sibling(&path, COUNTER)).expect("a folder");
+        assert!(read(&path).is_err(), "what cannot be read says nothing");
     }
 }

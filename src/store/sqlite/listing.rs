@@ -10,6 +10,7 @@ use super::errors::of_sqlx;
 use crate::domain::{
     Count, EntryFilter, Expired, KeyHash, Listed, Listing, NameCounts, Reading, StoreTime, Summary,
 };
+use crate::once_a_second::warn_once_a_second;
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
@@ -189,10 +190,15 @@ async fn scan(
     let query = if let Some(state) = state { query.bind(state) } else { query };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let one = |row: &SqliteRow| {
+        // A row whose key is damaged has no name by which a person could ask for it.
+        let Ok(key) = row.try_get::<Uuid, _>("key") else {
+            warn_once_a_second!("an entry has a damaged key, which no list shows: see docs/sqlite.md");
+            return None;
+        };
         let fits = row.get::<Option<bool>, _>("fits");
-        (StoreTime(row.get("created_at")), row.get::<Uuid, _>("key"), fits.unwrap_or(false))
+        Some((StoreTime(row.get("created_at")), key, fits.unwrap_or(false)))
     };
-    Ok(rows.iter().map(one).collect())
+    Ok(rows.iter().filter_map(one).collect())
 }
 
 /// Numbers as a text in which each is found between two commas; nothing where there are none.

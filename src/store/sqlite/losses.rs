@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
-use super::counter;
+use super::counter::{self, Counter};
 use super::errors::of_sqlx;
 use super::statements as sql;
 use crate::once_a_second::warn_once_a_second;
@@ -70,24 +70,29 @@ impl Losses {
         if self.withheld.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // Before the file's own: a heartbeat between the two makes the file newer, never the counter.
-        let counter = counter::read(&self.path);
+        // Before the file's own: a heartbeat between the two makes the file newer, never the counter. What this process has
+        // written is known without the counter.
+        let counter = match *self.written.lock().await {
+            ..0 => counter::read(&self.path).map_err(unavailable)?,
+            written => Counter::At(written),
+        };
         let count = counted(connection).await?;
-        let lost = match &counter {
-            Ok(Some(counter)) if count >= *counter => None,
+        let lost = match counter {
+            Counter::At(counter) if count >= counter => None,
             // Nothing was ever served from it.
-            Ok(None) if count == 0 => None,
-            Ok(Some(counter)) => {
+            Counter::Missing if count == 0 => None,
+            Counter::At(counter) => {
                 Some(format!("it ends with heartbeat {count}, and heartbeat {counter} was durable"))
             }
-            Ok(None) => Some(format!(
+            Counter::Missing => Some(format!(
                 "it has {count} heartbeats, and the counter next to it is missing, as in a copy"
             )),
-            Err(problem) => Some(problem.clone()),
+            Counter::Other => Some(format!("what is next to it at {} is not its counter", counter::COUNTER)),
         };
-        let accepts = self.accepts.swap(false, Ordering::SeqCst);
+        let accepts = self.accepts.load(Ordering::SeqCst);
         let Some(lost) = lost else {
             if accepts {
+                self.accepts.store(false, Ordering::SeqCst);
                 tracing::warn!(
                     "--accept-loss: no loss was found; leave the flag out, so that it does not accept a later one"
                 );
@@ -95,9 +100,11 @@ impl Losses {
             return Ok(());
         };
         if accepts {
-            let next = count.max(counter.ok().flatten().unwrap_or(0)).saturating_add(1);
+            let next = count.max(counter.count()).saturating_add(1);
             set(connection, next).await?;
-            self.write_down(next).await.map_err(|error| StoreError::NotApplied(Fault::Unavailable(error)))?;
+            self.write_down(next).await.map_err(unavailable)?;
+            // Not before: an attempt that fails is made again.
+            self.accepts.store(false, Ordering::SeqCst);
             tracing::warn!(lost, "a loss of commits was accepted: what was lost is granted again");
             return Ok(());
         }
@@ -159,15 +166,18 @@ impl Losses {
 /// # Errors
 /// Those of the store, and of the file system.
 pub(super) async fn begin(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
-    let unavailable = |error: String| StoreError::NotApplied(Fault::Unavailable(error));
     // A counter above zero next to a file without heartbeats is a loss.
-    let counter = counter::read(path).unwrap_or(Some(i64::MAX));
-    if counted(connection).await? > 0 || counter > Some(0) {
+    let is_new = matches!(counter::read(path).map_err(unavailable)?, Counter::Missing | Counter::At(0));
+    if counted(connection).await? > 0 || !is_new {
         return Ok(());
     }
     // First the counter: it must not be missing next to a file that has counted.
     counter::write(path, 0).map_err(|error| unavailable(error.to_string()))?;
     set(connection, 1).await
+}
+
+fn unavailable(error: String) -> StoreError {
+    StoreError::NotApplied(Fault::Unavailable(error))
 }
 
 /// The number of heartbeats that the file holds.

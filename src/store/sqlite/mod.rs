@@ -22,6 +22,7 @@ mod losses;
 mod mounts;
 mod names;
 mod operators;
+mod part;
 mod policies;
 mod purge;
 mod replays;

@@ -9,7 +9,7 @@ use crate::harness::postgres::{free_port, is_root};
 use crate::process::{BINARY, Server};
 
 /// A program as a user that is not the administrator.
-fn as_somebody(program: &str) -> Command {
+pub(crate) fn as_somebody(program: &str) -> Command {
     if !is_root() {
         return Command::new(program);
     }

@@ -126,9 +126,9 @@ async fn a_backup_is_served_after_a_restore_alone() {
     done(&run("backup", folder.path(), &[text(&copy)]));
     refused(&run("backup", folder.path(), &[text(&copy)]), &["backup", "is there already", "--replace"]);
     done(&run("backup", folder.path(), &[text(&copy), "--replace"]));
-    for own in ["ledger.db", "ledger.db-wal"] {
+    for own in ["ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock", "ledger.db.count"] {
         let own = folder.path().join(own);
-        refused(&run("backup", folder.path(), &[text(&own), "--replace"]), &["the ledger itself"]);
+        refused(&run("backup", folder.path(), &[text(&own), "--replace"]), &["the ledger's own"]);
     }
     // As `cp` puts it in place.
     std::fs::copy(&copy, copied.path().join("ledger.db")).unwrap();
@@ -175,6 +175,53 @@ async fn what_is_restored_belongs_to_the_owner_of_what_was_there() {
         assert_eq!(std::fs::metadata(file(end)).unwrap().uid(), user, "{end}");
         assert_eq!(mode(&file(end)), 0o640, "{end}");
     }
+}
+
+/// A new volume may belong to another user than the one who restores, as that of a Kubernetes pod with a group of its own does.
+#[tokio::test]
+async fn a_backup_is_restored_into_a_folder_of_another_owner() {
+    let folder = tempfile::Builder::new().prefix("ledger-restored-").tempdir_in("/tmp").unwrap();
+    let [program, copy, data] = ["ledger", "copy.db", "data"].map(|name| folder.path().join(name));
+    std::fs::copy(BINARY, &program).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    drop(Logged::start(folder.path(), &[]).await);
+    done(&run("backup", folder.path(), &[text(&copy)]));
+    for (path, mode) in [(folder.path(), 0o755), (&program, 0o755), (&copy, 0o644), (&data, 0o2777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = crate::secrets::memory::as_somebody(text(&program));
+    command.args(["restore", "--database-url", &sqlite(&data), text(&copy), "--accept-loss"]);
+    done(&command.output().unwrap());
+    assert_eq!(mode(&data.join("ledger.db")), 0o600);
+}
+
+/// What an interrupted run has left is replaced by the next one, and does not stay.
+#[tokio::test]
+async fn leftovers_of_interrupted_copies_do_not_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Logged::start(folder.path(), &[]).await);
+    let copy = folder.path().join("copy.db");
+    for left in ["copy.db.unfinished", "ledger.db.restore"] {
+        for end in ["", "-wal", "-shm", "-journal"] {
+            std::fs::write(folder.path().join(format!("{left}{end}")), "half".repeat(10_000)).unwrap();
+        }
+    }
+    done(&run("backup", folder.path(), &[text(&copy)]));
+    // One that is refused leaves nothing either.
+    let wrong = folder.path().join("wrong");
+    std::fs::copy(folder.path().join("ledger.db"), &wrong).unwrap();
+    refused(&run("restore", folder.path(), &[text(&wrong), "--accept-loss"]), &["is not a backup"]);
+    done(&run("restore", folder.path(), &[text(&copy), "--accept-loss"]));
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.retain(|name| !name.starts_with("log-") && name != "wrong");
+    names.sort();
+    assert_eq!(names, ["copy.db", "ledger.db", "ledger.db.count", "ledger.db.lock"]);
+    // Two at a time do not write the same copy.
+    let part = std::fs::File::create(folder.path().join("copy.db.unfinished")).unwrap();
+    part.lock().unwrap();
+    let second = run("backup", folder.path(), &[text(&copy), "--replace"]);
+    refused(&second, &["copy.db.unfinished is being written by another process"]);
 }
 
 /// It stays as it was, whatever stops the copy.

@@ -182,3 +182,16 @@ async fn readers_and_backups_beside_a_server_are_allowed() {
     complete(&mut client, 5..10).await;
     assert!(!logged.kill().contains("ERROR"));
 }
+
+#[test]
+fn a_folder_is_refused_as_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().display());
+    fails(&serve(&url), &["database_url", "is a folder", "/ledger.db"]);
+    let mount = format!("mount -t tmpfs tmpfs '{}'", folder.path().display());
+    let mut program = vec!["timeout", "10", BINARY];
+    program.extend(serve(&url));
+    let output = within_mounts(&mount, &program);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("is a folder"), "{text}");
+}

@@ -116,6 +116,64 @@ async fn a_copy_of_the_file_alone_is_a_loss() {
     assert!(refused.message().contains("lost commits"), "{refused:?}");
 }
 
+/// Starts a server that waits for something, which is mended once its log says so. What it had logged by the end.
+async fn mended(folder: &Path, flags: &[&str], waits: &'static str, mend: fn(&Path)) -> String {
+    let log = folder.join(format!("log-{}", std::fs::read_dir(folder).unwrap().count()));
+    let at = folder.to_owned();
+    let mending = tokio::spawn(async move {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains(waits)) {
+            assert!(Instant::now() < until, "the log does not say {waits}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        mend(&at);
+    });
+    let logged = Logged::start(folder, flags).await;
+    mending.await.unwrap();
+    acquired(&logged.server.client().await.claim(claim("c", "new")).await.unwrap().into_inner());
+    logged.kill()
+}
+
+/// A counter that cannot be read says nothing of the file: the server waits for it, and finds no loss.
+#[tokio::test]
+async fn a_counter_that_cannot_be_read_is_no_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let logged = Logged::start(folder, &[]).await;
+    complete(&mut logged.server.client().await, 0..5).await;
+    two_beats(folder).await;
+    logged.kill();
+    std::fs::rename(folder.join("ledger.db.count"), folder.join("aside")).unwrap();
+    std::fs::create_dir(folder.join("ledger.db.count")).unwrap();
+    let log = mended(folder, &[], "ledger.db.count: Is a directory", |folder| {
+        std::fs::remove_dir(folder.join("ledger.db.count")).unwrap();
+        std::fs::rename(folder.join("aside"), folder.join("ledger.db.count")).unwrap();
+    });
+    let log = log.await;
+    assert!(!log.contains("lost commits"), "{log}");
+}
+
+/// A loss whose acceptance cannot be written is accepted by the next attempt.
+#[tokio::test]
+async fn an_acceptance_that_fails_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let logged = Logged::start(folder, &[]).await;
+    complete(&mut logged.server.client().await, 0..5).await;
+    two_beats(folder).await;
+    logged.kill();
+    std::fs::remove_file(folder.join("ledger.db.count")).unwrap();
+    std::fs::create_dir(folder.join("ledger.db.count.new")).unwrap();
+    let log = mended(folder, &["--accept-loss"], "Is a directory", |folder| {
+        std::fs::remove_dir(folder.join("ledger.db.count.new")).unwrap();
+    });
+    let log = log.await;
+    assert!(
+        log.contains("a loss of commits was accepted") && !log.contains("nothing new is granted"),
+        "{log}"
+    );
+}
+
 /// The counter is never ahead of what is durable: no kill is taken for a loss.
 #[tokio::test]
 async fn a_kill_alone_is_no_loss() {
