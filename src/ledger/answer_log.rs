@@ -217,8 +217,9 @@ impl AnswerLog {
 /// Why a message is parked, as the contract calls it.
 fn cause(answer: &Answer) -> Option<&'static str> {
     let cause = match answer {
-        Ok(Reply::Verdict(Verdict::Parked { cause, .. })) => *cause,
-        Ok(Reply::Failed { state: State::Parked(cause), .. }) => *cause,
+        Ok(
+            Reply::Verdict(Verdict::Parked { cause, .. }) | Reply::Failed { state: State::Parked(cause), .. },
+        ) => *cause,
         Ok(_) | Err(_) => return None,
     };
     State::Parked(cause).words().1

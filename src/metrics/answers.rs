@@ -33,8 +33,10 @@ pub(super) fn parked(answer: &Answer) -> Option<usize> {
 
 fn parked_now(answer: &Answer) -> Option<ParkCause> {
     match answer {
-        Ok(Reply::Verdict(Verdict::Parked { cause, newly: true, .. })) => Some(*cause),
-        Ok(Reply::Failed { state: State::Parked(cause), replayed: false, .. }) => Some(*cause),
+        Ok(
+            Reply::Verdict(Verdict::Parked { cause, newly: true, .. })
+            | Reply::Failed { state: State::Parked(cause), replayed: false, .. },
+        ) => Some(*cause),
         Ok(_) | Err(_) => None,
     }
 }
