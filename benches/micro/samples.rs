@@ -38,6 +38,7 @@ pub(crate) fn complete_request() -> proto::CompleteRequest {
         token: NOW.micros(),
         result: Bytes::from_static(&[1; 64]),
         result_left_out: false,
+        event_type: String::new(),
     }
 }
 

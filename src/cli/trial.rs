@@ -33,8 +33,13 @@ impl Trial {
         let done = self.goes_on(&client, &mut ledger, &key, token).await;
         if done.is_err() {
             // Nobody processes the message: its claim is given back, as far as that is possible.
-            let request =
-                proto::ReleaseRequest { key: Some(key), token, delay: None, unpin_fingerprint: false };
+            let request = proto::ReleaseRequest {
+                key: Some(key),
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+                event_type: String::new(),
+            };
             let _given_back = ledger.release(client.request(request)).await.is_ok();
         }
         done
@@ -56,6 +61,7 @@ impl Trial {
             token,
             result: RESULT.into(),
             result_left_out: false,
+            event_type: String::new(),
         };
         let done = retry::until_known(|| {
             let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));

@@ -208,7 +208,10 @@ fn park(entry: &Entry, cause: ParkCause, context: &Context<'_>) -> Decision {
     }
     next.state = State::Parked(cause);
     next.parked_at = Some(context.now);
-    let answer = parked(&next, cause);
+    let mut answer = parked(&next, cause);
+    if let Verdict::Parked { newly, .. } = &mut answer {
+        *newly = true;
+    }
     Decision::grant(Ok(Reply::Verdict(answer)), next)
 }
 
@@ -290,6 +293,7 @@ pub(super) fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
         cause,
         error: entry.last_error.clone(),
         parked_at: entry.parked_at.unwrap_or(entry.updated_at),
+        newly: false,
     }
 }
 

@@ -16,8 +16,12 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         // A key that was forgotten and is granted again never has a version that it had before: what was
         // decided on its old row cannot be written over the new one.
         next.version = entry.map_or_else(|| context.first_version(), |old| old.version + 1);
-        next.updated_at = context.now;
-        next.retain_until = super::retention::retain_until(next, context.policy);
+        // What is refused leaves a mark on a past attempt, and nothing else: neither the message's life nor how long it is
+        // remembered depends on it.
+        if decision.answer.is_ok() {
+            next.updated_at = context.now;
+            next.retain_until = super::retention::retain_until(next, context.policy);
+        }
     }
     decision
 }

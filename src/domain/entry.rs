@@ -110,6 +110,10 @@ pub struct Attempt {
     pub outcome: ClosedBy,
     /// Its error; empty: none.
     pub error: String,
+    /// Its fencing token. `None` if a version that kept no tokens of past attempts has written it.
+    pub token: Option<i64>,
+    /// Its holder called Complete when the token was no longer the latest one.
+    pub reported_done: bool,
 }
 
 /// The ledger's one row for a key.
@@ -169,6 +173,10 @@ pub struct Entry {
     pub last_error: String,
     /// The last attempts before the current or last one, oldest first.
     pub history: Vec<Attempt>,
+    /// The number of past attempts that were ever marked as reported done; the history may have forgotten some.
+    pub superseded_completes: i32,
+    /// At least two claims have reported the effect as done, one of them when its token was no longer the latest one.
+    pub doubled: bool,
     /// The pinned fingerprint; empty: none.
     pub fingerprint: Bytes,
     /// The fingerprint is compared with nothing, and the next grant replaces it. Only while `closed_by` is `Release`.
@@ -217,6 +225,8 @@ impl Entry {
             not_before: now,
             last_error: String::new(),
             history: Vec::new(),
+            superseded_completes: 0,
+            doubled: false,
             fingerprint: Bytes::new(),
             unpinned: false,
             result: Bytes::new(),
@@ -260,9 +270,33 @@ impl Entry {
             owner: claimant.owner.clone(),
             outcome,
             error: if failed { self.last_error.clone() } else { String::new() },
+            token: Some(self.token),
+            reported_done: false,
         });
         let excess = self.history.len().saturating_sub(HISTORY_MAX);
         self.history.drain(..excess);
+    }
+
+    /// The entry with a mark on the past attempt that had this token: its holder reports the effect as done. `None` if no
+    /// such attempt is remembered, if it ended by Complete, or if it is marked already: then the report is not news.
+    #[must_use]
+    pub(super) fn reported(&self, token: i64) -> Option<Entry> {
+        let is_news = |past: &Attempt| {
+            past.token == Some(token) && past.outcome != ClosedBy::Complete && !past.reported_done
+        };
+        let place = self.history.iter().position(is_news)?;
+        let mut next = self.clone();
+        next.history.get_mut(place)?.reported_done = true;
+        next.superseded_completes = self.superseded_completes.saturating_add(1);
+        next.doubled |= self.is_reported_done();
+        Some(next)
+    }
+
+    /// Whether a claim, past or present, has reported the effect as done. The word of an operator is not a report.
+    fn is_reported_done(&self) -> bool {
+        self.superseded_completes > 0
+            || self.closed_by == ClosedBy::Complete
+            || self.history.iter().any(|past| past.outcome == ClosedBy::Complete)
     }
 
     /// How many claims in a row were given back, up to the last one.

@@ -131,6 +131,8 @@ pub struct Rejection {
     pub alert: Option<Alert>,
     /// When a repeat will help, where that is known; else its reason says it.
     pub retry_after: Option<Span>,
+    /// It refuses the report of an effect that another claim has reported as done.
+    pub doubled: bool,
 }
 
 impl Rejection {
@@ -145,6 +147,7 @@ impl Rejection {
             left_out: 0,
             alert: None,
             retry_after: None,
+            doubled: false,
         }
     }
 

@@ -36,6 +36,8 @@ pub enum Reply {
         result_dropped: bool,
         /// How many attempts it took.
         attempt: i32,
+        /// A holder that had lost its claim has reported the same effect as done.
+        doubled: bool,
     },
     /// To Fail.
     Failed {
@@ -102,7 +104,13 @@ pub enum Verdict {
     /// The consumer gave the message up.
     Failed { error: String, failed_at: StoreTime },
     /// The message waits for a person.
-    Parked { cause: ParkCause, error: String, parked_at: StoreTime },
+    Parked {
+        cause: ParkCause,
+        error: String,
+        parked_at: StoreTime,
+        /// It waits from this claim on.
+        newly: bool,
+    },
     /// The id was used before with another payload.
     FingerprintMismatch { expected: Bytes, presented: Bytes },
     /// The message is older than what the ledger remembers.

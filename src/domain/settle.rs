@@ -21,20 +21,7 @@ pub(super) fn decide(
 ) -> Decision {
     let entry = match present(key, entry, token, context) {
         Ok(entry) => entry,
-        Err(rejection) => {
-            // An operator's Resolve, and an import, complete an entry without a second claim's word.
-            let by_another = entry.is_some_and(|entry| entry.closed_by == ClosedBy::Complete);
-            let twice = rejection.reason == Reason::LeaseLost
-                && rejection.state == Some(State::Completed)
-                && by_another
-                && matches!(settle, Settle::Complete { .. });
-            let alert = if twice {
-                Some("two claims of one message both report its effect as done")
-            } else {
-                rejection.alert.map(|alert| alert.text)
-            };
-            return Decision::read(Err(rejection.alerting(alert)));
-        }
+        Err(rejection) => return refused(entry, token, settle, rejection),
     };
     match settle {
         Settle::Complete { result, left_out } => complete(entry, result, *left_out, context),
@@ -44,6 +31,17 @@ pub(super) fn decide(
             let checkpoint = (checkpoint.as_ref(), *checkpoint_dropped);
             renew(entry, *lease, *effect_started, checkpoint, context)
         }
+    }
+}
+
+/// Refuses a settlement. A Complete whose claim was superseded also marks its attempt: its holder reports the effect as done,
+/// although another claim has the message.
+fn refused(entry: Option<&Entry>, token: i64, settle: &Settle, rejection: Rejection) -> Decision {
+    let reports = rejection.reason == Reason::LeaseLost && matches!(settle, Settle::Complete { .. });
+    let marked = entry.filter(|_| reports).and_then(|entry| entry.reported(token));
+    match marked {
+        Some(next) => Decision::write(Err(Rejection { doubled: next.doubled, ..rejection }), next),
+        None => Decision::read(Err(rejection)),
     }
 }
 
@@ -106,12 +104,12 @@ fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark => true,
         ClosedBy::Complete => {
-            let (attempt, result_dropped) = (entry.attempts, entry.result_dropped);
             return Decision::read(Ok(Reply::Completed {
                 replayed: true,
                 late: false,
-                result_dropped,
-                attempt,
+                result_dropped: entry.result_dropped,
+                attempt: entry.attempts,
+                doubled: entry.doubled,
             }));
         }
         ClosedBy::FailTerminal => {
@@ -132,8 +130,10 @@ fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>
     let result_dropped = left_out || !context.policy.stores_result(result.len());
     next.result = if result_dropped { Bytes::new() } else { result.clone() };
     next.result_dropped = result_dropped;
-    let attempt = next.attempts;
-    Decision::write(Ok(Reply::Completed { replayed: false, late, result_dropped, attempt }), next)
+    // The holder of a past attempt has reported the same effect.
+    next.doubled |= entry.superseded_completes > 0;
+    let (attempt, doubled) = (next.attempts, next.doubled);
+    Decision::write(Ok(Reply::Completed { replayed: false, late, result_dropped, attempt, doubled }), next)
 }
 
 fn fail(

@@ -37,6 +37,7 @@ enum Kind {
     OutsideWindow,
     Late,
     LostHolder,
+    Doubled,
     Suppressed,
     ReplayRefused,
     Invalid,
@@ -54,6 +55,7 @@ impl Kind {
             Kind::OutsideWindow => "outside_window",
             Kind::Late => "late",
             Kind::LostHolder => "lost_holder",
+            Kind::Doubled => "doubled",
             Kind::Suppressed => "suppressed",
             Kind::ReplayRefused => "replay_refused",
             Kind::Invalid => "invalid",
@@ -80,6 +82,9 @@ impl Kind {
             Kind::LostHolder => {
                 "a holder settled a claim that is no longer its own: was it paused, is the lease too short, or did an \
                  operator change the entry?"
+            }
+            Kind::Doubled => {
+                "two claims of one message have reported its effect as done: it may have happened twice"
             }
             Kind::Suppressed => {
                 "a replayed message is not processed: effects must not happen again in its run"
@@ -109,6 +114,7 @@ impl Kind {
                 | Verdict::Failed { .. } => None,
             },
             Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),
+            Ok(Reply::Completed { doubled: true, .. }) => Some(Kind::Doubled),
             Ok(Reply::Completed { late: true, replayed: false, .. }) => Some(Kind::Late),
             Ok(Reply::Completed { result_dropped: true, replayed: false, .. }) => Some(Kind::Corrected),
             Ok(
@@ -118,6 +124,7 @@ impl Kind {
                 | Reply::Released { .. }
                 | Reply::Found(_),
             ) => None,
+            Err(rejection) if rejection.doubled => Some(Kind::Doubled),
             Err(rejection) if rejection.reason.is_of_a_run() => Some(Kind::ReplayRefused),
             Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(Kind::LostHolder),
         }
@@ -183,12 +190,39 @@ impl AnswerLog {
         let trace_id = trace_id.map(tracing::field::display);
         let is_told = self.error_texts && kind == Kind::Parked;
         let error = is_told.then(|| error(subject, answer)).flatten();
-        if kind == Kind::Duplicate {
-            tracing::info!(event, consumer, replay_run, event_type, %key, attempt, trace_id, held_back, "{text}");
-        } else {
-            tracing::warn!(event, consumer, replay_run, event_type, %key, attempt, trace_id, error, held_back, "{text}");
+        let cause = cause(answer);
+        match kind {
+            Kind::Duplicate => {
+                tracing::info!(event, consumer, replay_run, event_type, %key, attempt, trace_id, held_back, "{text}");
+            }
+            Kind::Doubled => {
+                tracing::error!(event, consumer, replay_run, event_type, %key, attempt, trace_id, held_back, "{text}");
+            }
+            Kind::Reclaimed
+            | Kind::Parked
+            | Kind::FingerprintMismatch
+            | Kind::OutsideWindow
+            | Kind::Late
+            | Kind::LostHolder
+            | Kind::Suppressed
+            | Kind::ReplayRefused
+            | Kind::Invalid
+            | Kind::Corrected => {
+                tracing::warn!(event, consumer, replay_run, event_type, %key, attempt, cause, trace_id, error, held_back, "{text}");
+            }
         }
     }
+}
+
+/// Why a message is parked, as the contract calls it.
+fn cause(answer: &Answer) -> Option<&'static str> {
+    let cause = match answer {
+        Ok(
+            Reply::Verdict(Verdict::Parked { cause, .. }) | Reply::Failed { state: State::Parked(cause), .. },
+        ) => *cause,
+        Ok(_) | Err(_) => return None,
+    };
+    State::Parked(cause).words().1
 }
 
 /// Why a message waits for a person, in its consumer's words.

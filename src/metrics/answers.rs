@@ -1,6 +1,6 @@
 //! Where each answer is counted: its place among the values of a label.
 
-use crate::domain::{Answer, FailureKind, Reason, Reply, State, Verdict};
+use crate::domain::{Answer, FailureKind, ParkCause, Reason, Reply, State, Verdict};
 
 /// Its place in `KINDS`.
 pub(super) fn place(kind: FailureKind) -> usize {
@@ -8,6 +8,36 @@ pub(super) fn place(kind: FailureKind) -> usize {
         FailureKind::Retryable => 0,
         FailureKind::Terminal => 1,
         FailureKind::Park => 2,
+    }
+}
+
+/// Whether it is the report of an effect that another claim has reported as done.
+pub(super) fn is_doubled(answer: &Answer) -> bool {
+    match answer {
+        Ok(Reply::Completed { doubled, .. }) => *doubled,
+        Ok(_) => false,
+        Err(rejection) => rejection.doubled,
+    }
+}
+
+/// The place in `CAUSES` of why the message is parked by this very call. An operator's parking is never answered here.
+pub(super) fn parked(answer: &Answer) -> Option<usize> {
+    match parked_now(answer)? {
+        ParkCause::AttemptsExhausted => Some(0),
+        ParkCause::LeaseExpired => Some(1),
+        ParkCause::EffectUnknown => Some(2),
+        ParkCause::Consumer => Some(3),
+        ParkCause::Operator => None,
+    }
+}
+
+fn parked_now(answer: &Answer) -> Option<ParkCause> {
+    match answer {
+        Ok(
+            Reply::Verdict(Verdict::Parked { cause, newly: true, .. })
+            | Reply::Failed { state: State::Parked(cause), replayed: false, .. },
+        ) => Some(*cause),
+        Ok(_) | Err(_) => None,
     }
 }
 

@@ -45,10 +45,10 @@ pub(super) const FAILED: Family = counter(
 pub(super) const HELD: Family = Family {
     name: "idempotency_ledger_claim_held_seconds",
     kind: HELD_SECONDS,
-    labels: &["consumer", "operation"],
+    labels: &["consumer", "event_type", "operation"],
     help: "How long claims were held, from their grant to the settlement that ended them: complete, fail or release. A \
            Complete after a Release counts once more. Where an operator raised the token offset, claims of before seem \
-           older by that.",
+           older by that. event_type: that of the settlement; one without series of its own counts under the empty one.",
 };
 pub(super) const ATTEMPTS: Family = Family {
     name: "idempotency_ledger_completion_attempts",
@@ -68,10 +68,23 @@ pub(super) const RECLAIMS: Family = counter(
     &["consumer"],
     "Claims that were granted in place of one that had expired: a holder was lost, or its lease was too short.",
 );
+pub(super) const DOUBLED: Family = counter(
+    "idempotency_ledger_doubled_effects_total",
+    &["consumer"],
+    "Completes that reported an effect as done which another claim had reported before: the effect may have happened twice. \
+     Counts the second report of a message and each further one, in whichever order they arrive; never a repeat.",
+);
+pub(super) const PARKED: Family = counter(
+    "idempotency_ledger_parked_total",
+    &["consumer", "cause"],
+    "Messages that claims and settlements have parked, in replay runs too. cause: attempts_exhausted, lease_expired, \
+     effect_unknown, consumer (a Fail of kind PARK). What an operator parks is in the audit.",
+);
 pub(super) const REPLAYS: Family = counter(
     "idempotency_ledger_replay_claims_total",
-    &["consumer", "replay", "verdict"],
-    "Claims in replay runs that were answered; replay is always true. verdict: acquired, completed, suppressed (a message \
+    &["consumer", "event_type", "replay", "verdict"],
+    "Claims in replay runs that were answered; replay is always true; an event type has the series from its first such \
+     claim on. verdict: acquired, completed, suppressed (a message \
      whose effect must not happen again was acknowledged unprocessed), refused (its run is unknown, closed or over, or the \
      policy forbids replays), other. Claims that are not of a run are counted by idempotency_ledger_claims_total.",
 );
@@ -92,7 +105,7 @@ pub(super) const ALERTS: Family = counter(
     "idempotency_ledger_alerts_total",
     &["reason"],
     "Answers that a person should look into: contradictory holders, tokens from the future, lost inserts. The log \
-     says which entry.",
+     says which entry. Effects that two claims report are in idempotency_ledger_doubled_effects_total.",
 );
 pub(super) const QUEUE: Family = gauge(
     "idempotency_ledger_queue_commands",
@@ -362,6 +375,8 @@ pub(super) const ALL: &[Family] = &[
     ATTEMPTS,
     RELEASES,
     RECLAIMS,
+    DOUBLED,
+    PARKED,
     REPLAYS,
     REFUSALS,
     CORRECTED,

@@ -9,10 +9,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use prometheus::{Error, Registry};
 
-use super::answers::{found, outcome, place, replay_verdict, verdict};
-use super::consumer::{Consumer, EventType, FOUND, Families, OTHER, OUTCOMES, REPLAY_VERDICTS, VERDICTS};
+use super::asked::{Answered, Asked, Kind, Who, kind};
+use super::consumer::Consumer;
+use super::event_type::{EventType, Later};
+use super::families::Families;
+use super::labels::OTHER;
 use super::room::{Named, Room};
-use crate::domain::{Answer, Command, Key, Reply, Settle, Verdict};
+use crate::domain::{Command, Key};
 
 /// Maximum number of consumers with series of their own that only clients have named: the first ones that are answered, and
 /// not refused. Consumers that operators have named (by a policy, or exactly by the file of rights) have series as long as
@@ -20,13 +23,6 @@ use crate::domain::{Answer, Command, Key, Reply, Settle, Verdict};
 const NAMED_MAX: usize = 100;
 /// Whoever was not seen for so many minutes gives its place to others.
 const IDLE_MINUTES: u32 = 60;
-/// The last places.
-const UNANSWERED: (usize, usize) = (VERDICTS.len() - 1, OUTCOMES.len() - 1);
-/// Places of operations.
-const COMPLETE: usize = 0;
-const FAIL: usize = 1;
-const RELEASE: usize = 2;
-const RENEW: usize = 3;
 
 /// See the module.
 pub(super) struct Consumers {
@@ -59,76 +55,16 @@ impl Known {
     }
 }
 
-/// What a command asks for, without what it carries.
-#[derive(Clone, Copy)]
-enum Kind {
-    Claim,
-    Lookup,
-    /// A claim in a replay run.
-    Replay,
-    Settle {
-        operation: usize,
-        token: i64,
-        /// The place of a failure's kind.
-        failed: Option<usize>,
-    },
-}
-
-/// Whose command it is: its consumer and its event type, as far as they have series of their own.
-pub(super) struct Who {
-    pub(super) key: Key,
-    /// As the caller has it.
-    pub(super) event_type_name: Box<str>,
-    pub(super) consumer: Arc<Consumer>,
-    pub(super) event_type: Arc<EventType>,
-    /// Both have series of their own.
-    pub(super) named: bool,
-}
-
 /// Of the commands of one call, whose the one before was: most are alike, and looked up once.
 #[derive(Default)]
 pub(crate) struct Before(Option<Arc<Who>>);
 
-/// A command that is not answered yet. One that is dropped as such counts as unanswered.
-pub(crate) struct Asked {
-    /// None: it is not counted.
-    who: Option<Arc<Who>>,
-    kind: Kind,
-    minute: u32,
-    answered: bool,
-}
-
-impl Asked {
-    /// Whether it is a settlement that is counted.
-    pub(crate) fn settles(&self) -> bool {
-        self.who.is_some() && matches!(self.kind, Kind::Settle { .. })
-    }
-
-    /// The word by which an answer to it is counted, behind the name of the label.
-    pub(crate) fn word(&self, answer: &Answer) -> (&'static str, &'static str) {
-        match self.kind {
-            Kind::Claim => ("verdict", VERDICTS[verdict(answer)]),
-            Kind::Lookup => ("state", FOUND[found(answer)]),
-            Kind::Replay => ("verdict", REPLAY_VERDICTS[replay_verdict(answer)]),
-            Kind::Settle { .. } => ("outcome", OUTCOMES[outcome(answer)]),
-        }
-    }
-}
-
-/// What was answered.
-pub(crate) struct Answered<'a> {
-    pub(crate) answer: &'a Answer,
-    /// Of a settlement, what the store's clock made a token of by now: a token tells when it was granted.
-    pub(crate) token_clock: Option<i64>,
-    /// Whether the consumer has a policy of its own.
-    pub(crate) has_policy: &'a dyn Fn() -> bool,
-}
-
 impl Consumers {
     pub(super) fn new(registry: &Registry) -> Result<Consumers, Error> {
         let families = Families::new(registry)?;
-        let others = Arc::new(Consumer::new(&families, OTHER, Named::ByOperator)?);
+        let others = Arc::new(Consumer::new(&families, OTHER, Named::ByOperator, None)?);
         let room = Room::default();
+        others.untold().make_always(&families)?;
         others.make_lookups(&families, &room);
         Ok(Consumers {
             families,
@@ -206,16 +142,37 @@ impl Consumers {
             who.consumer.see(asked.minute);
             return self.looked(who, answered);
         }
-        if who.named {
-            return asked.told(&who.consumer, &who.event_type, answered);
-        }
-        let named = self.named_by(who.key.consumer(), (answered.has_policy)());
-        if answer.is_ok() || named == Named::ByOperator {
-            let (consumer, event_type) = self.named(who, named);
-            asked.told(&consumer, &event_type, answered);
+        let named = || self.named_by(who.key.consumer(), (answered.has_policy)());
+        let (consumer, event_type) = if who.named {
+            (Arc::clone(&who.consumer), Arc::clone(&who.event_type))
         } else {
-            asked.told(&who.consumer, &who.event_type, answered);
+            let named = named();
+            if answer.is_ok() || named == Named::ByOperator {
+                self.named(who, named)
+            } else {
+                (Arc::clone(&who.consumer), Arc::clone(&who.event_type))
+            }
+        };
+        if let Some(later) = asked.told(&consumer, &event_type, answered) {
+            self.count_later(&consumer, &event_type, later);
         }
+    }
+
+    /// Counts what has series from its first value on.
+    fn count_later(&self, consumer: &Arc<Consumer>, event_type: &Arc<EventType>, later: Later) {
+        if event_type.count(later) {
+            return;
+        }
+        {
+            // No other thread takes its series away meanwhile.
+            let known = self.known();
+            let is_there =
+                known.by_name.get(&consumer.name).is_some_and(|there| Arc::ptr_eq(there, consumer));
+            if is_there && consumer.has(event_type) {
+                event_type.make(&self.families, later, &self.room, consumer.named());
+            }
+        }
+        consumer.count(event_type, later);
     }
 
     /// The series of a consumer and an event type, made where there is room.
@@ -266,7 +223,8 @@ impl Consumers {
         if !known.has_room(named) || !self.room.take(needs, named) {
             return self.other(named);
         }
-        let Ok(made) = Consumer::new(&self.families, name, named) else {
+        let others = Some(self.others.untold());
+        let Ok(made) = Consumer::new(&self.families, name, named, others) else {
             return Arc::clone(&self.others);
         };
         let made = Arc::new(made);
@@ -324,74 +282,5 @@ impl Consumers {
             stays
         });
         known.count();
-    }
-}
-
-fn kind(of_run: bool, command: &Command) -> Kind {
-    let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
-    match command {
-        Command::Claim(_) if of_run => Kind::Replay,
-        Command::Claim(_) => Kind::Claim,
-        Command::Lookup => Kind::Lookup,
-        Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
-        Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
-        Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
-        Command::Settle(token, Settle::Renew { .. }) => settle(RENEW, *token, None),
-    }
-}
-
-impl Asked {
-    /// Counts an answer, and what a settlement tells besides, the first time.
-    fn told(&self, consumer: &Consumer, event_type: &EventType, answered: &Answered<'_>) {
-        let answer = answered.answer;
-        if matches!(self.kind, Kind::Replay) {
-            consumer.see(self.minute);
-            return consumer.replayed(replay_verdict(answer));
-        }
-        self.count(consumer, event_type, verdict(answer), outcome(answer));
-        if let Ok(Reply::Verdict(Verdict::Acquired { reclaimed: true, .. })) = answer {
-            consumer.reclaimed();
-        }
-        let (Ok(reply), Kind::Settle { operation, token, failed }) = (answer, self.kind) else { return };
-        match reply {
-            Reply::Completed { replayed: false, attempt, .. } => consumer.took(*attempt),
-            Reply::Failed { replayed: false, .. } => {
-                event_type.see(self.minute);
-                if let Some(kind) = failed {
-                    event_type.failed(kind);
-                }
-            }
-            Reply::Released { replayed: false, in_a_row, .. } => consumer.released(*in_a_row),
-            Reply::Completed { .. }
-            | Reply::Failed { .. }
-            | Reply::Released { .. }
-            | Reply::Renewed { .. }
-            | Reply::Found(_)
-            | Reply::Verdict(_) => return,
-        }
-        if let Some(clock) = answered.token_clock {
-            consumer.held(operation, clock - token);
-        }
-    }
-
-    fn count(&self, consumer: &Consumer, event_type: &EventType, verdict: usize, outcome: usize) {
-        consumer.see(self.minute);
-        match self.kind {
-            Kind::Claim => {
-                event_type.see(self.minute);
-                event_type.claimed(verdict);
-            }
-            Kind::Replay => consumer.replayed(REPLAY_VERDICTS.len() - 1),
-            Kind::Lookup => consumer.looked(FOUND.len() - 1),
-            Kind::Settle { operation, .. } => consumer.settled(operation, outcome),
-        }
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if let Some(who) = self.who.as_ref().filter(|_| !self.answered) {
-            self.count(&who.consumer, &who.event_type, UNANSWERED.0, UNANSWERED.1);
-        }
     }
 }

@@ -11,7 +11,7 @@ use super::catalogue::{
     ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_COUNTING, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
     STORED_NAMES,
 };
-use super::consumer::OTHER;
+use super::labels::OTHER;
 use super::room::{Named, Needs, Room};
 use crate::domain::NameCounts;
 use crate::misleading::visible;

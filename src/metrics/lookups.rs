@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::answers::found;
-use super::consumer::{Consumer, FOUND, Families, OTHER};
-use super::consumers::{Answered, Consumers, Who};
+use super::asked::{Answered, Who};
+use super::consumer::Consumer;
+use super::consumers::Consumers;
+use super::families::Families;
+use super::labels::{FOUND, OTHER};
 use super::room::{Named, Needs, Room};
 use crate::domain::Key;
 use crate::misleading::visible;

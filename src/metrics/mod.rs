@@ -5,17 +5,22 @@
 //! consumers and methods) is counted by name only while there is room.
 
 mod answers;
+mod asked;
 mod calls;
 mod catalogue;
 mod consumer;
 mod consumers;
 mod credentials;
 mod entries;
+mod event_type;
+mod families;
 mod family;
+mod labels;
 mod limits;
 mod lookups;
 mod refusals;
 mod room;
+mod seen;
 mod upkeep;
 mod work;
 
@@ -27,10 +32,11 @@ use std::time::{Duration, Instant};
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{Error, Registry, TextEncoder};
 
+pub(crate) use self::asked::{Answered, Asked};
 pub(crate) use self::calls::{Call, Calls, Connected, Method};
 pub use self::catalogue::table;
+pub(crate) use self::consumers::Before;
 use self::consumers::Consumers;
-pub(crate) use self::consumers::{Answered, Asked, Before};
 pub(crate) use self::credentials::Credentials;
 pub(crate) use self::entries::Counted;
 use self::entries::Entries;

@@ -36,6 +36,11 @@ impl Needs {
         Needs { series: self.series + other.series, bytes: self.bytes + other.bytes }
     }
 
+    pub(super) fn without(self, other: Needs) -> Needs {
+        let series = self.series.saturating_sub(other.series);
+        Needs { series, bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
     fn fits(self, named: Named) -> bool {
         let reserved = match named {
             Named::ByOperator => Needs::default(),

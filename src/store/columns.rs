@@ -39,6 +39,8 @@ macro_rules! entry_columns {
                 effect_started: Option<bool>, "boolean";
                 prior_effect_started: Option<bool>, "boolean";
                 effect_unknown: Option<bool>, "boolean";
+                superseded_completes: Option<i32>, "int";
+                doubled: Option<bool>, "boolean";
                 principal: Option<i32>, "int";
                 owner: Option<String>, "text";
                 last_error: Option<String>, "text";

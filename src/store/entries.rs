@@ -189,4 +189,6 @@ pub struct Done {
     pub late: bool,
     /// How many attempts it took.
     pub attempt: i32,
+    /// A holder that had lost its claim has reported the same effect as done.
+    pub doubled: bool,
 }

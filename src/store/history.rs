@@ -15,6 +15,13 @@ struct Past {
     by: i16,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     err: String,
+    /// The token. A version that does not know it writes the attempts back without it, and without the mark below: such an
+    /// attempt is never marked (again).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    t: Option<i64>,
+    /// Reported as done when the token was no longer the latest one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    done: bool,
 }
 
 /// The attempts in a stored text, or why they cannot be read.
@@ -29,6 +36,8 @@ pub(super) fn read(text: Option<&str>) -> Result<Vec<Attempt>, String> {
             owner: one.o,
             outcome: numbers::closed_by(one.by).ok_or_else(|| format!("{} is none of its values", one.by))?,
             error: one.err,
+            token: one.t,
+            reported_done: one.done,
         })
     });
     attempts.collect()
@@ -48,6 +57,8 @@ pub(super) fn stored(history: &[Attempt]) -> Option<String> {
             o: one.owner.clone(),
             by: numbers::of_closed_by(one.outcome),
             err: one.error.clone(),
+            t: one.token,
+            done: one.reported_done,
         })
         .collect();
     serde_json::to_string(&past).ok()

@@ -25,12 +25,16 @@ const ALONE: &str = "-- no-transaction";
 
 /// Those of Postgres, in order.
 pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
-    postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds"))
+    postgres(migrations!(
+        "postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index"
+    ))
 });
 
 /// Those of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
-    let all = migrations!("sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds");
+    let all = migrations!(
+        "sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index"
+    );
     in_table(all, SQLITE_TABLE.into())
 });
 

@@ -6,9 +6,9 @@ use super::numbers::{COMPLETED, IN_PROGRESS};
 use crate::domain::{EntryFilter, KeyHash, Listed, Listing, StoreTime};
 
 impl EntryFilter {
-    /// Nothing COMPLETED is asked for: the index of all else finds it.
+    /// Nothing COMPLETED is asked for: the index of all else finds it. Doubled effects have an index of their own.
     pub(super) fn by_attention(&self) -> bool {
-        !self.states.is_empty() && !self.states.contains(&COMPLETED)
+        !self.doubled && !self.states.is_empty() && !self.states.contains(&COMPLETED)
     }
 }
 

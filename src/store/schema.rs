@@ -16,7 +16,7 @@ pub(super) use level;
 /// with the migrations.
 macro_rules! known {
     () => {
-        4
+        6
     };
 }
 pub(super) use known;

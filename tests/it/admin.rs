@@ -100,7 +100,13 @@ async fn lists_page_through_a_consumer_by_state(kind: Kind) {
             2 => drop(
                 server
                     .client
-                    .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+                    .release(proto::ReleaseRequest {
+                        key,
+                        token,
+                        delay: None,
+                        unpin_fingerprint: false,
+                        event_type: String::new(),
+                    })
                     .await
                     .unwrap(),
             ),

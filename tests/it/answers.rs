@@ -210,6 +210,7 @@ async fn a_batch_of_grants_at_the_largest_limits_fits_and_grants_all(kind: Kind)
             token: acquired(held).token,
             result: Bytes::from(vec![7; 3_500]),
             result_left_out: false,
+            event_type: String::new(),
         })),
     });
     let settlements: Vec<_> = settlements.collect();
@@ -249,6 +250,7 @@ async fn texts_are_cut_only_where_a_batch_is_too_large(kind: Kind) {
                 token: held.token,
                 delay: None,
                 unpin_fingerprint: false,
+                event_type: String::new(),
             };
             client.release(release).await.unwrap();
         }

@@ -40,6 +40,7 @@ fn complete(id: &str, token: i64) -> Action {
         token,
         result: Bytes::new(),
         result_left_out: false,
+        event_type: String::new(),
     })
 }
 
@@ -148,6 +149,7 @@ async fn settlements_of_one_key_are_carried_out_in_order(kind: Kind) {
         token: held.token,
         delay: None,
         unpin_fingerprint: false,
+        event_type: String::new(),
     });
     let outcomes =
         settle(&mut server, vec![renew, release, complete("1", held.token), complete("1", held.token)]).await;
@@ -196,7 +198,13 @@ async fn what_ends_something_outlives_what_begins_it(kind: Kind) {
             "complete" => Action::Complete(proto::CompleteRequest { key, token, ..Default::default() }),
             "fail" => Action::Fail(proto::FailRequest { key, token, ..Default::default() }),
             "renew" => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
-            _ => Action::Release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false }),
+            _ => Action::Release(proto::ReleaseRequest {
+                key,
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+                event_type: String::new(),
+            }),
         }
     };
     for (action, share) in [("complete", 16), ("fail", 16), ("renew", 14), ("release", 12)] {

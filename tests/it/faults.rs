@@ -1,6 +1,7 @@
 //! A store that fails: what is unknown is resolved or said to be unknown, what is poisoned fails
 //! alone, what dies is answered and comes back.
 
+mod marks;
 mod second_try;
 
 use std::sync::Arc;
@@ -49,7 +50,13 @@ fn delivery(id: &str, number: u128) -> proto::ClaimRequest {
 }
 
 fn complete(id: &str, token: i64) -> proto::CompleteRequest {
-    proto::CompleteRequest { key: key("c", id), token, result: Bytes::new(), result_left_out: false }
+    proto::CompleteRequest {
+        key: key("c", id),
+        token,
+        result: Bytes::new(),
+        result_left_out: false,
+        event_type: String::new(),
+    }
 }
 
 /// An insert that meets entries costs more than a look at them.
@@ -102,7 +109,13 @@ async fn a_lost_answer_is_resolved_by_one_repeat(kind: Kind) {
                 server.client.fail(request).await.unwrap().into_inner().replayed
             }
             None => {
-                let request = proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false };
+                let request = proto::ReleaseRequest {
+                    key,
+                    token,
+                    delay: None,
+                    unpin_fingerprint: false,
+                    event_type: String::new(),
+                };
                 server.client.release(request).await.unwrap().into_inner().replayed
             }
         };

@@ -94,6 +94,7 @@ async fn hold_stops_new_grants_and_nothing_else(kind: Kind) {
         token: released.token,
         delay: None,
         unpin_fingerprint: false,
+        event_type: String::new(),
     };
     server.client.release(release).await.unwrap();
     for (consumer, id, says) in [

@@ -145,6 +145,7 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
             token,
             result: Bytes::from(vec![0; result]),
             result_left_out: false,
+            event_type: String::new(),
         })
     };
     let renew = |checkpoint: usize, seconds| {
@@ -168,6 +169,7 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
                 token,
                 delay: None,
                 unpin_fingerprint: false,
+                event_type: String::new(),
             })),
             "release.key",
         ),
@@ -184,8 +186,13 @@ async fn malformed_settlements_are_refused_by_field(kind: Kind) {
     }
     assert_eq!(server.entry(&Key::new("c", "tests", "1")).await, before, "nothing was changed");
     // At the edge, and alone: the path has no prefix.
-    let request =
-        proto::CompleteRequest { key: key("c", "1"), token: 0, result: Bytes::new(), result_left_out: false };
+    let request = proto::CompleteRequest {
+        key: key("c", "1"),
+        token: 0,
+        result: Bytes::new(),
+        result_left_out: false,
+        event_type: String::new(),
+    };
     assert_eq!(fields(&server.client.complete(request).await.unwrap_err()), ["token"]);
     for action in [renew(16_384, 1), complete(token, 16_384)] {
         let settlements = vec![proto::Settlement { action: Some(action) }];
@@ -301,6 +308,7 @@ async fn an_unregistered_consumer_is_refused_where_registration_is_demanded(kind
         token: 1,
         result: Bytes::new(),
         result_left_out: false,
+        event_type: String::new(),
     };
     assert_eq!(refusal(&server.client.complete(request).await.unwrap_err()).reason, "ENTRY_NOT_FOUND");
     let requests = vec![claim("unknown", "2"), claim("known", "2")];

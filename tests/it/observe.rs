@@ -234,6 +234,7 @@ async fn metrics_tell_what_happened(url: &str) {
         token: tokens[0],
         delay: None,
         unpin_fingerprint: false,
+        event_type: String::new(),
     };
     client.release(release).await.unwrap();
     let fail = proto::FailRequest {
@@ -257,10 +258,16 @@ async fn metrics_tell_what_happened(url: &str) {
             r#"idempotency_ledger_attempts_failed_total{consumer="shipping",event_type="sent",kind="terminal"}"#,
             1.0,
         ),
-        (r#"idempotency_ledger_claim_held_seconds_count{consumer="billing",operation="complete"}"#, 1.0),
-        (r#"idempotency_ledger_claim_held_seconds_count{consumer="shipping",operation="fail"}"#, 1.0),
         (
-            r#"idempotency_ledger_claim_held_seconds_bucket{consumer="shipping",operation="fail",le="60"}"#,
+            r#"idempotency_ledger_claim_held_seconds_count{consumer="billing",event_type="",operation="complete"}"#,
+            1.0,
+        ),
+        (
+            r#"idempotency_ledger_claim_held_seconds_count{consumer="shipping",event_type="sent",operation="fail"}"#,
+            1.0,
+        ),
+        (
+            r#"idempotency_ledger_claim_held_seconds_bucket{consumer="shipping",event_type="sent",operation="fail",le="60"}"#,
             1.0,
         ),
         (r#"idempotency_ledger_completion_attempts_sum{consumer="billing"}"#, 1.0),

@@ -279,5 +279,7 @@ fn history(case: &Case, before: &Entry) -> Vec<Attempt> {
         owner: holder.owner.clone(),
         outcome,
         error: if by_fail { before.last_error.clone() } else { String::new() },
+        reported_done: false,
+        token: Some(before.token),
     }]
 }

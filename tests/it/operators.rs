@@ -87,6 +87,7 @@ fn complete(id: &str, token: i64) -> proto::CompleteRequest {
         token,
         result: Bytes::from_static(b"done"),
         result_left_out: false,
+        event_type: String::new(),
     }
 }
 

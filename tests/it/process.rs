@@ -366,7 +366,16 @@ async fn logs_are_json_by_a_switch_and_hold_no_payload() {
     let error = secret.to_owned();
     client.fail(proto::FailRequest { key: key.clone(), token, error, ..Default::default() }).await.unwrap();
     let result = bytes::Bytes::from_static(secret.as_bytes());
-    client.complete(proto::CompleteRequest { key, token, result, result_left_out: false }).await.unwrap();
+    client
+        .complete(proto::CompleteRequest {
+            key,
+            token,
+            result,
+            result_left_out: false,
+            event_type: String::new(),
+        })
+        .await
+        .unwrap();
     drop(server);
     let text = std::fs::read_to_string(folder.path().join("log")).unwrap();
     let out = std::fs::read_to_string(folder.path().join("out")).unwrap();

@@ -67,7 +67,13 @@ async fn settle(server: &mut TestServer, key: Option<proto::EntryKey>, token: i6
         Made::Released => {
             server
                 .client
-                .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+                .release(proto::ReleaseRequest {
+                    key,
+                    token,
+                    delay: None,
+                    unpin_fingerprint: false,
+                    event_type: String::new(),
+                })
                 .await
                 .unwrap();
         }

@@ -227,7 +227,13 @@ fn settlement(id: &str, token: i64) -> proto::Settlement {
         let kind = proto::FailureKind::Terminal.into();
         Action::Fail(proto::FailRequest { key, token, kind, ..Default::default() })
     } else {
-        Action::Release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+        Action::Release(proto::ReleaseRequest {
+            key,
+            token,
+            delay: None,
+            unpin_fingerprint: false,
+            event_type: String::new(),
+        })
     };
     proto::Settlement { action: Some(action) }
 }

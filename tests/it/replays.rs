@@ -183,7 +183,7 @@ async fn a_suppressing_run_acknowledges_and_leaves_no_trace(kind: Kind) {
     tokio::time::timeout(std::time::Duration::from_secs(10), over).await.expect("the run is over");
     let count = |verdict: &str| {
         let series = format!(
-            "idempotency_ledger_replay_claims_total{{consumer=\"c\",replay=\"true\",verdict=\"{verdict}\"}}"
+            "idempotency_ledger_replay_claims_total{{consumer=\"c\",event_type=\"\",replay=\"true\",verdict=\"{verdict}\"}}"
         );
         server.metric(&series).unwrap_or(0.0)
     };
@@ -246,6 +246,7 @@ async fn a_closed_run_grants_nothing_more_and_answers_what_is_done(kind: Kind) {
             token: tokens[1],
             delay: None,
             unpin_fingerprint: false,
+            event_type: String::new(),
         };
         server.client.release(request).await.unwrap();
         server.advance(Span::from_secs(3_500)).await;

@@ -71,6 +71,7 @@ async fn each_state_is_kept_for_its_retention(kind: Kind) {
             token: token("released"),
             delay: None,
             unpin_fingerprint: false,
+            event_type: String::new(),
         })
         .await
         .unwrap();
@@ -174,7 +175,13 @@ async fn a_purge_under_way_takes_nothing_that_a_new_policy_keeps(kind: Kind) {
             _ => {
                 server
                     .client
-                    .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+                    .release(proto::ReleaseRequest {
+                        key,
+                        token,
+                        delay: None,
+                        unpin_fingerprint: false,
+                        event_type: String::new(),
+                    })
                     .await
                     .unwrap();
             }

@@ -117,12 +117,10 @@ fn want(case: &Case) -> Want {
         (Was::Open, Op::Release) => Want::Released { replayed: false, state: State::Received },
         (Was::Open, Op::Renew) if case.time == Time::HoldOver => Want::Refused("LEASE_LIMIT_REACHED"),
         (Was::Open, Op::Renew) => Want::Renewed { revived: over },
-
         (Was::Released | Was::ReleasedParked, Op::Complete | Op::Oversized) => done(false, true),
         (Was::Released | Was::ReleasedParked, Op::Retryable) => failed(true, state),
         (Was::Released | Was::ReleasedParked, Op::Release) => Want::Released { replayed: true, state },
         (Was::Released | Was::ReleasedParked, Op::Terminal | Op::Park | Op::Renew) => CLOSED,
-
         (Was::FailedRetryable | Was::Exhausted, Op::Complete | Op::Oversized) => done(false, true),
         (Was::FailedRetryable | Was::Exhausted, Op::Retryable) => failed(true, state),
         (Was::FailedRetryable | Was::Exhausted, Op::Terminal | Op::Park | Op::Release | Op::Renew) => CLOSED,
@@ -288,6 +286,8 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         created_at: granted_at,
         updated_at: granted_at,
         traceparent: String::new(),
+        doubled: false,
+        superseded_completes: 0,
     })
 }
 

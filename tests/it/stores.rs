@@ -122,6 +122,10 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
         |e| Command::Settle(e.token, Settle::Release { delay: Span::ZERO, unpin: false }),
         |_| claim(4),
         |e| {
+            let token = e.history[1].token.unwrap();
+            Command::Settle(token, Settle::Complete { result: Bytes::new(), left_out: false })
+        },
+        |e| {
             Command::Settle(
                 e.token,
                 Settle::Fail {
@@ -144,6 +148,7 @@ async fn a_row_comes_back_as_it_was_written(kind: Kind) {
         assert_eq!(session.entries().replace(std::slice::from_ref(&entry)).await.unwrap(), [true]);
         assert_eq!(load(&mut *session, "1").await.as_ref(), Some(&entry));
     }
+    assert!(entry.history[1].reported_done && entry.superseded_completes == 1 && entry.doubled, "{entry:?}");
 }
 
 async fn an_insert_leaves_an_entry_that_is_there(kind: Kind) {
@@ -261,14 +266,14 @@ async fn a_completion_needs_the_latest_token_and_an_open_claim(kind: Kind) {
     ] {
         assert_eq!(
             session.entries().complete(&[completion]).await.unwrap(),
-            [done.map(|late| Done { late, attempt: 1 })],
+            [done.map(|late| Done { late, attempt: 1, doubled: false })],
             "{case}"
         );
     }
     let late = granted("late", START);
     insert(&mut *session, &late).await;
     at.set_clock(START + Span::from_secs(30)).await;
-    let done = [Some(Done { late: true, attempt: 1 })];
+    let done = [Some(Done { late: true, attempt: 1, doubled: false })];
     assert_eq!(session.entries().complete(&[with("late", late.token)]).await.unwrap(), done);
 }
 

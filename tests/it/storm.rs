@@ -315,6 +315,7 @@ async fn client(storm: Arc<Storm>, mut random: Random) {
                 token,
                 delay: None,
                 unpin_fingerprint: false,
+                event_type: String::new(),
             };
             let answer = storm.call(random, |mut client| {
                 let request = request.clone();

@@ -111,6 +111,7 @@ async fn by_a_policy_that_can_not_be_read_nothing_is_granted_and_nothing_parked(
             token: tokens[0],
             delay: None,
             unpin_fingerprint: false,
+            event_type: String::new(),
         };
         server.client.release(request).await.unwrap();
         newer(&server.at, "c", 1, json).await;

@@ -219,7 +219,7 @@ MUTANTS = [
         ("src/rpc/wire/fit.rs", "*text = cut(text, longest);", "*text = cut(text, usize::MAX.max(longest));"),
     ]),
     Mutant("A8", "an operator's Resolve and a late Complete are an alarm", "settle_table", [
-        (SETTLE, "entry.closed_by == ClosedBy::Complete)", "entry.state == State::Completed)"),
+        ("src/domain/entry.rs", "            || self.closed_by == ClosedBy::Complete\n", "            || self.state == State::Completed\n"),
     ]),
     Mutant("A9", "a request_id of a policy is good for any mask", "policies::", [
         ("src/rpc/admin/policies.rs", "{ validate_only: false, ..request.clone() }", "{ validate_only: false, update_mask: None, ..request.clone() }"),
@@ -248,7 +248,7 @@ MUTANTS = [
         (LITE_ENTRIES, "{ StoreTime::MAX } else { reading.now };", "{ StoreTime::MAX } else { StoreTime(0) };"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
-        (CLAIM, "    let answer = parked(&next, cause);\n    Decision::grant(", "    let answer = parked(&next, cause);\n    Decision::write("),
+        (CLAIM, "        *newly = true;\n    }\n    Decision::grant(", "        *newly = true;\n    }\n    Decision::write("),
     ]),
     Mutant("P5", "of two readings of the policies the older one wins", "policies::", [
         ("src/ledger/policies/in_force.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
@@ -664,7 +664,7 @@ MUTANTS = [
         (LANE, "Lane::Claim => 10,", "Lane::Claim => 16,"),
     ]),
     Mutant("U6", "a second try of Renew forgets that the first one revived the lease", "faults::", [
-        (BATCH, "*revived |= chain.head.revived;", "*revived |= chain.head.revived && chain.head.unknown == 0;"),
+        (BATCH, "*revived |= chain.head.revived,", "*revived |= chain.head.revived && !second_try,"),
     ]),
     Mutant("U3", "the flood of one consumer gets the claims of others refused", "crowd::", [
         (QUEUE, " || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max))", ""),
@@ -1149,7 +1149,7 @@ MUTANTS = [
         ("src/metrics/refusals.rs", "Reason::ALL.iter().map(of).collect()", "Reason::ALL.iter().take(1).map(of).collect()"),
     ]),
     Mutant("M14", "a command that is dropped unanswered is not counted", "metrics", [
-        ("src/metrics/consumers.rs", "self.who.as_ref().filter(|_| !self.answered)", "self.who.as_ref().filter(|who| self.answered && !who.named)"),
+        ("src/metrics/asked.rs", "self.who.as_ref().filter(|_| !self.answered)", "self.who.as_ref().filter(|who| self.answered && !who.named)"),
     ]),
     Mutant("M15", "duplicates take the lines of what is worse", "ledger::answer_log", [
         ("src/ledger/answer_log.rs", "let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
@@ -1167,7 +1167,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "let stays = !consumer.seen_before(since);", "let stays = !consumer.seen_before(since / 1_000);"),
     ]),
     Mutant("M20", "a repeated settlement tells once more how long its claim was held", "metrics", [
-        ("src/metrics/consumers.rs", "Reply::Completed { replayed: false, attempt, .. } =>", "Reply::Completed { attempt, .. } =>"),
+        ("src/metrics/asked.rs", "Reply::Completed { replayed: false, attempt, .. } =>", "Reply::Completed { attempt, .. } =>"),
     ]),
     Mutant("M21", "the log does not tell which trace a message belongs to", "observe::", [
         ("src/rpc/edge/auth.rs", "Submission { trace_id: self.trace_id, ..submission }", "Submission { trace_id: None, ..submission }"),
@@ -1179,8 +1179,8 @@ MUTANTS = [
         ("src/domain/entry.rs", "self.history.iter().rev().take_while(", "self.history.iter().rev().filter("),
     ]),
     Mutant("M24", "how many attempts a completion took is not what the store has", "stores::", [
-        (PG_ENTRIES, "AS late, e.attempts\"", "AS late, 1 AS attempts\""),
-        (LITE_STATEMENTS, "AS late, attempts\"", "AS late, 1 AS attempts\""),
+        (PG_ENTRIES, "AS late, e.attempts, e.doubled\"", "AS late, 1 AS attempts, e.doubled\""),
+        (LITE_STATEMENTS, "AS late, attempts, doubled", "AS late, 1 AS attempts, doubled"),
     ]),
     Mutant("M25", "metrics do not tell for how long claims are expired", "observe::", [
         ("src/ledger/operators/count_entries.rs", "one.oldest[2] = age(expired.since);", "one.oldest[2] = age(now);"),
@@ -1535,8 +1535,7 @@ MUTANTS = [
         ("src/misleading.rs", "if misleads(one) || name[at..].starts_with(ESCAPE) {", "if misleads(one) || name[at..].starts_with(name) {"),
     ]),
     Mutant("N15", "a label of metrics has control characters", "metrics", [
-        ("src/metrics/consumer.rs", "let (consumer, event_type) = (&*visible(consumer), &*visible(event_type));\n        let claim",
-         "let (consumer, event_type) = (&*visible(consumer), event_type);\n        let claim"),
+        ("src/metrics/event_type.rs", "let labels = (&*visible(consumer), &*visible(name));", "let labels = (&*visible(consumer), name);"),
     ]),
     Mutant("N16", "JSON is written with control characters of C1", "cli::entries", [
         ("src/cli/screen.rs", "let line = if self.json {", "let line = if self.json && text.is_empty() {"),
@@ -1822,8 +1821,8 @@ MUTANTS = [
     Mutant("K66", "the gauge of sources counts consumers", "observe::entries", [
         ("src/metrics/entries.rs", "(\"source\", stored.sources)", "(\"source\", stored.consumers)"),
     ]),
-    Mutant("K67", "a source per object is no warning", "cli::policy::lint", [
-        ("src/cli/policy/lint.rs", "sources * 2 > sample", "sources > sample"),
+    Mutant("K67", "a source per object is no warning", "cli::policy::mistakes", [
+        ("src/cli/policy/mistakes.rs", "sources * 2 > sample", "sources > sample"),
     ]),
     Mutant("K68", "the publication for a standby leaves a table out", "schema::replication", [
         ("docs/postgres.md", "ledger.replay_runs, ledger.holds;", "ledger.replay_runs;"),
@@ -1907,7 +1906,7 @@ MUTANTS = [
         (OPERATE, "    next.result_dropped = false;\n", ""),
     ]),
     Mutant("R21", "a repeat of Complete answers for its own result", "settle_table", [
-        (SETTLE, "(entry.attempts, entry.result_dropped);", "(entry.attempts, left_out);"),
+        (SETTLE, "result_dropped: entry.result_dropped,\n                attempt", "result_dropped: left_out,\n                attempt"),
     ]),
     Mutant("R22", "a large checkpoint replaces the old one by nothing", "claims::carried", [
         ("src/rpc/wire/convert.rs", "        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),\n        checkpoint,\n",
@@ -2035,5 +2034,50 @@ MUTANTS = [
     ]),
     Mutant("LK8", "a Lookup of a consumer that is not registered is answered", "lookups", [
         ("src/ledger/mod.rs", "if matches!(command, Command::Settle(..)) {\n            return Ok(());", "if matches!(command, Command::Settle(..) | Command::Lookup) {\n            return Ok(());"),
+    ]),
+    Mutant("DE1", "a repeat of a superseded Complete is marked again", "settle_table", [
+        ("src/domain/entry.rs", "past.outcome != ClosedBy::Complete && !past.reported_done", "past.outcome != ClosedBy::Complete"),
+    ]),
+    Mutant("DE2", "an attempt that ended by Complete is marked", DIFFERENTIAL, [
+        ("src/domain/entry.rs", "past.token == Some(token) && past.outcome != ClosedBy::Complete && !past.reported_done", "past.token == Some(token) && !past.reported_done"),
+    ]),
+    Mutant("DE3", "a mark changes when the entry was changed, and for how long it is kept", "claims::doubled", [
+        ("src/domain/decide.rs", "if decision.answer.is_ok() {", "if decision.answer.is_ok() || decision.answer.is_err() {"),
+    ]),
+    Mutant("DE4", "a mark that cannot be written fails the answer", "faults::marks", [
+        (BATCH, "if let Some(refused) = chain.head.refused.take() {", "if let Some(refused) = chain.head.refused.take().filter(|_| false) {"),
+    ]),
+    Mutant("DE5", "a guessed Complete on Postgres does not look for marks", "claims::doubled", [
+        (PG_ENTRIES, "doubled = CASE WHEN e.superseded_completes > 0", "doubled = CASE WHEN e.superseded_completes > 1"),
+    ]),
+    Mutant("DE6", "a guessed Complete on SQLite does not look for marks", "claims::doubled", [
+        (LITE_STATEMENTS, "doubled = CASE WHEN superseded_completes > 0", "doubled = CASE WHEN superseded_completes > 1"),
+    ]),
+    Mutant("DE7", "a batch of usual completions says nothing of the marks that they met", "claims::doubled", [
+        (PG_ENTRIES, "WHERE d.late OR d.attempts <> 1 OR d.doubled OR", "WHERE d.late OR d.attempts <> 1 OR"),
+    ]),
+    Mutant("DE8", "a mark waits for a locked row", "faults::marks", [
+        (FAILURES, "let others = without_refused(chain).and_then(|chain| self.shared.locked.take(chain));", "let others = self.shared.locked.take(chain);"),
+    ]),
+    Mutant("DE9", "the history forgets the tokens", "stores::", [
+        ("src/store/history.rs", "            t: one.token,\n", "            t: one.token.filter(|_| false),\n"),
+    ]),
+    Mutant("DE10", "the list of doubled effects shows all entries", "claims::doubled", [
+        ("src/store/postgres/listing.rs", "\"list_doubled_oldest\", \" AND e.doubled\"", "\"list_doubled_oldest\", \"\""),
+    ]),
+    Mutant("DE11", "a holder that repeats its Complete is an alarm", "claims::doubled", [
+        (BATCH, "*doubled &= second_try || !*replayed,", "*doubled &= second_try || !*replayed || *doubled,"),
+    ]),
+    Mutant("DE12", "a parking is counted again with each delivery", "metrics::tests::by_type", [
+        ("src/metrics/answers.rs", "Verdict::Parked { cause, newly: true, .. }", "Verdict::Parked { cause, .. }"),
+    ]),
+    Mutant("DE13", "held claims and replays are counted without their event type", "metrics::tests::by_type", [
+        ("src/metrics/consumers.rs", "if is_there && consumer.has(event_type) {", "if is_there && consumer.has(event_type) && false {"),
+    ]),
+    Mutant("DE14", "a policy is set without a word of what lint finds", "cli::policies", [
+        ("src/cli/policy/set.rs", "        if let Some(policy) = would_be {", "        if let Some(policy) = would_be.filter(|_| false) {"),
+    ]),
+    Mutant("DE15", "a mark says that an earlier try was certainly not applied", "faults::", [
+        (CLAIMS_FOLD, "(folded.wrote, request.unknown, &folded.answer)", "(folded.wrote, 0, &folded.answer)"),
     ]),
 ]

@@ -83,6 +83,7 @@ def main():
         wrong, table = story.told(tells)
         problems += wrong + page_is_current(table, options.print)
         print(table, end="")
+        problems += live.doubled_effects_are_alerts(server, fire=["hasty", "zombies"], silent="patient")
         wait_for("the server is healthy again", lambda: subprocess.run(asked, capture_output=True).returncode == 0)
         live.load(ledger)
         text = scrape.text(observed)

@@ -50,6 +50,19 @@ def asked(address, query):
         return json.load(answer)["data"]["result"]
 
 
+def doubled_effects_are_alerts(address, fire, silent):
+    """The alert fires in this Prometheus for consumers of whose messages two holders have reported the effect, and for no other."""
+    alert = f'ALERTS{{alertname="{alerts.PREFIX}DoubledEffects",alertstate="firing"}}'
+
+    def firing():
+        return sorted(one["metric"]["consumer"] for one in asked(address, alert))
+
+    wait_for(f"the alert fires for {fire}", lambda: set(fire) <= set(firing()))
+    seen = asked(address, f'idempotency_ledger_settlements_total{{consumer="{silent}",outcome="superseded"}} > 0')
+    problems = [] if seen else [f"Prometheus has not seen what {silent} did"]
+    return problems + ([] if firing() == fire else [f"the alert fires for {firing()}, not for {fire}"])
+
+
 def load(ledger):
     """A little of everything, batches included."""
     for number in range(20):
@@ -61,7 +74,7 @@ def load(ledger):
         elif number % 4 == 1:
             ledger.Fail(pb.FailRequest(key=message, token=token, event_type="order.paid"), timeout=5)
         else:
-            ledger.Complete(pb.CompleteRequest(key=message, token=token), timeout=5)
+            ledger.Complete(pb.CompleteRequest(key=message, token=token, event_type="order.paid"), timeout=5)
 
 
 def panels():

@@ -31,6 +31,12 @@ reclaim_grace = "0s"
 [consumers.zombies]
 lease = "1s"
 reclaim_grace = "0s"
+[consumers.hasty]
+lease = "1s"
+reclaim_grace = "0s"
+[consumers.patient]
+lease = "1s"
+reclaim_grace = "0s"
 """
 
 
@@ -87,15 +93,36 @@ class Story:
         self.claim("clashes", fingerprint=b"1" * 32)
         assert self.claim("clashes", fingerprint=b"2" * 32).WhichOneof("verdict") == "fingerprint_mismatch"
 
-    def zombie(self):
-        paused = self.claim("zombies").acquired.token
-        self.complete("zombies", self.after_the_lease("zombies").acquired.token)
+    def lost(self, consumer, token):
         try:
-            self.complete("zombies", paused)
+            self.complete(consumer, token)
         except grpc.RpcError as error:
             assert error.code() is grpc.StatusCode.ABORTED, error
         else:
-            raise AssertionError("the zombie was not refused")
+            raise AssertionError("the holder that lost its claim was not refused")
+
+    def zombie(self):
+        paused = self.claim("zombies").acquired.token
+        self.complete("zombies", self.after_the_lease("zombies").acquired.token)
+        self.lost("zombies", paused)
+
+    def hasty(self):
+        paused = self.claim("hasty").acquired.token
+        later = self.after_the_lease("hasty").acquired.token
+        self.lost("hasty", paused)
+        self.complete("hasty", later)
+
+    def patient(self):
+        """Holders that repeat themselves: one that has lost its claim, and one that has the message."""
+        paused = self.claim("patient", "lost").acquired.token
+        self.after_the_lease("patient", "lost")
+        token = self.claim("patient", "kept").acquired.token
+        for _ in range(3):
+            try:
+                self.complete("patient", paused, "lost")
+            except grpc.RpcError as error:
+                assert error.code() is grpc.StatusCode.ABORTED, error
+            self.complete("patient", token, "kept")
 
     def outage(self):
         self.hop.cut()
@@ -132,8 +159,14 @@ STORIES = [
      [("idempotency_ledger_claims_total", {"consumer": "clashes", "verdict": "fingerprint_mismatch"}, "grows")],
      ("event", "fingerprint_mismatch", "clashes"), ("FingerprintMismatch", {"consumer": "clashes"})),
     ("a holder wakes up after its lease, and completes what another one has completed", "zombie",
-     [("idempotency_ledger_alerts_total", {"reason": "LEASE_LOST"}, "grows")],
-     ("event", "lost_holder", "zombies"), ("ContradictoryHolders", {"reason": "LEASE_LOST"})),
+     [("idempotency_ledger_doubled_effects_total", {"consumer": "zombies"}, "grows")],
+     ("event", "doubled", "zombies"), ("DoubledEffects", {"consumer": "zombies"})),
+    ("a holder completes after its lease, and so does the one that has its message by then", "hasty",
+     [("idempotency_ledger_doubled_effects_total", {"consumer": "hasty"}, "grows")],
+     ("event", "doubled", "hasty"), ("DoubledEffects", {"consumer": "hasty"})),
+    ("a holder that has lost its claim reports its effect, again and again", "patient",
+     [("idempotency_ledger_settlements_total", {"consumer": "patient", "operation": "complete", "outcome": "superseded"}, "grows")],
+     ("event", "lost_holder", "patient"), ("CompletesSuperseded", {"consumer": "patient"})),
     ("the store goes away", "outage", [("idempotency_ledger_store_ready", {}, "stands at 0")],
      ("message", "the store does not answer", None), ("StoreGone", {})),
     ("a token was replaced, and its holder goes on with the old one", "strangers",
@@ -192,6 +225,8 @@ def told(story):
     problems, rows, tests = [], [], []
     # Duplicates are a spike of a consumer that was there before.
     story.complete("duplicates", story.claim("duplicates", "before").acquired.token, "before")
+    # And so was the one whose holders repeat themselves.
+    story.complete("patient", story.claim("patient", "before").acquired.token, "before")
     for what, act, metrics, (field, word, whose), (alert, alert_labels) in STORIES:
         where = story if hasattr(story, act) else story.secured
         before = scrape.series(scrape.text(where.observed))

@@ -212,16 +212,12 @@ impl Slot {
                 self.ledger.renew(request).await.map(|_| false)
             }
             Call::Release => {
-                let request = proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false };
+                let request = proto::ReleaseRequest { key, token, ..Default::default() };
                 self.ledger.release(request).await.map(|_| false)
             }
             Call::Complete | Call::Claim => {
-                let request = proto::CompleteRequest {
-                    key,
-                    token,
-                    result: self.result.clone(),
-                    result_left_out: false,
-                };
+                let request =
+                    proto::CompleteRequest { key, token, result: self.result.clone(), ..Default::default() };
                 self.ledger.complete(request).await.map(|done| done.get_ref().result_dropped)
             }
         };
@@ -245,17 +241,12 @@ impl Slot {
             let (key, token) = (Some(shared.names.message(&grant.key)), grant.token);
             let action = match call {
                 Call::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
-                Call::Release => Action::Release(proto::ReleaseRequest {
-                    key,
-                    token,
-                    delay: None,
-                    unpin_fingerprint: false,
-                }),
+                Call::Release => Action::Release(proto::ReleaseRequest { key, token, ..Default::default() }),
                 Call::Complete | Call::Claim => Action::Complete(proto::CompleteRequest {
                     key,
                     token,
                     result: self.result.clone(),
-                    result_left_out: false,
+                    ..Default::default()
                 }),
             };
             proto::Settlement { action: Some(action) }

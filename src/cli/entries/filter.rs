@@ -26,6 +26,9 @@ pub(super) struct Filter {
     /// Only entries whose lease and grace are over, and that nobody has claimed since
     #[arg(long)]
     expired: bool,
+    /// Only entries whose effect two holders have reported as done
+    #[arg(long)]
+    doubled: bool,
     /// Only entries that were created at least this long ago
     #[arg(long, value_name = "DURATION")]
     older_than: Option<DurationArg>,
@@ -46,6 +49,7 @@ impl Filter {
             states: self.state.iter().map(|state| proto::EntryState::from(*state).into()).collect(),
             causes: self.cause.iter().map(|cause| proto::ParkCause::from(*cause).into()).collect(),
             expired: self.expired,
+            doubled: self.doubled,
             min_age: self.older_than.map(|age| duration(age.into())),
             max_age: self.newer_than.map(|age| duration(age.into())),
             replay_run: self.replay_run.clone().unwrap_or_default(),

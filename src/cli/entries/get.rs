@@ -115,6 +115,7 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         }
     }
     for (name, holds, says) in [
+        ("effect", entry.doubled, "doubled: two holders have reported it as done"),
         ("effect", entry.effect_started, "was announced by the last holder"),
         ("effect", entry.prior_effect_started, "was announced by an earlier holder"),
         ("effect", entry.effect_unknown, "unknown: a claim ended unsettled"),
@@ -142,17 +143,35 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         put("retention", exact(retention), Tone::Plain);
     }
     put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), Tone::Plain);
-    put("result", counted(entry.result_bytes, "byte", "bytes"), Tone::Plain);
+    let superseded = entry.superseded_completes;
+    if superseded > 0 {
+        let text =
+            format!("{} by holders that had lost their claim", counted(superseded, "Complete", "Completes"));
+        put("superseded", text, Tone::Doubtful);
+    }
+    if entry.result_dropped {
+        put("result", "dropped: it was larger than allowed".to_owned(), Tone::Doubtful);
+    } else {
+        put("result", counted(entry.result_bytes, "byte", "bytes"), Tone::Plain);
+    }
     if entry.checkpoint_bytes > 0 {
         put("checkpoint", counted(entry.checkpoint_bytes, "byte", "bytes"), Tone::Plain);
     }
     if !entry.fingerprint.is_empty() {
-        put("fingerprint", hex::encode(&entry.fingerprint), Tone::Plain);
+        let unpinned =
+            if entry.fingerprint_unpinned { " (unpinned: the next claim replaces it)" } else { "" };
+        put("fingerprint", format!("{}{unpinned}", hex::encode(&entry.fingerprint)), Tone::Plain);
     }
     if !entry.traceparent.is_empty() {
         put("trace", clean(&entry.traceparent), Tone::Plain);
     }
     table
+}
+
+/// How it ended, and whether its holder has reported its effect since.
+fn outcome(attempt: &proto::Attempt) -> String {
+    let reported = if attempt.reported_done { ", reported done later" } else { "" };
+    format!("{}{reported}", enums::closed_by(attempt.outcome))
 }
 
 fn history(attempts: &[proto::Attempt], now: &Timestamp) -> Table {
@@ -162,7 +181,7 @@ fn history(attempts: &[proto::Attempt], now: &Timestamp) -> Table {
             attempt.attempt.to_string().into(),
             attempt.started_at.as_ref().map_or_else(|| "-".to_owned(), |at| instant(at, now)).into(),
             attempt.ended_at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
-            enums::closed_by(attempt.outcome).into(),
+            outcome(attempt).into(),
             clean(&attempt.owner).into(),
             clean(&attempt.error).into(),
         ]);

@@ -101,6 +101,9 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
         if entry.expired {
             state.push_str(" (expired)");
         }
+        if entry.doubled {
+            state.push_str(" (doubled)");
+        }
         table.row(vec![
             Cell::new(state, enums::tone(entry.state, entry.expired)),
             enums::cause(entry.cause).into(),

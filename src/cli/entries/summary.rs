@@ -169,6 +169,10 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
             let text = format!("  expired claims: {}{longest}", consumer.expired);
             lines.push(screen.toned(&text, Tone::Doubtful));
         }
+        if consumer.doubled > 0 {
+            let text = format!("  doubled effects: {}", consumer.doubled);
+            lines.push(screen.toned(&text, Tone::Bad));
+        }
         if consumer.near_exhaustion > 0 {
             let text = format!("  with one attempt left at the most: {}", consumer.near_exhaustion);
             lines.push(screen.toned(&text, Tone::Doubtful));
@@ -203,6 +207,7 @@ mod tests {
                 near_exhaustion: 1,
                 disabled: true,
                 held_by: None,
+                doubled: 4,
             }],
             ..Default::default()
         };
@@ -214,6 +219,7 @@ mod tests {
                 "  COMPLETED  -               ~7     -",
                 "  PARKED     EFFECT_UNKNOWN  2      1d 1h",
                 "  expired claims: 3, the longest for 1m",
+                "  doubled effects: 4",
                 "  with one attempt left at the most: 1",
             ]
         );

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::set::PolicyRequest;
-use super::{diff, file, show};
+use super::{diff, file, show, warned};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::json;
@@ -42,7 +42,7 @@ struct Step {
 }
 
 enum What {
-    Set(Box<PolicyArgs>, Vec<proto::PolicyChange>),
+    Set(Box<PolicyArgs>, Box<proto::SetPolicyResponse>),
     Delete,
 }
 
@@ -63,9 +63,13 @@ impl Apply {
         for step in &steps {
             screen.note(&screen.toned(&clean(&step.consumer), Tone::Strong));
             match &step.what {
-                What::Set(_, changes) => {
-                    for line in diff::lines(screen, changes) {
+                What::Set(_, would_be) => {
+                    for line in diff::lines(screen, &would_be.changes) {
                         screen.note(&line);
+                    }
+                    let policy = would_be.policy.as_ref().and_then(|policy| policy.policy.as_ref());
+                    if let Some(policy) = policy {
+                        warned::warn(client, &mut admin, &step.consumer, policy).await;
                     }
                 }
                 What::Delete => screen.note("  taken back: the server's configuration is in force again"),
@@ -137,7 +141,8 @@ async fn plan(
             let request = PolicyRequest { consumer, version, request_id: String::new(), reason: "" };
             match request.validate(client, admin, fields).await {
                 Ok(answer) => {
-                    (!answer.changes.is_empty()).then(|| What::Set(Box::new(fields.clone()), answer.changes))
+                    let differs = !answer.changes.is_empty();
+                    differs.then(|| What::Set(Box::new(fields.clone()), Box::new(answer)))
                 }
                 Err(status) => {
                     let violations = violations(&status);
@@ -195,9 +200,9 @@ fn differences(steps: &[Step]) -> Result<String, Problem> {
     for step in steps {
         let difference = match &step.what {
             What::Delete => serde_json::json!({ "delete": true }),
-            What::Set(_, changes) => {
+            What::Set(_, would_be) => {
                 let changes: Result<Vec<_>, _> =
-                    changes.iter().map(|change| json::value("PolicyChange", change)).collect();
+                    would_be.changes.iter().map(|change| json::value("PolicyChange", change)).collect();
                 serde_json::json!({ "changes": changes? })
             }
         };

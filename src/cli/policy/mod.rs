@@ -5,9 +5,11 @@ mod diff;
 mod file;
 mod hold;
 mod lint;
+mod mistakes;
 mod observed;
 mod set;
 mod show;
+mod warned;
 
 use clap::Subcommand;
 

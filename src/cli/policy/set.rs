@@ -3,7 +3,7 @@
 use clap::Args;
 use prost_types::FieldMask;
 
-use super::{diff, show};
+use super::{diff, show, warned};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::consumer;
@@ -59,8 +59,13 @@ impl Set {
         let screen = client.screen;
         let unknown = found.source() == proto::PolicySource::Default
             && consumer::is_unknown(client, &mut admin, &self.consumer).await;
+        let validated = request.validate(client, &mut admin, &self.fields).await;
+        // Where the server would refuse the policy, the change itself reports why.
+        let would_be = validated.as_ref().ok().and_then(|answer| answer.policy.clone()?.policy);
+        if let Some(policy) = would_be {
+            warned::warn(client, &mut admin, &self.consumer, &policy).await;
+        }
         let (answer, last) = if self.dry_run {
-            let validated = request.validate(client, &mut admin, &self.fields).await;
             let answer = validated.map_err(|status| {
                 let problem = Problem::of(&status);
                 Problem { text: format!("the server would refuse it: {}", problem.text), ..problem }

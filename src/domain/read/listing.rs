@@ -20,6 +20,8 @@ pub struct EntryFilter {
     pub causes: Vec<i16>,
     /// Only claims whose lease and grace are over.
     pub expired: bool,
+    /// Only entries of which two claims have reported the effect as done.
+    pub doubled: bool,
     /// Only created at this instant or later.
     pub created_from: StoreTime,
     /// Only created at this instant or before.
@@ -38,6 +40,7 @@ impl EntryFilter {
             states: Vec::new(),
             causes: Vec::new(),
             expired: false,
+            doubled: false,
             created_from: StoreTime(0),
             created_until: StoreTime::MAX,
         }
@@ -120,6 +123,8 @@ pub struct Summary {
     pub counts: Vec<Count>,
     /// Expired claims, exactly.
     pub expired: Vec<Expired>,
+    /// How many have an effect that two claims have reported as done, exactly; of a consumer that is not listed, none.
+    pub doubled: Vec<(String, i64)>,
     /// How many are COMPLETED.
     pub completed: Vec<(String, i64)>,
     /// The numbers of COMPLETED ones are estimates.

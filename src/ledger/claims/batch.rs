@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::chain::Chain;
+use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
 use super::shared::Shared;
 use super::statement::within;
@@ -187,10 +187,10 @@ impl<'a> Round<'a> {
                 Ok(done) => {
                     for ((pending, row), done) in part.pending.into_iter().zip(part.rows).zip(done) {
                         match done {
-                            Some(Done { late, attempt }) => {
-                                let Completion { result_dropped, .. } = row;
+                            Some(Done { late, attempt, doubled }) => {
+                                let (replayed, result_dropped) = (false, row.result_dropped);
                                 let reply =
-                                    Reply::Completed { replayed: false, late, result_dropped, attempt };
+                                    Reply::Completed { replayed, late, result_dropped, attempt, doubled };
                                 loads.extend(answered(pending.chain, Some(Ok(reply))));
                             }
                             None => loads.push(must_load(pending.chain)),
@@ -229,18 +229,42 @@ impl<'a> Round<'a> {
 
 /// Answers the head, gives back what is left, and logs what a person should look into. Where it is unknown whether
 /// an earlier try was applied, no answer may say that the call was certainly not applied.
-pub(super) fn answered(chain: Chain, answer: Option<Answer>) -> Option<Chain> {
-    let mut answer = answer.unwrap_or_else(|| Err(lost())).map_err(|rejection| {
+pub(super) fn answered(mut chain: Chain, answer: Option<Answer>) -> Option<Chain> {
+    let answer = answer.unwrap_or_else(|| Err(lost()));
+    if let Some(refused) = chain.head.refused.take() {
+        // Whether the mark was written or not, or that is unknown: the claim is lost in any case.
+        let decided = matches!(&answer, Err(rejection) if rejection.reason == refused.reason);
+        return chain.answer(if decided { answer } else { Err(refused) });
+    }
+    let second_try = chain.head.unknown > 0;
+    let mut answer = answer.map_err(|rejection| {
         if let Some(alert) = rejection.alert {
             alerted(&chain, alert);
         }
-        if chain.head.unknown > 0 { Rejection { alert: rejection.alert, ..lost() } } else { rejection }
+        let Rejection { alert, doubled, .. } = rejection;
+        if second_try { Rejection { alert, doubled, ..lost() } } else { rejection }
     });
-    // A second try finds the lease that the first one renewed.
-    if let Ok(Reply::Renewed { revived, .. }) = &mut answer {
-        *revived |= chain.head.revived;
+    match &mut answer {
+        // A second try finds the lease that the first one renewed.
+        Ok(Reply::Renewed { revived, .. }) => *revived |= chain.head.revived,
+        // A repeat by the caller is not another report; a second try by the server stands for the first one.
+        Ok(Reply::Completed { replayed, doubled, .. }) => *doubled &= second_try || !*replayed,
+        Ok(_) | Err(_) => {}
     }
     chain.answer(answer)
+}
+
+/// Answers the requests that are refused already and wait only for the write of their marks; gives back the others.
+pub(super) fn without_refused(chain: Chain) -> Option<Chain> {
+    let is_refused = |request: &Request| request.refused.is_some();
+    if !chain.requests().any(is_refused) {
+        return Some(chain);
+    }
+    let (refused, others) = chain.split(is_refused);
+    if let Some(chain) = refused {
+        answer_each(chain, |_| Err(lost()));
+    }
+    others
 }
 
 /// A line a second of each reason: a batch may have a thousand of them, and the metric counts each.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::answers::AnswerTo;
-use crate::domain::{Answer, Command, Key};
+use crate::domain::{Answer, Command, Key, Rejection};
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
 
@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(super) over: Option<i64>,
     /// A try of it whose outcome is unknown found the lease over, and renewed it.
     pub(super) revived: bool,
+    /// It was refused by a decision that leaves a mark: its answer, whatever becomes of the write of the mark.
+    pub(super) refused: Option<Rejection>,
     /// Its bytes, once it is in the queue and until it is answered.
     held: Option<Held>,
 }
@@ -41,7 +43,8 @@ impl Drop for Held {
 
 impl Request {
     pub(crate) fn new(command: Command, to: AnswerTo, span: CallSpan) -> Request {
-        Request { command, to, span, rounds: 0, unknown: 0, over: None, revived: false, held: None }
+        let (rounds, unknown, over, revived) = (0, 0, None, false);
+        Request { command, to, span, rounds, unknown, over, revived, refused: None, held: None }
     }
 
     /// The caller has gone away before anything was sent to the store.

@@ -1,6 +1,6 @@
 //! What becomes of the chains of a statement that failed: answered, halved, or left for another round.
 
-use super::batch::{Round, refuse};
+use super::batch::{Round, refuse, without_refused};
 use super::chain::{Chain, Request};
 use super::locked::row_held;
 use super::part::{Part, Pending};
@@ -26,7 +26,7 @@ impl Round<'_> {
     /// The session broke earlier in this round: these chains were not sent, and come again.
     pub(super) fn set_aside<T>(&mut self, part: &mut Part<T>) -> bool {
         if self.leftover.broken {
-            self.leftover.again.extend(std::mem::take(part).chains());
+            self.leftover.again.extend(std::mem::take(part).chains().filter_map(without_refused));
         }
         self.leftover.broken
     }
@@ -99,7 +99,9 @@ impl Round<'_> {
             }
         }
         pending.chain.must_load = true;
-        if let Some(chain) = refuse_where(pending.chain, |request| request.unknown > UNKNOWN_MAX, &lost()) {
+        let chain = without_refused(pending.chain);
+        let gave_up = |request: &Request| request.unknown > UNKNOWN_MAX;
+        if let Some(chain) = chain.and_then(|chain| refuse_where(chain, gave_up, &lost())) {
             self.again(chain);
         }
     }
@@ -165,9 +167,11 @@ impl Round<'_> {
         }
     }
 
-    /// Somebody holds its row: what ends a claim waits until it is free, the others are refused.
+    /// Somebody holds its row: what ends a claim waits until it is free, the others are refused. A Complete that
+    /// only waits for its mark is answered without the mark.
     pub(super) fn hold_out(&mut self, chain: Chain) {
-        if let Some(chain) = self.shared.locked.take(chain) {
+        let others = without_refused(chain).and_then(|chain| self.shared.locked.take(chain));
+        if let Some(chain) = others {
             refuse(chain, &row_held());
         }
     }
@@ -180,7 +184,7 @@ impl Round<'_> {
             "a session is given up; nothing of its statement was applied"
         );
         self.leftover.broken = true;
-        for mut chain in part.chains() {
+        for mut chain in part.chains().filter_map(without_refused) {
             chain.requests_mut().for_each(|request| request.rounds += 1);
             let gave_up = |request: &Request| request.rounds > ROUNDS_MAX;
             if let Some(chain) = refuse_where(chain, gave_up, &store_unavailable()) {

@@ -75,7 +75,7 @@ impl Round<'_> {
             return self.unsent(part, &error.to_string());
         }
         let (mut grants, mut until, mut replaces) = (Part::default(), StoreTime::MAX, Part::default());
-        for ((chain, found), position) in chains.into_iter().zip(loaded.found).zip(1..) {
+        for ((mut chain, found), position) in chains.into_iter().zip(loaded.found).zip(1..) {
             let (over, decided) = match found.entry(chain.key.hash()) {
                 Ok(entry) => {
                     let over = entry.map(|entry| entry.version);
@@ -91,6 +91,7 @@ impl Round<'_> {
                 }
             };
             let Decided { folded, write, first_grant } = decided;
+            keep_refusals(&mut chain, &folded);
             let Some((chain, answer, later)) = answer_reads(chain, folded) else { continue };
             match (write, answer) {
                 (Some((entry, granting)), Some(answer)) => {
@@ -233,6 +234,16 @@ impl Round<'_> {
             rest = answered(chain, answer);
         }
         self.leftover.again.extend(rest);
+    }
+}
+
+/// What is refused and leaves a mark is answered so whatever becomes of the write of the mark. Not so where an earlier try
+/// of the same command may have been applied.
+fn keep_refusals(chain: &mut Chain, folded: &[Folded]) {
+    for (request, folded) in chain.requests_mut().zip(folded) {
+        if let (true, 0, Err(rejection)) = (folded.wrote, request.unknown, &folded.answer) {
+            request.refused = Some(rejection.clone());
+        }
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Asked, Consumers, Kind, Named, REPLAY_VERDICTS, kind};
+use super::{Asked, Consumers, Kind, Later, Named, kind};
 use crate::domain::Malformed;
+use crate::metrics::asked::REPLAY_OTHER;
 
 /// The places of what is refused for its fields.
 const REJECTED: (usize, usize) = (8, 3);
-const REPLAY_REFUSED: usize = REPLAY_VERDICTS.len() - 1;
 
 impl Consumers {
     /// A request was refused for its fields. Only a consumer that has its own series, or that operators have named, is
@@ -31,7 +31,7 @@ impl Consumers {
         let kind = kind(malformed.of_run, &malformed.command);
         let asked = Asked { who: None, kind, minute: self.minute.load(Ordering::Relaxed), answered: true };
         match kind {
-            Kind::Replay => consumer.replayed(REPLAY_REFUSED),
+            Kind::Replay => self.count_later(&consumer, &consumer.untold(), Later::Replay(REPLAY_OTHER)),
             // Counted by its reason alone: it has found no state.
             Kind::Lookup => {}
             Kind::Claim | Kind::Settle { .. } => {

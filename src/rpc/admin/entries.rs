@@ -71,6 +71,7 @@ pub(super) fn filter(
         states,
         causes,
         expired: asked.expired,
+        doubled: asked.doubled,
         replay_run: asked.replay_run,
         ..EntryFilter::of(&asked.consumer)
     };

@@ -66,6 +66,7 @@ fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSu
     let now = summary.reading.now;
     let counts = summary.counts.iter().filter(|count| count.consumer == name);
     let expired = summary.expired.iter().find(|expired| expired.consumer == name);
+    let doubled = summary.doubled.iter().find(|(consumer, _)| *consumer == name);
     proto::ConsumerSummary {
         states: states(summary, name),
         expired: expired.map_or(0, |expired| expired.count),
@@ -75,6 +76,7 @@ fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSu
         held_by: policy.held_by.as_deref().map(str::to_owned),
         consumer: namespace.consumer().to_owned(),
         replay_run: namespace.replay_run().to_owned(),
+        doubled: doubled.map_or(0, |(_, count)| *count),
     }
 }
 

@@ -79,8 +79,10 @@ pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: P
     // whatever the flag says.
     let result = fields.carried("result", &request.result, limits.result).map(own);
     let left_out = result.as_ref().is_none_or(|result| request.result_left_out && result.is_empty());
+    let event_type = fields.event_type(request.event_type);
     let settle = Settle::Complete { result: result.unwrap_or_default(), left_out };
-    fields.submission(key, Command::Settle(request.token, settle))
+    let asked = fields.submission(key, Command::Settle(request.token, settle));
+    asked.map(|asked| Submission { event_type, ..asked })
 }
 
 pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> Asked {
@@ -110,7 +112,9 @@ pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Par
     fields.token(request.token);
     let delay = request.delay.as_ref().map_or(Span::ZERO, |delay| fields.delay("delay", delay));
     let unpin = request.unpin_fingerprint;
-    fields.submission(key, Command::Settle(request.token, Settle::Release { delay, unpin }))
+    let event_type = fields.event_type(request.event_type);
+    let asked = fields.submission(key, Command::Settle(request.token, Settle::Release { delay, unpin }));
+    asked.map(|asked| Submission { event_type, ..asked })
 }
 
 /// The settlement with this index in its batch.
@@ -196,11 +200,13 @@ pub(crate) fn claim_response(verdict: Verdict) -> proto::ClaimResponse {
         Verdict::Failed { error, failed_at } => {
             claim_response::Verdict::Failed(proto::Failed { error, failed_at: Some(timestamp(failed_at)) })
         }
-        Verdict::Parked { cause, error, parked_at } => claim_response::Verdict::Parked(proto::Parked {
-            cause: park_cause(cause).into(),
-            error,
-            parked_at: Some(timestamp(parked_at)),
-        }),
+        Verdict::Parked { cause, error, parked_at, newly: _ } => {
+            claim_response::Verdict::Parked(proto::Parked {
+                cause: park_cause(cause).into(),
+                error,
+                parked_at: Some(timestamp(parked_at)),
+            })
+        }
         Verdict::FingerprintMismatch { expected, presented } => {
             claim_response::Verdict::FingerprintMismatch(proto::FingerprintMismatch { expected, presented })
         }

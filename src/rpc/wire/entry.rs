@@ -51,6 +51,8 @@ pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         traceparent: entry.traceparent,
         effect_doubtful,
         allowed_changes,
+        superseded_completes: entry.superseded_completes,
+        doubled: entry.doubled,
     }
 }
 
@@ -72,5 +74,6 @@ fn attempt(attempt: Attempt) -> proto::Attempt {
         owner: attempt.owner,
         outcome: closed_by(attempt.outcome).into(),
         error: attempt.error,
+        reported_done: attempt.reported_done,
     }
 }

@@ -352,13 +352,14 @@ impl PgSession {
     }
 }
 
-/// What most completions tell of their entries: in time, by the first attempt. It is not sent for each.
-const USUAL: Done = Done { late: false, attempt: 1 };
+/// What most completions tell of their entries: in time, by the first attempt, reported once. It is not sent for each.
+const USUAL: Done = Done { late: false, attempt: 1, doubled: false };
 
 /// What a completion tells of the entry.
 fn done(row: &PgRow) -> Result<Done, StoreError> {
     let late = row.try_get("late").map_err(of_sqlx)?;
-    Ok(Done { late, attempt: row.try_get("attempts").map_err(of_sqlx)? })
+    let doubled = row.try_get::<Option<bool>, _>("doubled").map_err(of_sqlx)?.unwrap_or_default();
+    Ok(Done { late, attempt: row.try_get("attempts").map_err(of_sqlx)?, doubled })
 }
 
 /// Whether an insert has failed, and written nothing, since there is an entry of one of its keys.

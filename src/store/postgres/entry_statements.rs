@@ -177,6 +177,7 @@ SET version = e.version + 1, state = ",
             ", closed_by = ",
             number!(BY_COMPLETE),
             ", attention = NULL, effect_unknown = NULL, updated_at = r.now, closed_at = NULL, result = r.result,
+    doubled = CASE WHEN e.superseded_completes > 0 THEN true END,
     retain_until = CASE WHEN e.terms = r.terms THEN NULL ELSE (
         SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE r.now + r.retention END
         FROM ledger.terms t WHERE t.no = e.terms) END
@@ -193,20 +194,20 @@ FROM (SELECT c.now",
 WHERE e.key = ANY (ARRAY[r.key]) AND e.token = r.token AND e.state = ",
             number!(IN_PROGRESS),
             "
-RETURNING e.key, e.lease_until <= r.now AS late, e.attempts"
+RETURNING e.key, e.lease_until <= r.now AS late, e.attempts, e.doubled"
         )
     };
 }
 /// First how many were completed, then what is worth telling of them: all, where some were not; otherwise those that
-/// were not completed in time, by the first attempt.
+/// were not completed in time, by the first attempt and by no other holder before.
 pub(super) const COMPLETE: &str = concat!(
     complete!("complete", many, ", done AS (\n"),
     "
 )
-SELECT count(*) AS done, NULL::uuid AS key, NULL::boolean AS late, NULL::int AS attempts FROM done
+SELECT count(*) AS done, NULL::uuid AS key, NULL::boolean AS late, NULL::int AS attempts, NULL::boolean AS doubled FROM done
 UNION ALL
-SELECT NULL, d.key, d.late, d.attempts FROM done d
-WHERE d.late OR d.attempts <> 1 OR (SELECT count(*) FROM done) < cardinality($1)"
+SELECT NULL, d.key, d.late, d.attempts, d.doubled FROM done d
+WHERE d.late OR d.attempts <> 1 OR d.doubled OR (SELECT count(*) FROM done) < cardinality($1)"
 );
 pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one, "\n");
 

@@ -5,6 +5,7 @@ mod audit;
 mod backend;
 mod before_baseline;
 mod connect;
+mod counting;
 mod entries;
 mod entry_statements;
 mod errors;

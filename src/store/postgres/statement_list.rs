@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use super::left_behind;
 use super::statements as sql;
-use super::{audit, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep};
+use super::{
+    audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
+};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -30,10 +32,13 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         listing::LIST_NEWEST,
         listing::LIST_OPEN_OLDEST,
         listing::LIST_OPEN_NEWEST,
-        listing::CONSUMERS,
-        listing::SUMMARY,
-        listing::SIZE,
-        listing::SAMPLED,
+        listing::LIST_DOUBLED_OLDEST,
+        listing::LIST_DOUBLED_NEWEST,
+        counting::CONSUMERS,
+        counting::SUMMARY,
+        counting::DOUBLED,
+        counting::SIZE,
+        counting::SAMPLED,
         upkeep::UNMARK,
         upkeep::UNMARKED,
         upkeep::UNMARKED_OPEN,

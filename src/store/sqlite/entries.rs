@@ -236,7 +236,8 @@ async fn complete(
             .bind(one.result_column().map(<[u8]>::to_vec))
     };
     let done = COMPLETE.carry_out(connection, way, completions, bind).await?;
-    let told = |row: &SqliteRow| (row.get(0), Done { late: row.get(1), attempt: row.get(2) });
+    let told =
+        |row: &SqliteRow| (row.get(0), Done { late: row.get(1), attempt: row.get(2), doubled: row.get(3) });
     Ok(done.map(|done| done.rows.iter().map(told).collect()))
 }
 

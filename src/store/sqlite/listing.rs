@@ -20,7 +20,7 @@ use crate::store::{StoreError, in_order};
 /// As in Postgres, a state or cause that is none of the known ones fits every filter: the entry cannot be read, and a list
 /// names it.
 macro_rules! scan {
-    ($name:literal, $state:literal, $beyond:literal, $order:literal) => {
+    ($name:literal, $index:literal, $state:literal, $beyond:literal, $order:literal) => {
         concat!(
             "-- ledger.",
             $name,
@@ -36,7 +36,9 @@ SELECT e.key, e.created_at,
        AND (NOT ?9 OR (e.state = ",
             number!(IN_PROGRESS),
             " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10)) AS fits
-FROM consumers c CROSS JOIN entries e
+FROM consumers c CROSS JOIN entries e",
+            $index,
+            "
 WHERE c.name = ?1 AND e.consumer = c.no",
             $state,
             " AND (e.created_at, e.key) ",
@@ -51,10 +53,15 @@ ORDER BY e.created_at ",
     };
 }
 
-pub(super) const LIST_OLDEST: &str = scan!("list_oldest", "", ">", "ASC");
-pub(super) const LIST_NEWEST: &str = scan!("list_newest", "", "<", "DESC");
-pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", " AND e.attention = ?13", ">", "ASC");
-pub(super) const LIST_OPEN_NEWEST: &str = scan!("list_open_newest", " AND e.attention = ?13", "<", "DESC");
+pub(super) const LIST_OLDEST: &str = scan!("list_oldest", "", "", ">", "ASC");
+pub(super) const LIST_NEWEST: &str = scan!("list_newest", "", "", "<", "DESC");
+pub(super) const LIST_DOUBLED_OLDEST: &str =
+    scan!("list_doubled_oldest", " INDEXED BY entries_doubled", " AND e.doubled IS NOT NULL", ">", "ASC");
+pub(super) const LIST_DOUBLED_NEWEST: &str =
+    scan!("list_doubled_newest", " INDEXED BY entries_doubled", " AND e.doubled IS NOT NULL", "<", "DESC");
+pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", "", " AND e.attention = ?13", ">", "ASC");
+pub(super) const LIST_OPEN_NEWEST: &str =
+    scan!("list_open_newest", "", " AND e.attention = ?13", "<", "DESC");
 
 pub(super) const CONSUMERS: &str = "\
 -- ledger.consumers
@@ -90,6 +97,12 @@ WHERE n.name = ?1 AND e.consumer = n.no AND e.attention IN (",
 GROUP BY 1, 2
 ORDER BY 1, 2"
 );
+
+/// Doubled effects, by their index.
+pub(super) const DOUBLED: &str = "\
+-- ledger.doubled
+SELECT count(*) AS count FROM consumers n CROSS JOIN entries e INDEXED BY entries_doubled
+WHERE n.name = ?1 AND e.consumer = n.no AND e.doubled IS NOT NULL";
 
 /// Whether there are more than so many entries, and between which rows of the table; and how many names there are, which are
 /// numbered from 1 on.
@@ -167,11 +180,13 @@ async fn scan(
     let consumer = listing.filter.namespace().name().to_owned();
     let EntryFilter { source, id_prefix, states, causes, expired, created_from, created_until, .. } =
         listing.filter.clone();
-    let statement = match (state.is_some(), listing.newest_first) {
-        (false, false) => LIST_OLDEST,
-        (false, true) => LIST_NEWEST,
-        (true, false) => LIST_OPEN_OLDEST,
-        (true, true) => LIST_OPEN_NEWEST,
+    let statement = match (listing.filter.doubled, state.is_some(), listing.newest_first) {
+        (true, _, false) => LIST_DOUBLED_OLDEST,
+        (true, _, true) => LIST_DOUBLED_NEWEST,
+        (false, false, false) => LIST_OLDEST,
+        (false, false, true) => LIST_NEWEST,
+        (false, true, false) => LIST_OPEN_OLDEST,
+        (false, true, true) => LIST_OPEN_NEWEST,
     };
     let (at, key) = listing.place();
     let query = sqlx::query(statement)
@@ -224,8 +239,11 @@ pub(super) async fn count(
     reading: Reading,
     consumers: Vec<(String, Option<i32>)>,
 ) -> Result<Summary, StoreError> {
-    let (mut counts, mut expired) = (Vec::new(), Vec::new());
+    let (mut counts, mut expired, mut doubled) = (Vec::new(), Vec::new(), Vec::new());
     for (consumer, near) in &consumers {
+        let query = sqlx::query(DOUBLED).bind(consumer.clone()).fetch_one(&mut *connection).await;
+        let count: i64 = query.map_err(|error| of_sqlx(&error))?.get("count");
+        doubled.extend((count > 0).then(|| (consumer.clone(), count)));
         let query = sqlx::query(SUMMARY).bind(consumer.clone()).bind(*near).bind(reading.now.micros());
         let rows = query.fetch_all(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
         for row in &rows {
@@ -248,7 +266,7 @@ pub(super) async fn count(
         }
     }
     let (completed, estimated, names) = completed(connection, &consumers).await?;
-    Ok(Summary { reading, counts, expired, completed, estimated, names })
+    Ok(Summary { reading, counts, expired, doubled, completed, estimated, names })
 }
 
 /// How many entries of these consumers are COMPLETED, whether that is estimated, and how many names there are.

@@ -100,6 +100,7 @@ async fn an_import_changes_nothing_that_exists(kind: Kind) {
         token: done.token,
         result: Bytes::from_static(b"1"),
         result_left_out: false,
+        event_type: String::new(),
     };
     server.client.complete(complete).await.unwrap();
     let keys: Vec<Key> = ["parked", "held", "done"].map(|id| Key::new("c", "tests", id)).to_vec();

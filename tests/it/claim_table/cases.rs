@@ -173,6 +173,8 @@ pub(super) fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry>
         created_at: granted_at,
         updated_at: granted_at,
         traceparent: String::new(),
+        doubled: false,
+        superseded_completes: 0,
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use idempotency_ledger::domain::{Policy, Span};
 
-use super::{alone, ask, ask_with, complete};
+use super::{Ran, alone, ask, ask_with, complete};
 use crate::harness::details::{claim, key};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -74,14 +74,21 @@ async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
     let difference = "pay\n  lease: 30s → 2m\n  on_expiry: RECLAIM → PARK_IF_STARTED\n  \
                       backoff.max: 5m → 10m\n  disabled: false → true\n";
     let note = "note: the ledger knows no consumer of this name yet\n";
-    assert_eq!(dry.err, format!("{difference}{note}"));
+    // What `policy lint` finds comes first.
+    let warnings = |ran: &Ran| {
+        let told = ran.err.strip_suffix(&format!("{difference}{note}")).map(str::to_owned);
+        let told = told.unwrap_or_else(|| panic!("{ran:?}"));
+        let field = |line: &str| line.strip_prefix("warning: pay: ")?.split(':').next().map(str::to_owned);
+        told.lines().map(|line| field(line).unwrap_or_else(|| panic!("{line}"))).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&dry), ["max_redelivery_window", "on_expiry", "disabled"]);
     let told = ask(&server, &[&set[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
     let lease = serde_json::json!({ "path": "lease", "from": "30s", "to": "2m" });
     assert_eq!((&told["dryRun"], &told["changes"][0]), (&true.into(), &lease));
     assert_eq!((&told["policy"]["policy"]["lease"], &told["policy"]["version"]), (&"120s".into(), &1.into()));
     ask(&server, &["policy", "history", "pay"]).await.is(3, "");
     let done = ask(&server, &set).await.is(0, "pay: version 1 in force, from SET\n");
-    assert_eq!(done.err, format!("{difference}{note}"));
+    assert_eq!(warnings(&done), ["max_redelivery_window", "on_expiry", "disabled"]);
     let listed = ask(&server, &["policy", "list"]).await.says(0, &[]);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert_eq!(
@@ -173,14 +180,20 @@ async fn a_file_is_applied_once(kind: Kind) {
                       consumers that the file does not name are left alone\n";
     let dry = ask(&server, &[&apply[..], &["--dry-run"]].concat()).await;
     let dry = dry.is(7, "dry run: 3 policies would change; nothing was changed\n");
-    assert_eq!(dry.err, difference);
+    // Next to it stands what `policy lint` finds.
+    let shown = |ran: &Ran| {
+        let lines = ran.err.lines().filter(|line| !line.starts_with("warning: "));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(shown(&dry), difference);
+    assert!(dry.err.contains("warning: payments: on_expiry: is PARK_IF_STARTED"), "{dry:?}");
     let told = ask(&server, &[&apply[..], &["--dry-run", "--json"]].concat()).await.json().remove(0);
     let lease = serde_json::json!({ "path": "lease", "from": "30s", "to": "2m" });
     assert_eq!((&told["dryRun"], &told["differences"]["payments"]["changes"][0]), (&true.into(), &lease));
     assert_eq!(told["differences"]["old"]["delete"], true);
     ask(&server, &apply).await.says(2, &["not confirmed", "--yes"]);
     let done = ask(&server, &[&apply[..], &["--yes"]].concat()).await.is(0, "3 policies changed\n");
-    assert!(done.err.starts_with(difference), "{done:?}");
+    assert!(shown(&done).starts_with(difference), "{done:?}");
     ask(&server, &apply).await.is(0, "nothing to change\n");
     ask(&server, &[&apply[..], &["--dry-run"]].concat()).await.is(0, "nothing to change\n");
     let told = ask(&server, &[&apply[..], &["--json"]].concat()).await.json().remove(0);
@@ -260,6 +273,18 @@ async fn mistakes_are_found_with_figures(kind: Kind) {
         ],
     );
     ask(&server, &[&lint[..], &["--strict"]].concat()).await.says(1, &["2 warnings"]);
+    // They are said before anything is changed.
+    let short = "warning: c: lease: is 20s, and the newest 2 completed entries took 45s";
+    let (_folder, path) = file("consumers: {c: {lease: 20s}}\n");
+    let apply = ["policy", "apply", "-f", path.to_str().unwrap(), "--reason", "r"];
+    ask(&server, &[&apply[..], &["--dry-run"]].concat()).await.says(7, &[short]);
+    ask(&server, &apply).await.says(2, &[short, "not confirmed"]);
+    let set = ["policy", "set", "c", "--lease", "20s", "--reason", "r"];
+    ask(&server, &[&set[..], &["--dry-run"]].concat()).await.says(0, &[short, "nothing was changed"]);
+    let told = ask(&server, &set).await.says(0, &[short]);
+    assert!(told.err.find(short) < told.err.find("  lease: 30s → 20s"), "{told:?}");
+    let back = ["policy", "delete", "c", "--reason", "r", "-y"];
+    ask(&server, &back).await.says(0, &[]);
     let (_folder, path) = file("consumers: {c: {lease: 2m, max_redelivery_window: 7d}}\n");
     ask(&server, &["policy", "lint", "--strict", "-f", path.to_str().unwrap()])
         .await

@@ -170,7 +170,13 @@ async fn empty_items_by_the_million_are_not_unfolded() {
 
 fn complete(id: &str) -> proto::CompleteRequest {
     let result = Bytes::from(vec![7; 16_384]);
-    proto::CompleteRequest { key: key("c", id), token: 1, result, result_left_out: false }
+    proto::CompleteRequest {
+        key: key("c", id),
+        token: 1,
+        result,
+        result_left_out: false,
+        event_type: String::new(),
+    }
 }
 
 /// Completions of 16 KiB while the store stands still: those that are refused are at once, the others wait.

@@ -59,7 +59,7 @@ macro_rules! carried_out {
             return Err(StoreError::NotApplied(Fault::Permanent("poison, on demand".into())));
         }
         match fault {
-            None => $write.await,
+            None | Some(Inject::Nothing) => $write.await,
             Some(Inject::LostAnswer) => {
                 $write.await?;
                 Err(lost())

@@ -55,6 +55,7 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
         token: 1,
         result: Vec::new().into(),
         result_left_out: false,
+        event_type: String::new(),
     };
     let settle = Settlement { action: Some(Action::Complete(complete.clone())) };
     macro_rules! send {
@@ -89,7 +90,8 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
             key,
             token: 1,
             delay: None,
-            unpin_fingerprint: false
+            unpin_fingerprint: false,
+            event_type: String::new()
         }))),
         "Renew" => why(send!(ledger.renew(proto::RenewRequest { key, token: 1, ..Default::default() }))),
         "BatchSettle" => {

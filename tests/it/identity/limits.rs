@@ -48,6 +48,7 @@ fn complete(id: &str, bytes: usize) -> proto::CompleteRequest {
         token: 1,
         result: Bytes::from(vec![7; bytes]),
         result_left_out: false,
+        event_type: String::new(),
     }
 }
 
@@ -165,6 +166,7 @@ async fn each_item_of_a_batch_is_a_call() {
             token: *token,
             result: Bytes::new(),
             result_left_out: false,
+            event_type: String::new(),
         })),
     };
     let request = proto::BatchSettleRequest { settlements: granted.iter().take(5).map(settle).collect() };

@@ -56,8 +56,7 @@ async fn refused_requests_make_no_series_for_an_unknown_consumer() {
         ..of("made up")
     };
     server.client.claim(replay).await.unwrap_err();
-    let series =
-        r#"idempotency_ledger_replay_claims_total{consumer="made up",replay="true",verdict="other"}"#;
+    let series = r#"idempotency_ledger_replay_claims_total{consumer="made up",event_type="",replay="true",verdict="other"}"#;
     assert_eq!(server.metric(series), Some(1.0));
     assert_eq!(claims(&server, "made up"), 2.0);
     server.stop().await;

@@ -76,6 +76,7 @@ async fn results_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
                 token: acquired(held).token,
                 result: Bytes::from(vec![7; 16_384]),
                 result_left_out: false,
+                event_type: String::new(),
             })),
         };
         let settlements = part.iter().map(settle).collect();
@@ -105,7 +106,13 @@ async fn checkpoints_that_do_not_fit_a_batch_are_left_out(kind: Kind) {
         server.client.renew(request).await.unwrap();
         server
             .client
-            .release(proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false })
+            .release(proto::ReleaseRequest {
+                key,
+                token,
+                delay: None,
+                unpin_fingerprint: false,
+                event_type: String::new(),
+            })
             .await
             .unwrap();
     }

@@ -57,6 +57,7 @@ async fn entries_are_counted(url: &str) {
         token: released,
         delay: None,
         unpin_fingerprint: false,
+        event_type: String::new(),
     };
     client.release(release).await.unwrap();
     token(&mut client, "short", "expires").await;

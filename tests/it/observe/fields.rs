@@ -27,6 +27,7 @@ async fn the_log_names_consumer_field_and_bound_and_nothing_that_was_sent() {
         token: held.token,
         result: Bytes::from("secret".repeat(10_000)),
         result_left_out: false,
+        event_type: String::new(),
     };
     client.complete(complete).await.unwrap();
     let told: Vec<[String; 5]> = (lines(&log).into_iter().filter(|line| line.get("event").is_some()))
@@ -58,7 +59,13 @@ async fn what_was_left_out_cut_or_clamped_is_counted_by_field() {
     let fail =
         proto::FailRequest { key: key(), token, kind: 77, retry_after: Some(month), ..Default::default() };
     server.client.fail(fail).await.unwrap();
-    let release = proto::ReleaseRequest { key: key(), token, delay: Some(month), unpin_fingerprint: false };
+    let release = proto::ReleaseRequest {
+        key: key(),
+        token,
+        delay: Some(month),
+        unpin_fingerprint: false,
+        event_type: String::new(),
+    };
     server.client.release(release).await.unwrap_err();
     let complete = proto::CompleteRequest { key: key(), token, result: large(), ..Default::default() };
     server.client.complete(complete).await.unwrap();

@@ -33,6 +33,7 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
         token: granted.token,
         result: "secret".into(),
         result_left_out: false,
+        event_type: String::new(),
     };
     client.complete(complete).await.unwrap();
     for _ in 0..3 {
@@ -98,6 +99,7 @@ async fn the_log_tells_the_errors_of_consumers_only_where_that_is_asked_for() {
         let lines = lines(&log);
         let parked: Vec<_> = lines.iter().filter(|line| line["event"] == "parked").collect();
         assert_eq!(parked.len(), 2, "{lines:#?}");
+        assert!(parked.iter().all(|line| line["cause"] == "CONSUMER"), "{lines:#?}");
         let errors = parked.iter().filter(|line| line["error"] == "card 4711\nis lost").count();
         assert_eq!(errors, told, "{more:?}: {lines:#?}");
         // The kind of a message is for counts and logs: no file of the store has it.

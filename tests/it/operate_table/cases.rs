@@ -158,6 +158,8 @@ pub(super) fn entry(case: &Case) -> Option<Entry> {
         created_at: lease_until - LEASE,
         updated_at: lease_until - Span::from_secs(9),
         traceparent: "00-first".into(),
+        doubled: false,
+        superseded_completes: 0,
     })
 }
 

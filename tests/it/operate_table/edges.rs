@@ -48,6 +48,8 @@ pub(super) fn admitted() -> Entry {
         created_at: NOW,
         updated_at: NOW,
         traceparent: String::new(),
+        doubled: false,
+        superseded_completes: 0,
     }
 }
 

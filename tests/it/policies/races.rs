@@ -74,6 +74,7 @@ async fn by_policies_that_can_not_be_read_nothing_is_granted(kind: Kind) {
         token: released,
         delay: None,
         unpin_fingerprint: false,
+        event_type: String::new(),
     };
     server.client.release(request).await.unwrap();
     plan.no_policies.store(true, Ordering::SeqCst);
@@ -181,6 +182,7 @@ async fn a_grant_under_way_does_not_outlive_a_hold(kind: Kind) {
                 token,
                 delay: None,
                 unpin_fingerprint: false,
+                event_type: String::new(),
             };
             here.client.release(request).await.unwrap();
         }

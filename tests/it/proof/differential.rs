@@ -25,6 +25,8 @@ struct Walk {
     known: Vec<(u128, String)>,
     /// How many writes carried the changes of several commands.
     folded: u64,
+    /// How many reports of one effect came after another one.
+    doubled: u64,
     /// What was done and said, for a failure's sake.
     log: Vec<String>,
 }
@@ -33,7 +35,7 @@ struct Walk {
 fn the_core_and_the_spec_agree() {
     let mut run = Run::new("differential", 200_000);
     let mut seen = std::collections::BTreeMap::<String, u64>::new();
-    let (mut steps, mut folded) = (0, 0);
+    let (mut steps, mut folded, mut doubled) = (0, 0, 0);
     let mut key_number = 0;
     while steps < run.size {
         let mut random = Random::new(run.seed.wrapping_add(key_number << 20));
@@ -48,6 +50,7 @@ fn the_core_and_the_spec_agree() {
             entry: None,
             known: Vec::new(),
             folded: 0,
+            doubled: 0,
             log: Vec::new(),
         };
         for _ in 0..STEPS_PER_KEY {
@@ -58,14 +61,16 @@ fn the_core_and_the_spec_agree() {
             steps += 1;
         }
         folded += walk.folded;
+        doubled += walk.doubled;
         key_number += 1;
         run.progress(steps, "steps");
     }
     let fewest = seen.iter().min_by_key(|(_, times)| **times).unwrap();
     assert!(seen.len() >= 20, "too little was seen: {seen:?}");
     assert!(folded > steps / 100, "only {folded} writes carried several changes");
+    assert!(doubled > steps / 2_000, "only {doubled} effects were reported twice");
     run.summary(format!(
-        "{steps} steps on {key_number} keys, {folded} writes of several changes, {} kinds of answers, the rarest ({}) {} times",
+        "{steps} steps on {key_number} keys, {folded} writes of several changes, {doubled} doubled effects, {} kinds of answers, the rarest ({}) {} times",
         seen.len(),
         fewest.0,
         fewest.1
@@ -165,6 +170,11 @@ impl Walk {
             if says != expected {
                 return Err(format!("the core says {says:?}, the spec {expected:?}, to {op:?}"));
             }
+            let alarm = told::alarms(&folded.answer);
+            if alarm != spec::alarms(row.as_ref(), &op, after.as_ref()) {
+                return Err(format!("the core alarms: {alarm}, the spec not so, at {op:?} of {row:?}"));
+            }
+            self.doubled += u64::from(alarm);
             if fold.entry().is_some_and(|entry| entry.token < token) {
                 return Err(format!("the token of {:?} after {token}", fold.entry()));
             }

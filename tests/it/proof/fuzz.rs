@@ -70,8 +70,13 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         effect_started: true,
         checkpoint: Some(bytes.clone()),
     };
-    let complete =
-        proto::CompleteRequest { key: key.clone(), token, result: bytes.clone(), result_left_out: true };
+    let complete = proto::CompleteRequest {
+        key: key.clone(),
+        token,
+        result: bytes.clone(),
+        result_left_out: true,
+        event_type: String::new(),
+    };
     let fail = proto::FailRequest {
         key: key.clone(),
         token,
@@ -80,7 +85,13 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         retry_after: second,
         event_type: "paid".into(),
     };
-    let release = proto::ReleaseRequest { key: key.clone(), token, delay: second, unpin_fingerprint: false };
+    let release = proto::ReleaseRequest {
+        key: key.clone(),
+        token,
+        delay: second,
+        unpin_fingerprint: false,
+        event_type: String::new(),
+    };
     let actions = [
         Action::Renew(renew.clone()),
         Action::Complete(complete.clone()),

@@ -113,7 +113,13 @@ async fn one(server: &mut TestServer, plan: &Plan, batch: Batch, size: usize, pl
             let word = if bad(number) { word } else { "fine" };
             let action = if batch == Batch::Complete {
                 let result = Bytes::copy_from_slice(word.as_bytes());
-                Action::Complete(proto::CompleteRequest { key, token, result, result_left_out: false })
+                Action::Complete(proto::CompleteRequest {
+                    key,
+                    token,
+                    result,
+                    result_left_out: false,
+                    event_type: String::new(),
+                })
             } else {
                 Action::Fail(proto::FailRequest { key, token, error: word.into(), ..Default::default() })
             };

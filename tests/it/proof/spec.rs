@@ -97,6 +97,22 @@ pub(crate) struct Row {
     pub(crate) changed_at: i64,
     /// Not to be forgotten before this instant; none: never.
     pub(crate) keep_until: Option<i64>,
+    /// The last ten claims before the current or last one, oldest first.
+    pub(crate) past: Vec<Past>,
+    /// How many claims were ever marked as reported done.
+    pub(crate) marks: i32,
+    /// Two claims have reported the effect as done, one of them by a mark.
+    pub(crate) doubled: bool,
+}
+
+/// A claim of the past.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Past {
+    pub(crate) token: Option<i64>,
+    /// It ended by COMPLETE.
+    pub(crate) completed: bool,
+    /// It is marked as reported done.
+    pub(crate) marked: bool,
 }
 
 /// What surrounds a step. `choice` is the token that was observed: the spec says which tokens a
@@ -113,6 +129,7 @@ pub(crate) struct World<'a> {
 
 /// The replay run of every key that is of one.
 pub(crate) const RUN: &str = "r";
+const REMEMBERED: usize = 10;
 const SECOND: i64 = 1_000_000;
 const MARGIN: i64 = 3_600 * SECOND;
 /// What was handed out so lately is not forgotten: a later token of the key is certainly higher.
@@ -135,7 +152,12 @@ pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Opti
         | Op::Release { token, .. }
         | Op::Renew { token, .. } => match row {
             None => (error("ENTRY_NOT_FOUND", None), None),
-            Some(row) if *token < row.token => (error("LEASE_LOST", Some(row.state)), None),
+            Some(row) if *token < row.token => {
+                let reports = matches!(op, Op::Complete { .. });
+                // It is refused; the mark does not change the message.
+                let marked = if reports { mark(row, *token) } else { None };
+                return (error("LEASE_LOST", Some(row.state)), marked.or(before));
+            }
             Some(row) if *token > row.token => (error("TOKEN_FROM_FUTURE", Some(row.state)), None),
             Some(row) => settle(row, op, world),
         },
@@ -145,6 +167,38 @@ pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Opti
     let (from, keep) = keep(&after, world.policy);
     after.keep_until = keep.map(|keep| from + keep.max(after.retention));
     (said, Some(after))
+}
+
+/// The row with a mark on the claim of this token. `None` if no claim is marked.
+fn mark(row: &Row, token: i64) -> Option<Row> {
+    let place = row.past.iter().rposition(|past| past.token == Some(token))?;
+    if row.past[place].completed || row.past[place].marked {
+        return None;
+    }
+    let mut after = row.clone();
+    after.past[place].marked = true;
+    after.marks += 1;
+    let others = row.marks > 0 || row.by == ClosedBy::Complete || row.past.iter().any(|past| past.completed);
+    after.doubled = row.doubled || others;
+    Some(after)
+}
+
+/// Whether a step is an alarm: it is a report of the effect, and not the first one. `after` is what is known then.
+pub(crate) fn alarms(row: Option<&Row>, op: &Op, after: Option<&Row>) -> bool {
+    let (Op::Complete { token, .. }, Some(row), Some(after)) = (op, row, after) else { return false };
+    let marked = after.marks > row.marks;
+    let closed = *token == row.token && row.by != ClosedBy::Complete && after.by == ClosedBy::Complete;
+    (marked || closed) && after.doubled
+}
+
+/// The claims of the past, once the last one is among them.
+fn with_last(row: &Row) -> Vec<Past> {
+    let mut past = row.past.clone();
+    if row.who.is_some() {
+        past.push(Past { token: Some(row.token), completed: row.by == ClosedBy::Complete, marked: false });
+    }
+    let forgotten = past.len().saturating_sub(REMEMBERED);
+    past.split_off(forgotten)
 }
 
 fn claim(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
@@ -383,6 +437,9 @@ fn grant(
         parked_at: 0,
         changed_at: now,
         keep_until: None,
+        past: row.map(with_last).unwrap_or_default(),
+        marks: row.map_or(0, |row| row.marks),
+        doubled: row.is_some_and(|row| row.doubled),
     };
     (acquired(&after, false, world), Some(after))
 }
@@ -446,6 +503,7 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 let dropped = *too_large || (bound > 0 && result.len() > bound as usize);
                 (after.result, after.dropped) = (if dropped { Vec::new() } else { result.clone() }, dropped);
                 after.attempts += i32::from(row.by == ClosedBy::Release);
+                after.doubled |= row.marks > 0;
                 let late = !open || over;
                 (Said::CompleteOk { replayed: false, late, dropped }, Some(after))
             }
@@ -631,6 +689,7 @@ pub(crate) fn order(
         dropped: false,
         closed_at: now,
         parked_at: 0,
+        past: with_last(row),
         ..row.clone()
     };
     let mut after = match order {
@@ -752,6 +811,9 @@ fn admitted(world: &World<'_>) -> Row {
         parked_at: 0,
         changed_at: now,
         keep_until: None,
+        past: Vec::new(),
+        marks: 0,
+        doubled: false,
     };
     row.keep_until = Some(now + policy.abandoned_retention.0.max(row.retention));
     row

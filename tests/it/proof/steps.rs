@@ -94,7 +94,16 @@ pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, 
         return Op::Claim { who: claimant(random, known), lease, print, occurred_at };
     }
     let latest = row.map_or(now, |row| row.token);
+    let past = row.map(|row| row.past.iter().filter_map(|past| past.token).collect::<Vec<_>>());
+    let past = past.filter(|past| !past.is_empty()).map(|past| *pick(random, &past));
+    if let Some(token) = past
+        && random.percent(8)
+    {
+        // A holder that was superseded reports its effect.
+        return Op::Complete { token, result: bytes(random, &["", "R1"]), too_large: false };
+    }
     let token = match random.below(20) {
+        0 if past.is_some() && random.percent(50) => past.unwrap_or(latest),
         0 => latest - 1 - random.below(3) as i64,
         1 => latest + 1 + random.below(3) as i64,
         2 => random.below(1_000) as i64 + 1,

@@ -1,15 +1,15 @@
 //! The core's and the wire's words in those of the spec.
 
 use idempotency_ledger::domain::{
-    Action, Answer, Change, Claim, Claimant, Command, Entry, OnExpiry, Reply, Resolution, Settle, Span,
-    State, StoreTime, Verdict,
+    Action, Answer, Attempt, Change, Claim, Claimant, ClosedBy, Command, Entry, OnExpiry, Reply, Resolution,
+    Settle, Span, State, StoreTime, Verdict,
 };
 use idempotency_ledger::rpc::proto::{self, claim_response};
 use tonic::Status;
 use tonic_types::StatusExt as _;
 use uuid::Uuid;
 
-use super::spec::{Op, Order, Row, Said};
+use super::spec::{Op, Order, Past, Row, Said};
 
 pub(crate) fn command(op: &Op) -> Command {
     match op.clone() {
@@ -96,6 +96,23 @@ pub(crate) fn row(entry: &Entry) -> Row {
         parked_at: entry.parked_at.map_or(0, |at| at.0),
         changed_at: entry.updated_at.0,
         keep_until: entry.retain_until.map(|at| at.0),
+        past: entry.history.iter().map(past).collect(),
+        marks: entry.superseded_completes,
+        doubled: entry.doubled,
+    }
+}
+
+fn past(attempt: &Attempt) -> Past {
+    let completed = attempt.outcome == ClosedBy::Complete;
+    Past { token: attempt.token, completed, marked: attempt.reported_done }
+}
+
+/// Whether the core's answer is an alarm: the effect was reported as done before. A repeat is none.
+pub(crate) fn alarms(answer: &Answer) -> bool {
+    match answer {
+        Err(rejection) => rejection.doubled,
+        Ok(Reply::Completed { replayed, doubled, .. }) => *doubled && !replayed,
+        Ok(_) => false,
     }
 }
 
@@ -175,7 +192,9 @@ fn told(verdict: Verdict) -> Said {
             Said::Backoff { attempts_left, last_error, retry_after: retry_after.0 }
         }
         Verdict::Failed { error, failed_at } => Said::Failed { error, at: failed_at.0 },
-        Verdict::Parked { cause, error, parked_at } => Said::Parked { cause, error, at: parked_at.0 },
+        Verdict::Parked { cause, error, parked_at, newly: _ } => {
+            Said::Parked { cause, error, at: parked_at.0 }
+        }
         Verdict::FingerprintMismatch { expected, presented } => {
             Said::Mismatch { expected: expected.to_vec(), presented: presented.to_vec() }
         }

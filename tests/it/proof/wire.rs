@@ -96,6 +96,7 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
             token,
             result: if too_large && token % 2 == 0 { beyond(limits.result) } else { result.into() },
             result_left_out: too_large,
+            event_type: String::new(),
         }),
         Op::Fail { token, kind, error, retry_after } => {
             let kind = match kind {
@@ -109,7 +110,13 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
         }
         Op::Release { token, delay, unpin } => {
             let delay = Some(span(delay));
-            Action::Release(proto::ReleaseRequest { key, token, delay, unpin_fingerprint: unpin })
+            Action::Release(proto::ReleaseRequest {
+                key,
+                token,
+                delay,
+                unpin_fingerprint: unpin,
+                event_type: String::new(),
+            })
         }
         Op::Renew { token, lease, started, checkpoint, too_large } => Action::Renew(proto::RenewRequest {
             key,

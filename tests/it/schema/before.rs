@@ -154,8 +154,13 @@ async fn what_was_before_the_baseline_reads_the_same_and_lives_on(kind: Kind) {
         };
         let token = held["token"].as_i64().unwrap();
         let result = bytes::Bytes::from_static(b"done since");
-        let request =
-            proto::CompleteRequest { key: Some(key.clone()), token, result, result_left_out: false };
+        let request = proto::CompleteRequest {
+            key: Some(key.clone()),
+            token,
+            result,
+            result_left_out: false,
+            event_type: String::new(),
+        };
         assert!(!server.client.complete(request).await.unwrap().into_inner().replayed, "{held}");
         let request = proto::ClaimRequest { key: Some(key), ..claim("c", "x") };
         completed(&server.client.claim(request).await.unwrap().into_inner());

@@ -1,41 +1,82 @@
 //! Which answers of the tables are alarms.
 
 use idempotency_ledger::domain::{
-    ClosedBy, Command, Context, Key, Namespace, Policy, Reason, RunMode, Span, Standing, State, decide,
+    Attempt, ClosedBy, Command, Context, Entry, Key, Namespace, Policy, Reason, RunMode, Span, Standing,
+    State, decide,
 };
 
-use super::{Case, Op, Time, Token, Was, command, entry, key, policy, token};
+use super::{Case, Op, Time, Token, Was, command, entry, key, policy, sound, token};
 use crate::harness::server::START;
 
-/// Two claims that both report the effect as done are an alarm. Where an operator has resolved the entry as
-/// completed there is but one claim's word.
+/// How the present claim stands, how a past one ended and whether it is marked: whether its Complete marks it, and whether
+/// the mark is an alarm. Of the other past claim, one ended by Complete in some rows.
 #[test]
-fn a_late_complete_is_an_alarm_only_after_another_claims_own() {
-    let case = |was| Case {
-        was,
-        op: Op::Complete,
-        token: Token::Older,
-        time: Time::Running,
-        effect_started: false,
-        last_attempt: false,
-    };
-    for (by, alarmed) in [(ClosedBy::Complete, true), (ClosedBy::Operator, false)] {
-        let case = case(Was::Completed);
-        let mut before = entry(&case, 1, START).unwrap();
-        before.closed_by = by;
-        let policy = policy(&case);
-        let context = Context {
-            policy: &policy,
-            now: START,
-            token_offset: 0,
-            position: 1,
-            clock_behind: false,
-            clock_ahead: false,
-        };
-        let command = Command::Settle(token(&case), command(&case));
-        let refused = decide(&key(&case, 1), Some(&before), &command, &context).answer.unwrap_err();
-        assert_eq!(refused.state, Some(State::Completed));
-        assert_eq!(refused.alert.is_some(), alarmed, "{by:?}: {:?}", refused.alert);
+fn a_superseded_complete_marks_its_attempt_once() {
+    use ClosedBy::{Complete, Expiry, FailRetryable, FailTerminal, Open, Operator, OperatorPark, Release};
+    for (by, outcome, marked, other, (marks, alarm)) in [
+        (Open, Expiry, false, Expiry, (true, false)),
+        (Open, FailRetryable, false, Expiry, (true, false)),
+        (Open, FailTerminal, false, Expiry, (true, false)),
+        (Open, Release, false, Expiry, (true, false)),
+        (Open, OperatorPark, false, Expiry, (true, false)),
+        (Open, Expiry, false, Complete, (true, true)),
+        (Complete, Expiry, false, Expiry, (true, true)),
+        // An operator's word is not a report.
+        (Operator, Expiry, false, Expiry, (true, false)),
+        (Operator, Expiry, false, Complete, (true, true)),
+        // A repeat.
+        (Open, Complete, false, Expiry, (false, false)),
+        (Complete, Complete, false, Expiry, (false, false)),
+        (Open, Expiry, true, Expiry, (false, false)),
+        (Complete, Expiry, true, Complete, (false, false)),
+    ] {
+        for op in [Op::Complete, Op::Oversized, Op::Retryable, Op::Terminal, Op::Park, Op::Release, Op::Renew]
+        {
+            let case = Case {
+                was: Was::Open,
+                op,
+                token: Token::Older,
+                time: Time::Running,
+                effect_started: false,
+                last_attempt: false,
+            };
+            let mut before = entry(&case, 1, START).unwrap();
+            let past = |token, outcome, reported_done| Attempt {
+                attempt: 1,
+                started_at: START,
+                ended_at: START,
+                owner: "w".into(),
+                outcome,
+                error: String::new(),
+                token,
+                reported_done,
+            };
+            before.closed_by = by;
+            if matches!(by, Complete | Operator) {
+                before.state = State::Completed;
+            }
+            before.superseded_completes = i32::from(marked);
+            before.history = vec![
+                past(None, Expiry, false),
+                past(Some(token(&case) - 1), other, false),
+                past(Some(token(&case)), outcome, marked),
+            ];
+            let policy = policy(&case);
+            let command = Command::Settle(token(&case), command(&case));
+            let decision = decide(&key(&case, 1), Some(&before), &command, &sound(&policy));
+            let refused = decision.answer.unwrap_err();
+            let row = format!("{by:?} {outcome:?} {marked} {other:?} {op:?}");
+            assert_eq!((refused.reason, refused.state), (Reason::LeaseLost, Some(before.state)), "{row}");
+            let reports = matches!(op, Op::Complete | Op::Oversized);
+            assert_eq!(refused.doubled, alarm && reports, "{row}");
+            let expected = (marks && reports).then(|| {
+                let mut after = Entry { version: before.version + 1, doubled: alarm, ..before.clone() };
+                after.superseded_completes += 1;
+                after.history[2].reported_done = true;
+                after
+            });
+            assert_eq!(decision.write, expected, "{row}");
+        }
     }
 }
 

@@ -99,12 +99,14 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
             token,
             result: Bytes::from_static(b"second"),
             result_left_out: false,
+            event_type: String::new(),
         }),
         Op::Oversized => Action::Complete(proto::CompleteRequest {
             key: key.clone(),
             token,
             result: Bytes::from(vec![7; 16_385]),
             result_left_out: false,
+            event_type: String::new(),
         }),
         // Unset is RETRYABLE.
         Op::Retryable => fail(proto::FailureKind::Unspecified),
@@ -117,6 +119,7 @@ fn settlement(case: &Case, number: usize) -> proto::Settlement {
                 token,
                 delay,
                 unpin_fingerprint: false,
+                event_type: String::new(),
             })
         }
         Op::Renew => Action::Renew(proto::RenewRequest { key: key.clone(), token, ..Default::default() }),

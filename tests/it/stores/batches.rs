@@ -72,7 +72,7 @@ async fn each_row_of_a_batch_has_its_own_answer(kind: Kind) {
         });
         let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
         let closed = |(place, row): (usize, &Entry)| {
-            (place % 7 > 0).then_some(Done { late: place % 5 == 0, attempt: row.attempts })
+            (place % 7 > 0).then_some(Done { late: place % 5 == 0, attempt: row.attempts, doubled: false })
         };
         assert_eq!(done, expected.iter().enumerate().map(closed).collect::<Vec<_>>(), "{count}");
         for (place, (row, before)) in stored(&mut *session, &rows).await.into_iter().zip(expected).enumerate()
@@ -140,9 +140,9 @@ async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: K
         });
         let done = session.entries().complete(&completions.collect::<Vec<_>>()).await.unwrap();
         let told = batch.map(|how| match how {
-            Usual => Some(Done { late: false, attempt: 1 }),
-            Late => Some(Done { late: true, attempt: 1 }),
-            Again => Some(Done { late: false, attempt: 2 }),
+            Usual => Some(Done { late: false, attempt: 1, doubled: false }),
+            Late => Some(Done { late: true, attempt: 1, doubled: false }),
+            Again => Some(Done { late: false, attempt: 2, doubled: false }),
             Not => None,
         });
         assert_eq!(done, told, "{batch:?}");

@@ -71,7 +71,7 @@ async fn complete(session: &mut dyn Session, entry: &Entry) {
         terms: Terms::of(&Policy::default()),
         result_dropped: false,
     };
-    let done = Done { late: false, attempt: entry.attempts };
+    let done = Done { late: false, attempt: entry.attempts, doubled: false };
     assert_eq!(session.entries().complete(&[completion]).await.unwrap(), [Some(done)]);
 }
 

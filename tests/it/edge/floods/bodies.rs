@@ -139,6 +139,7 @@ async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
             token: acquired(answer).token,
             result: Bytes::from(vec![7; 16_384]),
             result_left_out: false,
+            event_type: String::new(),
         })),
     };
     let settlements = answers.iter().enumerate().map(complete).collect();

@@ -151,8 +151,7 @@ async fn answers_to_a_principal_that_are_not_read_end() {
     let token =
         acquired(&client.claim(by(&hostile[0], claim("hostile0", "1"))).await.unwrap().into_inner()).token;
     let result = Bytes::from(vec![7; 16_000]);
-    let complete =
-        proto::CompleteRequest { key: key("hostile0", "1"), token, result, result_left_out: false };
+    let complete = proto::CompleteRequest { key: key("hostile0", "1"), token, result, ..Default::default() };
     client.complete(by(&hostile[0], complete)).await.unwrap();
     let connections = run.size.min(2_000) * 2 / 3;
     let flood = async {
@@ -195,6 +194,7 @@ async fn the_answers_of_others_are_read_while_one_leaves_its_own() {
                 token: acquired(answer).token,
                 result: Bytes::from(vec![7; 15_000]),
                 result_left_out: false,
+                event_type: String::new(),
             })),
         };
         let settlements = answers.into_inner().responses.iter().enumerate().map(settle).collect();

@@ -97,7 +97,7 @@ fn large_settlements() -> BatchSettleRequest {
             key: key("healthy", &id.to_string()),
             token: 1,
             result: Bytes::from(vec![7; 16_000]),
-            result_left_out: false,
+            ..Default::default()
         })),
     };
     BatchSettleRequest { settlements: (0..125).map(one).collect() }

@@ -10,6 +10,8 @@ use tokio::sync::{Semaphore, oneshot};
 /// How the next write fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inject {
+    /// It does not: the fault is for one behind it.
+    Nothing,
     /// It is carried out, and its answer is lost.
     LostAnswer,
     /// It is carried out, comes to the gate a second time, and then its answer is lost.
@@ -65,6 +67,11 @@ const OPEN: usize = 1 << 20;
 impl Plan {
     pub(crate) fn next(&self, faults: impl IntoIterator<Item = Inject>) {
         self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// What was to fail, and has not been sent yet, does not fail.
+    pub(crate) fn clear(&self) {
+        self.faults.lock().unwrap().clear();
     }
 
     /// From now on writes wait at the gate.

@@ -101,9 +101,14 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
         "Renew" => proto::RenewRequest { key, token, ..Default::default() }.encode_to_vec(),
         "Complete" => asked.complete().encode_to_vec(),
         "Fail" => proto::FailRequest { key, token, ..Default::default() }.encode_to_vec(),
-        "Release" => {
-            proto::ReleaseRequest { key, token, delay: None, unpin_fingerprint: false }.encode_to_vec()
+        "Release" => proto::ReleaseRequest {
+            key,
+            token,
+            delay: None,
+            unpin_fingerprint: false,
+            event_type: String::new(),
         }
+        .encode_to_vec(),
         "GetEntry" if way == Way::ByHash => {
             let key_hash = Key::new(&consumer, "tests", &asked.id).hash().to_string();
             proto::GetEntryRequest { key: None, key_hash }.encode_to_vec()

@@ -254,7 +254,13 @@ impl Client {
                 settled(self.told(stub.fail(timely(request)).await)?.replayed, false)
             }
             Call::Release { token } => {
-                let request = proto::ReleaseRequest { key, token, delay: zero, unpin_fingerprint: false };
+                let request = proto::ReleaseRequest {
+                    key,
+                    token,
+                    delay: zero,
+                    unpin_fingerprint: false,
+                    event_type: String::new(),
+                };
                 settled(self.told(stub.release(timely(request)).await)?.replayed, false)
             }
             Call::Order { .. } => panic!("consumers give no orders"),

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use sqlx::Row as _;
 
 use super::client::Client;
+use super::marks;
 use super::policies_judged::{self, steady};
+use super::scene::HISTORY;
 use super::world::{GRACE, KeyLog, LEASE, World};
 use crate::harness::postgres::Cluster;
 use crate::proof::history::{self, Call, Event, Loss, Outcome, Refusal};
@@ -76,7 +78,20 @@ pub(crate) async fn judge(run: &Run, world: &Arc<World>, cluster: &Cluster) -> S
             );
         }
     }
-    format!("{events} calls on {} keys, {}", keys.len(), world.counted())
+    let marks = match marks::judge(cluster, &keys).await {
+        Ok(marks) => marks,
+        Err(problem) => run.fail(problem, &[]),
+    };
+    // A mark may be lost with the connection that carries it: here nothing does harm.
+    if run.suite == HISTORY && marks.missing > 0 {
+        run.fail(format!("{} superseded Completes have left no mark", marks.missing), &[]);
+    }
+    format!(
+        "{events} calls on {} keys, {} superseded Completes marked, {}",
+        keys.len(),
+        marks.marked,
+        world.counted()
+    )
 }
 
 /// Claims what has no end yet, and completes it.

@@ -11,6 +11,7 @@ mod failover;
 mod harm;
 mod hold;
 mod judge;
+mod marks;
 mod mesh;
 mod operator;
 mod overload;

@@ -90,15 +90,15 @@ async fn grown(rows: u64, columns: &str, analyze: &str) -> Vec<String> {
     problems
 }
 
-/// Rows `from` to `until`; of a hundred one is PARKED, the others are IN_PROGRESS.
+/// Rows `from` to `until`; of a hundred one is PARKED, the others are IN_PROGRESS. Of a thousand one has a doubled effect.
 fn fill(from: u64, until: u64, columns: &str) -> String {
     format!(
         "INSERT INTO ledger.entries
-            (key, version, token, lease_until, source, terms, attempts, state, cause, closed_by, attention, id,
+            (key, version, token, lease_until, source, terms, attempts, state, cause, closed_by, attention, doubled, id,
              created_at, consumer)
          SELECT md5('k' || i)::uuid, i, i, i, i % 3 + 1, 1, 1,
                 CASE i % 100 WHEN 0 THEN 6 ELSE 2 END, CASE i % 100 WHEN 0 THEN 1 END, 0,
-                CASE i % 100 WHEN 0 THEN 6 END, 'id-' || i, {columns}
+                CASE i % 100 WHEN 0 THEN 6 END, CASE i % 1000 WHEN 1 THEN true END, 'id-' || i, {columns}
          FROM generate_series({from}::bigint, {until}) AS i"
     )
 }
@@ -179,6 +179,8 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         many(1, small),
         many(4, flag),
         many(1, int),
+        many(1, flag),
+        many(1, int),
         many(3, text),
         many(3, bytes),
     ]
@@ -252,6 +254,9 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("list_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
         case("list_open_oldest", By::ConditionPlannedAnew, 20, list(first, "{6}")),
         case("list_open_newest", By::ConditionPlannedAnew, 20, list(last, "{6}")),
+        case("list_doubled_oldest", By::ConditionPlannedAnew, 20, list(first, "{}")),
+        case("list_doubled_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
+        case("doubled", By::ConditionPlannedAnew, 1, "'{name-1}'".to_owned()),
     ]
 }
 

@@ -1,0 +1,4 @@
+-- How many past attempts of an entry were marked as reported done by a holder that had lost its claim (empty: none), and
+-- whether two claims have reported its effect as done (empty: no). The attempts stand in `history`, with their tokens and
+-- their marks.
+ALTER TABLE ledger.entries ADD COLUMN superseded_completes integer, ADD COLUMN doubled boolean;

@@ -1,0 +1,40 @@
+//! The metrics that have a label `consumer`.
+
+use prometheus::{Error, HistogramVec, IntCounterVec, Registry};
+
+use super::catalogue::{
+    ATTEMPTS, CLAIMS, DOUBLED, FAILED, HELD, LOOKUPS, PARKED, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS,
+};
+
+/// See the module.
+pub(super) struct Families {
+    pub(super) claims: IntCounterVec,
+    pub(super) failed: IntCounterVec,
+    pub(super) settlements: IntCounterVec,
+    pub(super) held: HistogramVec,
+    pub(super) attempts: HistogramVec,
+    pub(super) releases: HistogramVec,
+    pub(super) reclaims: IntCounterVec,
+    pub(super) doubled: IntCounterVec,
+    pub(super) parked: IntCounterVec,
+    pub(super) replays: IntCounterVec,
+    pub(super) lookups: IntCounterVec,
+}
+
+impl Families {
+    pub(super) fn new(registry: &Registry) -> Result<Families, Error> {
+        Ok(Families {
+            claims: CLAIMS.counters(registry)?,
+            failed: FAILED.counters(registry)?,
+            settlements: SETTLEMENTS.counters(registry)?,
+            held: HELD.histograms(registry)?,
+            attempts: ATTEMPTS.histograms(registry)?,
+            releases: RELEASES.histograms(registry)?,
+            reclaims: RECLAIMS.counters(registry)?,
+            doubled: DOUBLED.counters(registry)?,
+            parked: PARKED.counters(registry)?,
+            replays: REPLAYS.counters(registry)?,
+            lookups: LOOKUPS.counters(registry)?,
+        })
+    }
+}
