@@ -2,6 +2,7 @@
 //! while it serves loses nothing.
 
 mod early;
+mod ephemeral;
 mod log;
 mod outputs;
 mod settings;
