@@ -56,6 +56,7 @@ MESH = "proof::live::mesh"
 ACKNOWLEDGED = "store::postgres::acknowledged"
 ENVOY = "deploy/envoy/envoy.yaml"
 DIRECT = "proof::direct"
+ONCE = "src/cli/once"
 SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
 OBSERVE_PLACES = "src/server/observe/places.rs"
@@ -1745,7 +1746,7 @@ MUTANTS = [
         ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
     ]),
     Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
-        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();", "let there = true;"),
+        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.place.check(opened.wal.as_deref()).is_ok();", "let there = true;"),
     ]),
     Mutant("K21", "a file that is mounted by itself is served", "sqlite_file::identity", [
         ("src/store/sqlite/at_path.rs", "mounts.iter().any(|mount| mount.point == path)", "mounts.iter().any(|mount| mount.point == path && path.ends_with(\"-journal\"))"),
@@ -1754,7 +1755,7 @@ MUTANTS = [
         ("src/store/sqlite/at_path.rs", "        if names > 1 {", "        if names > 2 {"),
     ]),
     Mutant("K23", "the counter of heartbeats runs ahead of what is durable", "sqlite_file::losses", [
-        (LITE_UPKEEP, "self.file.losses().beaten(count).await;", "self.file.losses().beaten(count + 1).await;"),
+        (LITE_UPKEEP, "losses.beaten(count).await;", "losses.beaten(count + 1).await;"),
     ]),
     Mutant("K24", "a copy without its counter is no loss", "sqlite_file::losses", [
         ("src/store/sqlite/losses.rs", "Ok(None) if count == 0 => None,", "Ok(None) if count >= 0 => None,"),
@@ -1777,7 +1778,7 @@ MUTANTS = [
         ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
     ]),
     Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
-        (LITE_UPKEEP, "        self.file.watch_wal();\n", ""),
+        (LITE_UPKEEP, "        self.file.place().watch_wal();\n", ""),
     ]),
     Mutant("K60", "a bulk redrive leaves rows out that cannot be read", "damaged::", [
         ("src/ledger/operators/redrive.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
@@ -2016,5 +2017,26 @@ MUTANTS = [
     ]),
     Mutant("LK8", "a Lookup of a consumer that is not registered is answered", "lookups", [
         ("src/ledger/mod.rs", "if matches!(command, Command::Settle(..)) {\n            return Ok(());", "if matches!(command, Command::Settle(..) | Command::Lookup) {\n            return Ok(());"),
+    ]),
+    Mutant("ON2", "a confirmed renewal does not prolong the lease", "cli::once::lease", [
+        (f"{ONCE}/lease.rs", "                until = sent + lease;\n", ""),
+    ]),
+    Mutant("ON4", "a command that exits with 75 is taken for the ledger's later", "cli::once::ended", [
+        (f"{ONCE}/exit.rs", "if [DEAD_LETTER, LATER].contains(&code)", "if code == DEAD_LETTER"),
+    ]),
+    Mutant("ON6", "a second signal ends nothing", "cli::once::signals", [
+        (f"{ONCE}/signals.rs", "self.received >= 2", "self.received >= 3"),
+    ]),
+    Mutant("ON7", "an announced effect is repeated unasked", "cli::once::ended", [
+        (f"{ONCE}/mod.rs", "prior_effect_started && !self.repeat_announced", "prior_effect_started && self.repeat_announced"),
+    ]),
+    Mutant("ON8", "a refused result loses the completion", "cli::once::outputs", [
+        (f"{ONCE}/settle.rs", "if !is_empty && is_refused", "if is_empty && is_refused"),
+    ]),
+    Mutant("ON9", "an unconfirmed Complete exits with 0", "cli::once::outputs", [
+        (f"{ONCE}/mod.rs", "                LATER\n            }\n        }\n    }\n", "                DONE\n            }\n        }\n    }\n"),
+    ]),
+    Mutant("ON13", "the line of addresses has the ports that were asked for", "process::ephemeral", [
+        ("src/server/serve.rs", "http_listen: address_of(listeners.http.as_ref()),", "http_listen: config.http.listen.address(),"),
     ]),
 ]
