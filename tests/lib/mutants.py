@@ -2017,6 +2017,8 @@ MUTANTS = [
     ]),
     Mutant("LK8", "a Lookup of a consumer that is not registered is answered", "lookups", [
         ("src/ledger/mod.rs", "if matches!(command, Command::Settle(..)) {\n            return Ok(());", "if matches!(command, Command::Settle(..) | Command::Lookup) {\n            return Ok(());"),
+    Mutant("ON1", "the repeat of an unanswered Claim has another claim_id", "cli::once::windows", [
+        (f"{ONCE}/grant.rs", "client.request(request.clone()));\n        async move { ledger.claim", "client.request(ClaimRequest { claim_id: retry::id(), ..request.clone() }));\n        async move { ledger.claim"),
     ]),
     Mutant("ON2", "a confirmed renewal does not prolong the lease", "cli::once::lease", [
         (f"{ONCE}/lease.rs", "                until = sent + lease;\n", ""),

@@ -4,6 +4,7 @@ use idempotency_ledger::domain::Span;
 use idempotency_ledger::rpc::proto::EntryState;
 
 use super::{Folder, PAY, deaf, once, start, state, until, until_state};
+use crate::harness::cutter::{Cutter, Lost};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
 use crate::harness::signals::signal;
@@ -14,6 +15,7 @@ on_both_stores!(
     killed_before_complete_the_next_run_has_the_same_key,
     killed_after_complete_the_next_run_prints_the_result,
     runs_side_by_side_pay_once,
+    lost_answers_are_repeated_and_pay_once,
 );
 
 /// Beyond the lease and the grace of the usual policy.
@@ -92,5 +94,26 @@ async fn runs_side_by_side_pay_once(kind: Kind) {
     codes.sort_unstable();
     assert_eq!(codes, [0, 75, 75, 75, 75, 75]);
     assert_eq!((folder.lines("began").len(), folder.lines("effects").len()), (1, 1));
+    server.stop().await;
+}
+
+/// The connection breaks behind each packet of the client in turn, after the server has read it.
+async fn lost_answers_are_repeated_and_pay_once(kind: Kind) {
+    let (server, folder) = (TestServer::start(kind).await, Folder::new());
+    let mut repeated = 0;
+    for packet in 1..=8 {
+        let id = format!("packet-{packet}");
+        let cutter = Cutter::before(server.address(), packet, Lost::Answer).await;
+        let script = PAY.replace("effects", &id);
+        let ran = start(&cutter.address.to_string(), folder.0.path(), &["--timeout", "1s"], &id, &script)
+            .ran()
+            .await;
+        repeated += u32::from(cutter.has_cut() && ran.code == 0);
+        once(&server, &folder, &[], &id, &script).await.is(0, "paid\n");
+        let effects = folder.lines(&id);
+        assert_eq!(effects.len(), 1, "{id}: {ran:?}");
+        assert!(effects[0].contains(" 1 "), "the first attempt: {effects:?}");
+    }
+    assert!(repeated >= 3, "{repeated} runs went on after a lost answer");
     server.stop().await;
 }
