@@ -11,7 +11,9 @@ use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
-use super::config::{AdminListen, Config, Database, Given, HttpListen, InForce, Settings, Typed, unknown_variables};
+use super::config::{
+    AdminListen, Config, Database, Given, HttpListen, InForce, Settings, Typed, unknown_variables,
+};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::signals::Signals;

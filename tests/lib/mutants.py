@@ -2017,14 +2017,21 @@ MUTANTS = [
     ]),
     Mutant("LK8", "a Lookup of a consumer that is not registered is answered", "lookups", [
         ("src/ledger/mod.rs", "if matches!(command, Command::Settle(..)) {\n            return Ok(());", "if matches!(command, Command::Settle(..) | Command::Lookup) {\n            return Ok(());"),
+    ]),
     Mutant("ON1", "the repeat of an unanswered Claim has another claim_id", "cli::once::windows", [
         (f"{ONCE}/grant.rs", "client.request(request.clone()));\n        async move { ledger.claim", "client.request(ClaimRequest { claim_id: retry::id(), ..request.clone() }));\n        async move { ledger.claim"),
     ]),
     Mutant("ON2", "a confirmed renewal does not prolong the lease", "cli::once::lease", [
         (f"{ONCE}/lease.rs", "                until = sent + lease;\n", ""),
     ]),
+    Mutant("ON3", "an output that was left out is taken for the answer", "cli::once::outputs", [
+        (f"{ONCE}/settle.rs", "result_left_out: result.is_none(),", "result_left_out: false,"),
+    ]),
     Mutant("ON4", "a command that exits with 75 is taken for the ledger's later", "cli::once::ended", [
         (f"{ONCE}/exit.rs", "if [DEAD_LETTER, LATER].contains(&code)", "if code == DEAD_LETTER"),
+    ]),
+    Mutant("ON5", "an output that the ledger dropped has no note", "cli::once::outputs", [
+        (f"{ONCE}/settle.rs", "!answer.result_dropped", "answer.advice == 1"),
     ]),
     Mutant("ON6", "a second signal ends nothing", "cli::once::signals", [
         (f"{ONCE}/signals.rs", "self.received >= 2", "self.received >= 3"),
@@ -2033,7 +2040,7 @@ MUTANTS = [
         (f"{ONCE}/mod.rs", "prior_effect_started && !self.repeat_announced", "prior_effect_started && self.repeat_announced"),
     ]),
     Mutant("ON8", "a refused result loses the completion", "cli::once::outputs", [
-        (f"{ONCE}/settle.rs", "if !is_empty && is_refused", "if is_empty && is_refused"),
+        (f"{ONCE}/settle.rs", "if is_sent && is_refused", "if !is_sent && is_refused"),
     ]),
     Mutant("ON9", "an unconfirmed Complete exits with 0", "cli::once::outputs", [
         (f"{ONCE}/mod.rs", "                LATER\n            }\n        }\n    }\n", "                DONE\n            }\n        }\n    }\n"),

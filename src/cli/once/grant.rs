@@ -103,7 +103,9 @@ fn why(answer: &ClaimResponse) -> Result<String, Problem> {
 fn lacking(done: &Completed) -> Option<String> {
     let expired = "an earlier run was done; its result is not kept any longer";
     let omitted = "an earlier run was done; its result was left out of the answer";
+    let dropped = "an earlier run was done; its output was too long to be stored";
     (done.result_expired.then_some(expired))
+        .or_else(|| done.result_dropped.then_some(dropped))
         .or_else(|| done.result_omitted.then_some(omitted))
         .map(str::to_owned)
 }

@@ -11,7 +11,6 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::Args;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
@@ -193,10 +192,10 @@ impl Run {
 
     async fn complete(&self, held: &Held, output: Output) -> u8 {
         let fits = output.bytes <= u64::from(self.output_max);
-        let result = if fits { output.head.into() } else { Bytes::new() };
+        let result = fits.then(|| output.head.into());
         match settle::complete(held, result, self.confirm_within.into()).await {
             Ok(stored) => {
-                if !(fits && stored) {
+                if !stored {
                     let max = if fits { "what the server keeps" } else { "--output-max" };
                     let bytes = output.bytes;
                     aside(&format!(

@@ -8,32 +8,36 @@ use tonic::Status;
 use super::grant::Held;
 use crate::cli::problem::{Problem, reason};
 use crate::cli::retry;
-use crate::rpc::proto::{CompleteRequest, ErrorReason, FailRequest, FailureKind, ReleaseRequest};
+use crate::rpc::proto::{
+    CompleteRequest, CompleteResponse, ErrorReason, FailRequest, FailureKind, ReleaseRequest,
+};
 
-/// The command is done. Whether its output was stored.
+/// The command is done. `result` is `None` if the output is not to be stored. Returns whether the ledger has the output.
 ///
 /// # Errors
 /// The ledger did not confirm it.
-pub(super) async fn complete(held: &Held, result: Bytes, within: Duration) -> Result<bool, Problem> {
-    let is_empty = result.is_empty();
-    match completed(held, result, within).await {
-        Ok(()) => Ok(true),
-        // What the result is refused for is no reason to lose what was done.
-        Err(status) if !is_empty && is_refused_for_its_result(&status) => {
-            let done = completed(held, Bytes::new(), within).await;
-            done.map(|()| false).map_err(|status| Problem::of(&status))
-        }
-        Err(status) => Err(Problem::of(&status)),
-    }
+pub(super) async fn complete(held: &Held, result: Option<Bytes>, within: Duration) -> Result<bool, Problem> {
+    let is_sent = result.as_ref().is_some_and(|result| !result.is_empty());
+    let done = match completed(held, result, within).await {
+        // The command is done, and a result that the server does not take must not undo that.
+        Err(status) if is_sent && is_refused_for_its_result(&status) => completed(held, None, within).await,
+        done => done,
+    };
+    done.map(|answer| !answer.result_dropped).map_err(|status| Problem::of(&status))
 }
 
-async fn completed(held: &Held, result: Bytes, within: Duration) -> Result<(), Status> {
-    let request = CompleteRequest { key: Some(held.key.clone()), token: held.token, result };
+async fn completed(held: &Held, result: Option<Bytes>, within: Duration) -> Result<CompleteResponse, Status> {
+    let request = CompleteRequest {
+        key: Some(held.key.clone()),
+        token: held.token,
+        result_left_out: result.is_none(),
+        result: result.unwrap_or_default(),
+    };
     let done = retry::until_confirmed(within, || {
         let (mut ledger, request) = (held.ledger.clone(), held.client.request(request.clone()));
         async move { ledger.complete(request).await }
     });
-    done.await.map(drop)
+    done.await
 }
 
 fn is_refused_for_its_result(status: &Status) -> bool {

@@ -142,10 +142,7 @@ pub(super) async fn open(
 }
 
 /// Brings the schema up to this binary's version. `path`: of a file.
-pub(super) async fn migrate(
-    options: SqliteConnectOptions,
-    path: Option<&Path>,
-) -> Result<usize, StoreError> {
+pub(super) async fn migrate(options: SqliteConnectOptions, path: Option<&Path>) -> Result<usize, StoreError> {
     let mut connection = connect(options, PATIENT).await?;
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;

@@ -63,7 +63,12 @@ async fn an_ephemeral_server_serves_where_it_says_and_leaves_no_file() {
             let id = id.to_string();
             let granted = client.claim(claim("c", &id)).await.unwrap().into_inner();
             let token = acquired(&granted).token;
-            let request = CompleteRequest { key: key("c", &id), token, result: "done".into() };
+            let request = CompleteRequest {
+                key: key("c", &id),
+                token,
+                result: "done".into(),
+                ..CompleteRequest::default()
+            };
             client.complete(request).await.unwrap();
             let again = client.claim(claim("c", &id)).await.unwrap().into_inner();
             assert!(matches!(again.verdict, Some(Verdict::Completed(_))), "{again:?}");
@@ -74,8 +79,10 @@ async fn an_ephemeral_server_serves_where_it_says_and_leaves_no_file() {
             .output()
             .unwrap();
         assert_eq!(listed.stdout.split(|byte| *byte == b'\n').count(), 51, "{listed:?}");
-        let ready = server.address("observe_listen");
-        assert!(tokio::net::TcpStream::connect(ready).await.is_ok());
+        for setting in ["http_listen", "admin_http_listen", "observe_listen"] {
+            let address = server.address(setting);
+            assert!(tokio::net::TcpStream::connect(address).await.is_ok(), "{setting}");
+        }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left");
 }
