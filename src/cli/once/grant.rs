@@ -62,11 +62,11 @@ pub(super) async fn claim(client: Client, key: EntryKey, lease: Option<Duration>
         let lease = acquired.lease.and_then(|lease| Duration::try_from(lease).ok()).unwrap_or_default();
         return Ok(Answer::Held(Box::new(Held { client, ledger, key, token, lease, sent, acquired })));
     }
-    not_granted(answer)
+    not_granted(&answer)
 }
 
 /// By the advice alone, so that a verdict of a newer server is right, too.
-fn not_granted(answer: ClaimResponse) -> Result<Answer, Problem> {
+fn not_granted(answer: &ClaimResponse) -> Result<Answer, Problem> {
     let code = match answer.advice() {
         Advice::Ack => DONE,
         Advice::DeadLetter => DEAD_LETTER,
@@ -75,7 +75,7 @@ fn not_granted(answer: ClaimResponse) -> Result<Answer, Problem> {
     if let Some(Verdict::Completed(done)) = answer.verdict.as_ref().filter(|_| code == DONE) {
         return Ok(Answer::Over { code, result: done.result.clone(), note: lacking(done) });
     }
-    let note = Some(why(&answer)?);
+    let note = Some(why(answer)?);
     Ok(Answer::Over { code, result: Bytes::new(), note })
 }
 
