@@ -71,6 +71,8 @@ GUARD_INSERT = """\
 """
 GUARD_EFFECT = "        result = effect(database.execute)\n"
 
+HTTP_LEDGER = "examples/http/ledger.py"
+HTTP_MIDDLEWARE = "examples/http/idempotency.py"
 ERRORS = "src/store/postgres/errors.rs"
 LOOKUP = "src/domain/lookup.rs"
 MUTANTS = [
@@ -2047,5 +2049,26 @@ MUTANTS = [
     ]),
     Mutant("ON13", "the line of addresses has the ports that were asked for", "process::ephemeral", [
         ("src/server/serve.rs", "http_listen: address_of(listeners.http.as_ref()),", "http_listen: config.http.listen.address(),"),
+    ]),
+    Mutant("DO1", "a corrected request is another body", "door::middleware", [
+        (HTTP_MIDDLEWARE, '("Release", {"unpinFingerprint": True})', '("Release", {})'),
+    ]),
+    Mutant("DO2", "an answer after an announced effect frees the key", "door::middleware", [
+        (HTTP_MIDDLEWARE, "if status in NO_EFFECT and not held.announced:", "if status in NO_EFFECT:"),
+    ]),
+    Mutant("DO3", "an effect that was announced is repeated", "door::middleware", [
+        (HTTP_LEDGER, "        if held.may_have_happened:", "        if held.announced:"),
+    ]),
+    Mutant("DO4", "an answer that is too large loses its status", "door::middleware", [
+        ("examples/http/answers.py", "    if len(result) > most:", "    if len(result) > 100 * most:"),
+    ]),
+    Mutant("DO5", "a client that goes away interrupts the effect", "door::middleware", [
+        (HTTP_LEDGER, "await asyncio.shield(working)", "await working"),
+    ]),
+    Mutant("DO6", "a claim is not renewed", "door::middleware", [
+        (HTTP_LEDGER, "                await self.renew()\n        except", "                self.until += 1\n        except"),
+    ]),
+    Mutant("DO7", "without the ledger the effect happens unasked", "door::middleware", [
+        (HTTP_MIDDLEWARE, "            return problem(503, str(error), error.after)", "            return await called(self.app, scope, receive, body)"),
     ]),
 ]
