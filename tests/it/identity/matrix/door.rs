@@ -1,7 +1,7 @@
 //! The same calls by the HTTP door: each credential and each right is judged there as it is by gRPC.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -11,6 +11,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::TlsConnector;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
@@ -18,6 +21,7 @@ use super::credentials::{each_is_known_or_refused_at, people, server, trust};
 use super::presented::{Presented, bearer, forwarded, web_tokens};
 use super::rpcs::{Method, ours};
 use super::wire::{Answer, Calls, Headers};
+use crate::harness::pki::Pki;
 use crate::identity::web_tokens::Signer;
 
 /// The way of a call to the door.
@@ -25,8 +29,10 @@ pub(super) enum Door {
     /// One connection, which changes no byte of a header.
     Http2(http2::SendRequest<Full<Bytes>>),
     /// Each connection carries calls of all credentials, one after the other.
-    Http1 { address: SocketAddr, idle: Mutex<Vec<http1::SendRequest<Full<Bytes>>>> },
+    Http1 { address: SocketAddr, tls: Option<TlsConnector>, idle: Mutex<Vec<Http1>> },
 }
+
+type Http1 = http1::SendRequest<Full<Bytes>>;
 
 impl Door {
     pub(super) async fn to(address: SocketAddr) -> Door {
@@ -38,7 +44,44 @@ impl Door {
     }
 
     pub(super) fn by_http1(address: SocketAddr) -> Door {
-        Door::Http1 { address, idle: Mutex::default() }
+        Door::Http1 { address, tls: None, idle: Mutex::default() }
+    }
+
+    /// By HTTP/1.1 over TLS, with this certificate and its key.
+    pub(super) fn secured(pki: &Pki, port: u16, own: Option<&(String, String)>) -> Door {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate(&pki.issuer.pem())).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let mut config = match own {
+            Some((chain, key)) => {
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(vec![certificate(chain)], key).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Door::Http1 { address, tls: Some(Arc::new(config).into()), idle: Mutex::default() }
+    }
+
+    /// Whether a call is answered at all. A handshake of TLS 1.3 is refused after the client thinks that it is done.
+    pub(super) async fn answers(&self, method: &Method, headers: &Headers, message: Vec<u8>) -> bool {
+        let Door::Http1 { address, tls, .. } = self else { panic!("by HTTP/1.1 alone") };
+        let Ok(mut client) = connected(*address, tls.as_ref()).await else { return false };
+        let request = self.request(method, headers).body(Full::new(message.into())).unwrap();
+        client.send_request(request).await.is_ok()
+    }
+
+    fn request(&self, method: &Method, headers: &Headers) -> http::request::Builder {
+        let request = match self {
+            Door::Http2(_) => http::Request::post(format!("http://localhost{}", method.path())),
+            Door::Http1 { .. } => http::Request::post(method.path()).header("host", "localhost"),
+        };
+        let request = request.header("content-type", "application/proto");
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, &value[..]))
     }
 
     async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> (http::response::Parts, Bytes) {
@@ -49,46 +92,43 @@ impl Door {
         };
         match self {
             Door::Http2(client) => whole(client.clone().send_request(request).await.unwrap()).await,
-            Door::Http1 { address, idle } => {
-                let mut client = Door::connection(*address, idle).await;
+            Door::Http1 { address, tls, idle } => {
+                let mut client = connection(*address, tls.as_ref(), idle).await;
                 let answer = whole(client.send_request(request).await.unwrap()).await;
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
                 answer
             }
         }
     }
+}
 
-    /// A connection that takes a request: one that is idle, else a new one.
-    async fn connection(
-        address: SocketAddr,
-        idle: &Mutex<Vec<http1::SendRequest<Full<Bytes>>>>,
-    ) -> http1::SendRequest<Full<Bytes>> {
-        loop {
-            let before = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(mut client) = before else {
-                let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-                let (client, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
-                tokio::spawn(connection);
-                return client;
-            };
-            if client.ready().await.is_ok() {
-                return client;
-            }
+/// A connection that takes a request: one that is idle, else a new one.
+async fn connection(address: SocketAddr, tls: Option<&TlsConnector>, idle: &Mutex<Vec<Http1>>) -> Http1 {
+    loop {
+        let before = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(mut client) = before else { return connected(address, tls).await.unwrap() };
+        if client.ready().await.is_ok() {
+            return client;
         }
     }
 }
 
+async fn connected(address: SocketAddr, tls: Option<&TlsConnector>) -> std::io::Result<Http1> {
+    let stream = tokio::net::TcpStream::connect(address).await?;
+    let Some(tls) = tls else {
+        let (client, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        return Ok(client);
+    };
+    let stream = tls.connect(ServerName::try_from("localhost").unwrap(), stream).await?;
+    let (client, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    Ok(client)
+}
+
 impl Calls for Door {
     async fn call(&self, method: &Method, headers: &Headers, message: Vec<u8>) -> Answer {
-        let mut request = match self {
-            Door::Http2(_) => http::Request::post(format!("http://localhost{}", method.path())),
-            Door::Http1 { .. } => http::Request::post(method.path()).header("host", "localhost"),
-        };
-        request = request.header("content-type", "application/proto");
-        for (name, value) in headers {
-            request = request.header(*name, &value[..]);
-        }
-        let (mut head, body) = self.send(request, message).await;
+        let (mut head, body) = self.send(self.request(method, headers), message).await;
         // An answer ends its connection where it came before the body of its request, which may be empty.
         head.headers.remove(http::header::CONNECTION);
         if head.status == http::StatusCode::OK {
@@ -129,7 +169,7 @@ fn code(word: &str) -> Code {
     }
 }
 
-fn unary() -> Vec<Method> {
+pub(super) fn unary() -> Vec<Method> {
     let methods: Vec<Method> = ours().into_iter().filter(|method| !method.streams).collect();
     assert!(methods.len() > 20, "{}", methods.len());
     methods
