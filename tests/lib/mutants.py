@@ -2071,4 +2071,25 @@ MUTANTS = [
     Mutant("DO7", "without the ledger the effect happens unasked", "door::middleware", [
         (HTTP_MIDDLEWARE, "            return problem(503, str(error), error.after)", "            return await called(self.app, scope, receive, body)"),
     ]),
+    Mutant("DO8", "credentials are left at the HTTP door by HTTP/1.1 alone", "identity::matrix::door", [
+        ("src/rpc/door/mod.rs", "        head::as_grpc(&mut head.headers);\n", "        head::as_grpc(&mut head.headers);\n        if http1 {\n            head.headers.remove(http::header::AUTHORIZATION);\n        }\n"),
+    ]),
+    Mutant("DO9", "half of a second head has no end", "edge::floods::door", [
+        ("src/rpc/edge/accept/heads.rs", "const HEAD_WITHIN: Duration = Duration::from_secs(5);", "const HEAD_WITHIN: Duration = Duration::from_secs(500);"),
+    ]),
+    Mutant("DO10", "HTTP has places of its own", "door::safety", [
+        ("src/rpc/mod.rs", "by_http(listener, &places, offered)", "by_http(listener, &Places::new(options.connections_max, options.connections), offered)"),
+    ]),
+    Mutant("DO11", "a client of HTTP/1.1 that takes no bytes keeps its connection", "edge::floods::door", [
+        ("src/rpc/edge/account/sweep.rs", "if connection.is_blocked(now, stall) {", "if connection.is_blocked(now, stall) && connection.open.is_none() {"),
+    ]),
+    Mutant("DO12", "a Lookup counts an attempt that was given back", "proof::live::suites::histories", [
+        (LOOKUP, "attempt: entry.attempts, verdict", "attempt: entry.attempts.max(1), verdict"),
+    ]),
+    Mutant("DO13", "a database in memory ends with its first connection", "process::ephemeral", [
+        ("src/store/sqlite/place.rs", "                if kept_open.is_none() {", "                if kept_open.is_some() {"),
+    ]),
+    Mutant("DO14", "a Lookup finds nothing of a claim that has expired", "proof::live::suites::histories", [
+        (LOOKUP, "        State::InProgress => Some(claim::held(entry, context)),", "        State::InProgress if entry.expired(context.now) => return NOTHING,\n        State::InProgress => Some(claim::held(entry, context)),"),
+    ]),
 ]

@@ -142,7 +142,8 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         put("retention", exact(retention), Tone::Plain);
     }
     put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), Tone::Plain);
-    put("result", counted(entry.result_bytes, "byte", "bytes"), Tone::Plain);
+    let dropped = if entry.result_dropped { " (dropped: it was too large to be stored)" } else { "" };
+    put("result", counted(entry.result_bytes, "byte", "bytes") + dropped, Tone::Plain);
     if entry.checkpoint_bytes > 0 {
         put("checkpoint", counted(entry.checkpoint_bytes, "byte", "bytes"), Tone::Plain);
     }
