@@ -135,7 +135,7 @@ impl ServerCommand {
                     Ok(signals) => signals,
                     Err(problem) => return ended(&log, Err(problem.into())),
                 };
-                let (mut config, in_force) = match config.load(variables) {
+                let (mut config, mut in_force) = match config.load(variables) {
                     Ok(loaded) => loaded,
                     Err(code) => return code,
                 };
@@ -146,6 +146,7 @@ impl ServerCommand {
                         return wrong(&log, &[text.to_owned()]);
                     };
                     config.database = Database::Memory;
+                    in_force.is_in_memory("--ephemeral");
                 }
                 let files = match Files::read(&config.identity) {
                     Ok(files) => files,

@@ -62,7 +62,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
     let replayed =
         |run: &str| key("c", "replayed").map(|key| proto::EntryKey { replay_run: run.into(), ..key });
     let in_run = proto::ClaimRequest { key: replayed(GOOD), ..claim("c", "replayed") };
-    let look = |key| proto::LookupRequest { key, ..Default::default() };
+    let look = |key| proto::LookupRequest { key };
     let looks = vec![look(key("c", "neighbour")), look(good())];
     let release = proto::ReleaseRequest { key: replayed(GOOD), token, delay: None, unpin_fingerprint: false };
     let requests_in_run = vec![claim("c", "neighbour"), in_run.clone()];

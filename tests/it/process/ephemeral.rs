@@ -97,4 +97,14 @@ fn an_ephemeral_server_with_a_database_is_refused() {
         let arguments = [&["serve", "--ephemeral", "--listen", "127.0.0.1:0"], &database[..]].concat();
         fails(&arguments, &["--ephemeral", "database_url", "leave one of them out"]);
     }
+    // What is lost with the process cannot be found lost.
+    fails(&["serve", "--ephemeral", "--accept-loss"], &["--ephemeral", "--accept-loss"]);
+}
+
+#[test]
+fn a_check_of_an_ephemeral_server_shows_no_file() {
+    let output = Command::new(BINARY).args(["serve", "--ephemeral", "--check-config"]).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let line = shown.lines().find(|line| line.contains("database_url:")).unwrap();
+    assert_eq!(line, "# database_url: none  # --ephemeral, the memory of the process");
 }

@@ -37,7 +37,7 @@ impl Door {
     }
 
     /// A connection from another address of this machine than the neighbour's. `buffer`: of what it has not read.
-    async fn from_elsewhere(&self, buffer: Option<u32>) -> TcpStream {
+    async fn connect_from_elsewhere(&self, buffer: Option<u32>) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         if let Some(bytes) = buffer {
             socket.set_recv_buffer_size(bytes).unwrap();
@@ -105,7 +105,7 @@ async fn announced_bodies_of_http1_end_and_take_no_room() {
     let flood = async {
         let mut calls = JoinSet::new();
         for number in 0..connections {
-            let mut stream = door.from_elsewhere(None).await;
+            let mut stream = door.connect_from_elsewhere(None).await;
             let (rest, body) = match number % 2 {
                 0 => ("content-length: 3600000", vec![0x7a; 1_000]),
                 _ => ("transfer-encoding: chunked", [&b"3e8\r\n"[..], &[0x7a; 1_000], b"\r\n"].concat()),
@@ -149,7 +149,7 @@ async fn slow_bodies_of_http1_end_at_their_deadline() {
     let flood = async {
         let mut calls = JoinSet::new();
         for _ in 0..connections {
-            calls.spawn(slowly(door.from_elsewhere(None).await));
+            calls.spawn(slowly(door.connect_from_elsewhere(None).await));
         }
         calls.join_all().await
     };
@@ -190,7 +190,7 @@ async fn endless_bodies_of_http1_are_refused() {
     let flood = async {
         let mut calls = JoinSet::new();
         for _ in 0..connections {
-            calls.spawn(endless(door.from_elsewhere(None).await));
+            calls.spawn(endless(door.connect_from_elsewhere(None).await));
         }
         counted(calls.join_all().await)
     };
@@ -213,7 +213,7 @@ async fn answers_of_http1_that_are_not_read_end() {
         let batch = large_answer(&door.edge).await.encode_to_vec();
         let mut deaf = Vec::new();
         for _ in 0..connections {
-            let mut stream = door.from_elsewhere(Some(4_096)).await;
+            let mut stream = door.connect_from_elsewhere(Some(4_096)).await;
             let rest = format!("content-length: {}", batch.len());
             stream.write_all(&[head("BatchClaim", &rest), batch.clone()].concat()).await.unwrap();
             deaf.push(stream);
@@ -273,7 +273,7 @@ async fn half_heads_of_http1_end() {
     let flood = async {
         let mut slow = JoinSet::new();
         for number in 0..connections {
-            slow.spawn(slowly(door.from_elsewhere(None).await, number % 2 == 0));
+            slow.spawn(slowly(door.connect_from_elsewhere(None).await, number % 2 == 0));
         }
         slow.join_all().await
     };
@@ -296,7 +296,7 @@ async fn idle_connections_of_http1_leave_room_for_other_addresses() {
     let flood = async {
         let (mut served, mut closed) = (Vec::new(), 0);
         for number in 0..all {
-            let mut stream = door.from_elsewhere(None).await;
+            let mut stream = door.connect_from_elsewhere(None).await;
             let body = format!(r#"{{"key":{{"consumer":"idle","source":"s","id":"{number}"}}}}"#);
             let _closed_early =
                 stream.write_all(&request(&format!("{LEDGER}/Claim"), &[], body.as_bytes())).await;
