@@ -3,22 +3,17 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto::{CompleteRequest, EntryState};
+use idempotency_ledger::rpc::proto::EntryState;
 
 use super::{ask, ask_with, complete, park, state, take};
-use crate::harness::details::key;
 use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer, TestStore};
-use crate::identity::People;
 
 on_both_stores!(
     entries_are_listed_in_columns,
     an_entry_is_shown_with_what_can_be_done,
     an_entry_is_found_by_the_hash_of_its_key,
-    lookup_shows_how_a_message_stands,
-    lookup_needs_the_right_to_claim,
     a_parked_entry_is_redriven,
     an_entry_is_parked,
     what_became_of_a_message_is_recorded,
@@ -53,47 +48,6 @@ async fn json_escapes_control_and_bidi_characters_and_parses_to_the_same_text(ki
 /// What is made later is listed later.
 async fn tick(server: &TestServer) {
     server.advance(Span::from_secs(1)).await;
-}
-
-async fn lookup_shows_how_a_message_stands(kind: Kind) {
-    let server = TestServer::start(kind).await;
-    let look = async |id: &str| ask(&server, &["entries", "lookup", "c", "tests", id]).await;
-    look("1").await.says(0, &["no entry"]);
-    park(&server, "1", "no such account").await;
-    look("1").await.says(0, &["PARKED", "CONSUMER", "no such account"]);
-    complete(&server, "2").await;
-    look("2").await.says(0, &["COMPLETED", "result"]);
-    let json = ask(&server, &["--json", "entries", "lookup", "c", "tests", "2"]).await.json().remove(0);
-    assert_eq!(json["state"], "ENTRY_STATE_COMPLETED", "{json}");
-    take(&server, "3").await;
-    look("3").await.says(0, &["IN_PROGRESS", "lease", "retry after"]);
-    let token = take(&server, "4").await;
-    let large = vec![7; 20_000];
-    let done = CompleteRequest { key: key("c", "4"), token, result: large.into(), result_left_out: false };
-    server.client.clone().complete(done).await.unwrap();
-    for command in ["lookup", "get"] {
-        let shown = ask(&server, &["entries", command, "c", "tests", "4"]).await;
-        shown.says(0, &["COMPLETED", "0 bytes (dropped: it was too large to be stored)"]);
-    }
-    server.stop().await;
-}
-
-/// As its consumer may, and nobody who only reads.
-async fn lookup_needs_the_right_to_claim(kind: Kind) {
-    let people = People::new(&[("worker", &[("c", "claim")]), ("reader", &[("*", "read")])]);
-    let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
-    let server = TestServer::start_with(kind, setup).await;
-    for (name, command, code, words) in [
-        ("worker", "lookup", 0, &["no entry"][..]),
-        ("worker", "get", 1, &["CONSUMER_NOT_ALLOWED", "token:worker", "`read`"]),
-        ("reader", "lookup", 1, &["CONSUMER_NOT_ALLOWED", "token:reader", "`claim`"]),
-        ("reader", "get", 3, &["ENTRY_NOT_FOUND"]),
-    ] {
-        let token = ["--token", people.token(name), "--plaintext-token"];
-        let arguments = [&["entries", command, "c", "tests", "1"][..], &token].concat();
-        ask(&server, &arguments).await.says(code, words);
-    }
-    server.stop().await;
 }
 
 async fn entries_are_listed_in_columns(kind: Kind) {
