@@ -75,7 +75,7 @@ fn variables(command: &clap::Command) -> BTreeSet<String> {
 
 fn operate(command: cli::Command) -> ExitCode {
     match Builder::new_multi_thread().worker_threads(command.threads()).enable_all().build() {
-        Ok(runtime) => runtime.block_on(cli::run(command, CommandLine::command())).into(),
+        Ok(runtime) => runtime.block_on(cli::run(command, CommandLine::command())),
         Err(error) => {
             drop(writeln!(std::io::stderr(), "error: the runtime cannot start: {error}"));
             ExitCode::FAILURE

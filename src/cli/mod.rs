@@ -14,6 +14,7 @@ mod enums;
 mod flag_order;
 mod import;
 mod json;
+mod once;
 mod options;
 mod policy;
 mod problem;
@@ -28,6 +29,8 @@ mod table;
 mod text;
 mod tokens;
 mod trial;
+
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
@@ -68,6 +71,12 @@ pub enum Command {
     /// Make a first claim: claim a new message, complete it, and claim it again
     #[command(after_help = EXIT_CODES)]
     Try(Box<Try>),
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    /// Run a command once for a message, for cron, shell and CI: `once CONSUMER SOURCE ID -- COMMAND…` claims, runs the
+    /// command with IDEMPOTENCY_KEY, LEDGER_FENCING_TOKEN and LEDGER_ATTEMPT, renews meanwhile, and stores its standard
+    /// output as the result; a later run prints that
+    #[command(after_help = once::ONCE_CODES)]
+    Once(Box<Once>),
     /// Measure how much a server bears, and check that it grants nothing twice; without --server a server of its own, on a
     /// temporary SQLite file
     #[command(after_help = EXIT_CODES)]
@@ -131,6 +140,15 @@ pub struct Try {
     trial: trial::Trial,
 }
 
+/// A command that runs once.
+#[derive(Args)]
+pub struct Once {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    run: once::Run,
+}
+
 /// A measurement.
 #[derive(Args)]
 pub struct Bench {
@@ -160,8 +178,11 @@ impl Command {
 }
 
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
-pub async fn run(command: Command, root: clap::Command) -> Exit {
-    screen::ended(carry_out(command, root).await.unwrap_or_else(Problem::print))
+pub async fn run(command: Command, root: clap::Command) -> ExitCode {
+    if let Command::Once(asked) = command {
+        return asked.run.run(client(&asked.options)).await.into();
+    }
+    screen::ended(carry_out(command, root).await.unwrap_or_else(Problem::print)).into()
 }
 
 async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Problem> {
@@ -174,6 +195,7 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Rights(asked) => asked.command.run(),
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
+        Command::Once(_) => Err(Problem::failed("`once` has exit codes of its own")),
         Command::Bench(asked) => asked.measurement.run(asked.options).await,
         Command::Context(asked) => asked.command.run(&asked.file, asked.output.screen()),
         Command::Completions { shell } => completions(shell, root),

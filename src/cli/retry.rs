@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Response, Status};
 
 use super::problem::reason;
@@ -13,6 +13,9 @@ use crate::rpc::proto::ErrorReason;
 const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);
 const TOTAL_MAX: Duration = Duration::from_mins(1);
+/// Between two calls of which one must be confirmed, and how long each of them may take.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// An id for a request that the operator named none for.
 pub(super) fn id() -> String {
@@ -46,6 +49,35 @@ where
     }
 }
 
+/// Calls until the server confirms or refuses, or until the time is over.
+pub(super) async fn until_confirmed<T, F>(within: Duration, mut call: impl FnMut() -> F) -> Result<T, Status>
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let (began, mut wait) = (Instant::now(), WAIT_FIRST);
+    let mut last = Status::deadline_exceeded(format!("no answer within {within:?}"));
+    loop {
+        let left = within.saturating_sub(began.elapsed());
+        match timeout(left.min(ANSWER_MAX), call()).await {
+            Ok(Ok(response)) => return Ok(response.into_inner()),
+            Ok(Err(status)) if !unknown(&status) && !is_refused_for_load(&status) => return Err(status),
+            Ok(Err(status)) => last = status,
+            Err(_) => {}
+        }
+        if began.elapsed() + wait >= within {
+            return Err(last);
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+}
+
+/// The identical call helps later.
+fn is_refused_for_load(status: &Status) -> bool {
+    let load = [ErrorReason::Overloaded, ErrorReason::QuotaExceeded];
+    reason(status).is_some_and(|(_, reason)| load.contains(&reason))
+}
+
 /// It may have been done, or another server may be able to do it.
 pub(super) fn unknown(status: &Status) -> bool {
     match reason(status) {
@@ -76,6 +108,25 @@ mod tests {
         };
         let done = until_known(call).await.is_ok();
         (calls.get(), done)
+    }
+
+    #[tokio::test]
+    async fn until_confirmed_ends_with_its_time() {
+        let silent =
+            until_confirmed(Duration::from_millis(50), std::future::pending::<Result<Response<()>, _>>);
+        assert_eq!(silent.await.unwrap_err().code(), Code::DeadlineExceeded);
+        let calls = Cell::new(0);
+        let later = || {
+            calls.set(calls.get() + 1);
+            let good = calls.get() > 3;
+            async move { if good { Ok(Response::new(())) } else { Err(Status::unavailable("")) } }
+        };
+        assert!(until_confirmed(Duration::from_mins(1), later).await.is_ok());
+        let refused = || async { Err::<Response<()>, _>(Status::not_found("")) };
+        assert_eq!(
+            until_confirmed(Duration::from_mins(1), refused).await.unwrap_err().code(),
+            Code::NotFound
+        );
     }
 
     #[tokio::test]

@@ -11,7 +11,9 @@ use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
-use super::config::{AdminListen, Config, Given, HttpListen, InForce, Settings, Typed, unknown_variables};
+use super::config::{
+    AdminListen, Config, Database, Given, HttpListen, InForce, Settings, Typed, unknown_variables,
+};
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
 use super::signals::Signals;
@@ -47,6 +49,11 @@ pub enum ServerCommand {
         /// SQLite: if the file has lost commits, accept that what was lost is granted again; leave it out at the next start
         #[arg(long)]
         accept_loss: bool,
+        #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
+        /// Keep the ledger in memory, and forget it at the end: for tests of your own consumers. Standard output begins
+        /// with one line of JSON: the addresses in force, which may have been asked for with port 0
+        #[arg(long, conflicts_with = "accept_loss")]
+        ephemeral: bool,
     },
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     /// Bring the store's schema up to this binary's version. SQLite does so by itself at the start
@@ -117,7 +124,7 @@ impl ServerCommand {
 
     fn carry_out(self, variables: &BTreeSet<String>) -> ExitCode {
         match self {
-            ServerCommand::Serve { config, check_config, accept_loss } => {
+            ServerCommand::Serve { config, check_config, accept_loss, ephemeral } => {
                 let log = config.log.clone();
                 let code = if check_config { UNDONE } else { ENDED_BEFORE };
                 let signals = match Signals::received(Box::new(move |name| {
@@ -128,10 +135,19 @@ impl ServerCommand {
                     Ok(signals) => signals,
                     Err(problem) => return ended(&log, Err(problem.into())),
                 };
-                let (config, in_force) = match config.load(variables) {
+                let (mut config, mut in_force) = match config.load(variables) {
                     Ok(loaded) => loaded,
                     Err(code) => return code,
                 };
+                if ephemeral {
+                    let Database::Sqlite { by_default: true, .. } = config.database else {
+                        let text = "--ephemeral: the ledger is kept in memory, and database_url names another place: leave \
+                                    one of them out";
+                        return wrong(&log, &[text.to_owned()]);
+                    };
+                    config.database = Database::Memory;
+                    in_force.is_in_memory("--ephemeral");
+                }
                 let files = match Files::read(&config.identity) {
                     Ok(files) => files,
                     Err(problems) => return wrong(&log, &problems),

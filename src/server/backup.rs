@@ -64,7 +64,7 @@ pub(super) async fn restore(
 fn file(config: &Config) -> Result<&Path, Failure> {
     match &config.database {
         Database::Sqlite { path, .. } => Ok(path),
-        Database::Postgres { .. } => Err(Failure::Wrong(
+        Database::Memory | Database::Postgres { .. } => Err(Failure::Wrong(
             "database_url: is not an SQLite file; a Postgres is backed up by its own tools (docs/postgres.md)".into(),
         )),
     }

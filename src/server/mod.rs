@@ -1,5 +1,6 @@
 //! The process: what is typed to run it, its settings, its logs, its start and its end.
 
+mod addresses;
 pub mod args;
 mod backup;
 pub mod config;

@@ -1,6 +1,6 @@
 //! `serve`: from a configuration to a server, and its end.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 
+use super::addresses::Addresses;
 use super::config::{Config, Database};
 use super::descriptors;
 use super::failure::Failure;
@@ -68,11 +69,11 @@ pub(super) async fn serve(
     let fitting = descriptors::connections(config.serve.connections_max);
     config.serve.connections_max = fitting.connections;
     let store = store(&config, accept_loss)?;
-    let migrates = matches!(config.database, Database::Sqlite { .. });
+    let is_ephemeral = config.database == Database::Memory;
+    let migrates = is_ephemeral || matches!(config.database, Database::Sqlite { .. });
     let in_force = adopted(&*store, migrates, &config.policies, config.startup_wait).await?;
     let listeners = listeners(&config).await?;
-    let address = listeners.public.local_addr().map_err(|error| format!("listen: {error}"))?;
-    let http = listeners.http.as_ref().and_then(|listener| listener.local_addr().ok());
+    let listen = listeners.public.local_addr().map_err(|error| format!("listen: {error}"))?;
     let observed = observe::bound_locally("observe_listen", config.observe_listen, "no metrics are served")?;
     let metrics = if observed.is_some() { Metrics::new() } else { Metrics::unseen() };
     let metrics = metrics.map_err(|error| format!("metrics: {error}"))?;
@@ -83,13 +84,20 @@ pub(super) async fn serve(
     signals.take_over();
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();
-    let observe_address = observed.as_ref().and_then(|listener| listener.local_addr().ok());
+    let observe_address = address_of(observed.as_ref());
     // Until the process ends: what drains is looked at, too.
     if let Some(listener) = observed {
         tokio::spawn(observe::serve(listener, fitting.observed, ledger.clone(), accepting.clone()));
     }
-    let health = health::command(&address.to_string(), guard.trust().tls.as_deref());
-    greet(log, (&address.to_string(), &health), &store.describe(), (observe_address, http), threads);
+    let health = health::command(&listen.to_string(), guard.trust().tls.as_deref());
+    let addresses = Addresses {
+        listen,
+        admin_listen: address_of(listeners.admin.as_ref()),
+        http_listen: address_of(listeners.http.as_ref()),
+        admin_http_listen: address_of(listeners.admin_http.as_ref()),
+        observe_listen: observe_address,
+    };
+    greet(log, &addresses, &health, (&store.describe(), is_ephemeral), threads);
     supervisor.serves();
     let mut outdated = None;
     let stop = async {
@@ -129,19 +137,24 @@ fn warn_of_anonymous() {
     );
 }
 
-/// Says that the server serves, and what to try next: an event of the log, and lines for people.
+/// Reports that the server serves, and what to try next: an event of the log, and lines for people, or for the program
+/// that has started an ephemeral server.
 fn greet(
     log: &LogArgs,
-    (address, health): (&str, &str),
-    store: &str,
-    (observed, http): (Option<SocketAddr>, Option<SocketAddr>),
+    addresses: &Addresses,
+    health: &str,
+    (store, is_ephemeral): (&str, bool),
     threads: usize,
 ) {
     let version = env!("CARGO_PKG_VERSION");
-    let metrics = observed.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
-    let http = http.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+    let address = addresses.listen.to_string();
+    let metrics = addresses.observe_listen;
+    let metrics = metrics.map_or_else(|| "nowhere".to_owned(), |at| format!("http://{at}/metrics"));
+    let http = addresses.http_listen.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
     tracing::info!(version, address, http, store, metrics, threads, health, "serving");
-    if log.log_format == LogFormat::Text {
+    if is_ephemeral && !std::io::stdout().is_terminal() {
+        say(addresses.json());
+    } else if log.log_format == LogFormat::Text {
         let lines = [
             format!("idempotency-ledger {version} listens on {address}"),
             format!("  it stores in the {store}"),
@@ -149,10 +162,17 @@ fn greet(
             format!("  metrics: {metrics}"),
             format!("  next, try: {health}"),
         ];
-        let lines = lines.join("\n");
-        // A closed standard output must not end the server, and one that is not read must not stall it.
-        tokio::task::spawn_blocking(move || drop(writeln!(std::io::stdout(), "{lines}")));
+        say(lines.join("\n"));
     }
+}
+
+/// Writes to standard output. A closed one must not end the server, and one that is not read must not stall it.
+fn say(lines: String) {
+    tokio::task::spawn_blocking(move || drop(writeln!(std::io::stdout(), "{lines}")));
+}
+
+fn address_of(listener: Option<&TcpListener>) -> Option<SocketAddr> {
+    listener.and_then(|listener| listener.local_addr().ok())
 }
 
 /// All listeners of the services, as the settings have them.
@@ -172,7 +192,7 @@ async fn listeners(config: &Config) -> Result<Listeners, Failure> {
         (&listeners.admin, "operators are served here alone"),
         (&listeners.admin_http, "operators are served here by HTTP"),
     ] {
-        if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        if let Some(address) = address_of(listener.as_ref()) {
             tracing::info!(%address, "{text}");
         }
     }

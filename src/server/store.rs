@@ -25,6 +25,7 @@ pub(super) fn store(config: &Config, accept_loss: bool) -> Result<Arc<dyn Store>
             }
             Ok(Arc::new(store))
         }
+        Database::Memory => Ok(Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)))),
         Database::Postgres { .. } if accept_loss => {
             Err("--accept-loss: is for SQLite alone, and the database is Postgres: leave it out".into())
         }

@@ -8,6 +8,7 @@ use idempotency_ledger::domain::{ClosedBy, Entry, Key, Policy, Span, State};
 use idempotency_ledger::rpc::Limits;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
 use idempotency_ledger::rpc::proto::settlement::Action;
 use idempotency_ledger::rpc::proto::settlement_result::Outcome;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
@@ -131,6 +132,19 @@ async fn a_batch_of_refused_items_fits(kind: Kind) {
             let path = |field: &str| format!("requests[{number}].{field}");
             let all = ["key.consumer", "key.source", "key.id", "owner"].map(path);
             assert!(if whole { paths == all } else { paths.is_empty() }, "{paths:?}");
+        }
+        let key = Some(proto::EntryKey { consumer: "\u{1}".into(), ..Default::default() });
+        let requests = vec![proto::LookupRequest { key }; 1_000];
+        let answer = client.batch_lookup(proto::BatchLookupRequest { requests }).await.unwrap().into_inner();
+        assert!(answer.encoded_len() <= batch_bytes, "{} bytes", answer.encoded_len());
+        assert_eq!(answer.responses.len(), 1_000);
+        for (number, response) in answer.responses.iter().enumerate() {
+            let Some(Looked::Rejected(rejected)) = &response.outcome else { panic!("{response:?}") };
+            assert_eq!(rejected.reason(), proto::ErrorReason::InvalidField);
+            let paths: Vec<_> = rejected.field_violations.iter().map(|one| one.field.as_str()).collect();
+            let all =
+                ["key.consumer", "key.source", "key.id"].map(|field| format!("requests[{number}].{field}"));
+            assert!(if whole { paths == all } else { paths.len() < 3 }, "{paths:?}");
         }
         let settlements = vec![proto::Settlement { action: None }; 1_000];
         let answer =

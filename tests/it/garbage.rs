@@ -69,6 +69,8 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         unpin_fingerprint: false,
         event_type: String::new(),
     };
+    let look = |key| proto::LookupRequest { key };
+    let looks = vec![look(key("c", "neighbour")), look(good())];
     let requests_in_run = vec![claim("c", "neighbour"), in_run.clone()];
     let of_run = proto::ListEntriesRequest {
         filter: Some(proto::EntryFilter { replay_run: GOOD.into(), ..Default::default() }),
@@ -133,6 +135,16 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
             spoilt(&proto::GetEntryRequest { key: good(), ..Default::default() }),
             "key.id",
             "DEAD_LETTER",
+        ),
+        ("LedgerService/Lookup", spoilt(&look(good())), "key.id", "DEAD_LETTER"),
+        ("LedgerService/Lookup", spoilt(&look(key(GOOD, "1"))), "key.consumer", "RETRY_LATER"),
+        ("LedgerService/Lookup", spoilt(&look(replayed(GOOD))), "key.replay_run", "RETRY_LATER"),
+        ("LedgerService/Lookup", b"{\"key\": {}}".to_vec(), "request", "RETRY_LATER"),
+        (
+            "LedgerService/BatchLookup",
+            spoilt(&proto::BatchLookupRequest { requests: looks }),
+            "requests.key.id",
+            "RETRY_LATER",
         ),
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
         ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),

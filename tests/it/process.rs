@@ -2,6 +2,7 @@
 //! while it serves loses nothing.
 
 mod early;
+mod ephemeral;
 pub(crate) mod log;
 mod outputs;
 mod settings;

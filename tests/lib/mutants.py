@@ -72,6 +72,9 @@ GUARD_EFFECT = "        result = effect(database.execute)\n"
 
 ERRORS = "src/store/postgres/errors.rs"
 LOOKUP = "src/domain/lookup.rs"
+ONCE = "src/cli/once"
+HTTP_LEDGER = "examples/http/ledger.py"
+HTTP_MIDDLEWARE = "examples/http/idempotency.py"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
@@ -1763,7 +1766,7 @@ MUTANTS = [
         ("src/store/sqlite/entry_statements.rs", "\" AND typeof(e.attempts) = 'integer' AND {is_same}", "\" AND {is_same}"),
     ]),
     Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
-        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();", "let there = true;"),
+        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.place.check(opened.wal.as_deref()).is_ok();", "let there = true;"),
     ]),
     Mutant("K21", "a file that is mounted by itself is served", "sqlite_file::identity", [
         ("src/store/sqlite/at_path.rs", "mounts.iter().any(|mount| mount.point == path)", "mounts.iter().any(|mount| mount.point == path && path.ends_with(\"-journal\"))"),
@@ -1772,7 +1775,7 @@ MUTANTS = [
         ("src/store/sqlite/at_path.rs", "        if names > 1 {", "        if names > 2 {"),
     ]),
     Mutant("K23", "the counter of heartbeats runs ahead of what is durable", "sqlite_file::losses", [
-        (LITE_UPKEEP, "self.file.losses().beaten(count).await;", "self.file.losses().beaten(count + 1).await;"),
+        (LITE_UPKEEP, "losses.beaten(count).await;", "losses.beaten(count + 1).await;"),
     ]),
     Mutant("K24", "a copy without its counter is no loss", "sqlite_file::losses", [
         ("src/store/sqlite/losses.rs", "Counter::Missing if count == 0 => None,", "Counter::Missing if count >= 0 => None,"),
@@ -1795,7 +1798,7 @@ MUTANTS = [
         ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
     ]),
     Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
-        (LITE_UPKEEP, "        self.file.watch_wal();\n", ""),
+        (LITE_UPKEEP, "        self.file.place().watch_wal();\n", ""),
     ]),
     Mutant("K60", "a bulk redrive leaves rows out that cannot be read", "damaged::", [
         ("src/ledger/operators/redrive.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
@@ -2079,5 +2082,77 @@ MUTANTS = [
     ]),
     Mutant("DE15", "a mark says that an earlier try was certainly not applied", "faults::", [
         (CLAIMS_FOLD, "(folded.wrote, request.unknown, &folded.answer)", "(folded.wrote, 0, &folded.answer)"),
+    ]),
+    Mutant("ON1", "the repeat of an unanswered Claim has another claim_id", "cli::once::windows", [
+        (f"{ONCE}/grant.rs", "client.request(request.clone()));\n        async move { ledger.claim", "client.request(ClaimRequest { claim_id: retry::id(), ..request.clone() }));\n        async move { ledger.claim"),
+    ]),
+    Mutant("ON2", "a confirmed renewal does not prolong the lease", "cli::once::lease", [
+        (f"{ONCE}/lease.rs", "                until = sent + lease;\n", ""),
+    ]),
+    Mutant("ON3", "an output that was left out is taken for the answer", "cli::once::outputs", [
+        (f"{ONCE}/settle.rs", "result_left_out: result.is_none(),", "result_left_out: false,"),
+    ]),
+    Mutant("ON4", "a command that exits with 75 is taken for the ledger's later", "cli::once::ended", [
+        (f"{ONCE}/exit.rs", "if [DEAD_LETTER, LATER].contains(&code)", "if code == DEAD_LETTER"),
+    ]),
+    Mutant("ON5", "an output that the ledger dropped has no note", "cli::once::outputs", [
+        (f"{ONCE}/settle.rs", "!answer.result_dropped", "answer.advice == 1"),
+    ]),
+    Mutant("ON6", "a second signal ends nothing", "cli::once::signals", [
+        (f"{ONCE}/signals.rs", "self.received >= 2", "self.received >= 3"),
+    ]),
+    Mutant("ON7", "an announced effect is repeated unasked", "cli::once::ended", [
+        (f"{ONCE}/mod.rs", "prior_effect_started && !self.repeat_announced", "prior_effect_started && self.repeat_announced"),
+    ]),
+    Mutant("ON8", "a refused result loses the completion", "cli::once::outputs", [
+        (f"{ONCE}/settle.rs", "if is_sent && is_refused", "if !is_sent && is_refused"),
+    ]),
+    Mutant("ON9", "an unconfirmed Complete exits with 0", "cli::once::outputs", [
+        (f"{ONCE}/mod.rs", "                LATER\n            }\n        }\n    }\n", "                DONE\n            }\n        }\n    }\n"),
+    ]),
+    Mutant("ON13", "the line of addresses has the ports that were asked for", "process::ephemeral", [
+        ("src/server/serve.rs", "http_listen: address_of(listeners.http.as_ref()),", "http_listen: config.http.listen.address(),"),
+    ]),
+    Mutant("DO1", "a corrected request is another body", "door::middleware", [
+        (HTTP_MIDDLEWARE, '("Release", {"unpinFingerprint": True})', '("Release", {})'),
+    ]),
+    Mutant("DO2", "an answer after an announced effect frees the key", "door::middleware", [
+        (HTTP_MIDDLEWARE, "if status in NO_EFFECT and not held.announced:", "if status in NO_EFFECT:"),
+    ]),
+    Mutant("DO3", "an effect that was announced is repeated", "door::middleware", [
+        (HTTP_LEDGER, "        if held.may_have_happened:", "        if held.announced:"),
+    ]),
+    Mutant("DO4", "an answer that is too large loses its status", "door::middleware", [
+        ("examples/http/answers.py", "    if len(result) > most:", "    if len(result) > 100 * most:"),
+    ]),
+    Mutant("DO5", "a client that goes away interrupts the effect", "door::middleware", [
+        (HTTP_LEDGER, "await asyncio.shield(working)", "await working"),
+    ]),
+    Mutant("DO6", "a claim is not renewed", "door::middleware", [
+        (HTTP_LEDGER, "                await self.renew()\n        except", "                self.until += 1\n        except"),
+    ]),
+    Mutant("DO7", "without the ledger the effect happens unasked", "door::middleware", [
+        (HTTP_MIDDLEWARE, "            return problem(503, str(error), error.after)", "            return await called(self.app, scope, receive, body)"),
+    ]),
+    Mutant("DO8", "credentials are left at the HTTP door by HTTP/1.1 alone", "identity::matrix::door", [
+        ("src/rpc/door/mod.rs", "        head::as_grpc(&mut head.headers);\n", "        head::as_grpc(&mut head.headers);\n        if http1 {\n            head.headers.remove(http::header::AUTHORIZATION);\n        }\n"),
+    ]),
+    Mutant("DO9", "half of a second head has no end", "edge::floods::door", [
+        ("src/rpc/edge/accept/heads.rs", "const HEAD_WITHIN: Duration = Duration::from_secs(5);", "const HEAD_WITHIN: Duration = Duration::from_secs(500);"),
+    ]),
+    Mutant("DO10", "HTTP has places of its own", "door::safety", [
+        ("src/rpc/mod.rs", "by_http(listener, &places, offered)", "by_http(listener, &Places::new(options.connections_max, options.connections), offered)"),
+    ]),
+    Mutant("DO11", "a client of HTTP/1.1 that takes no bytes keeps its connection", "edge::floods::door", [
+        ("src/rpc/edge/account/sweep.rs", "if connection.is_blocked(now, stall) {", "if connection.is_blocked(now, stall) && connection.open.is_none() {"),
+    ]),
+    Mutant("DO12", "a Lookup counts an attempt that was given back", "proof::live::suites::histories", [
+        (LOOKUP, "attempt: entry.attempts, verdict", "attempt: entry.attempts.max(1), verdict"),
+    ]),
+    Mutant("DO13", "a database in memory ends with its first connection", "process::ephemeral", [
+        ("src/store/sqlite/place.rs", "                if kept_open.is_none() {", "                if kept_open.is_some() {"),
+    ]),
+    Mutant("DO14", "a Lookup finds nothing of a claim that has expired", "proof::live::suites::histories", [
+        (LOOKUP, "        State::InProgress => Some(claim::held(entry, context)),", "        State::InProgress if entry.expired(context.now) => return NOTHING,\n        State::InProgress => Some(claim::held(entry, context)),"),
     ]),
 ]

@@ -132,6 +132,7 @@ step_operators() {
     on_both_stores tests/python/first_day.py
     on_both_stores tests/python/recipes.py
     on_both_stores tests/python/replays.py
+    on_both_stores tests/python/once.py
     PATH=$(postgres_bin):$PATH python tests/python/database.py --binary "$(server_binary)"
 }
 

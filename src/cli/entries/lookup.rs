@@ -55,8 +55,12 @@ fn shown(response: &LookupResponse) -> Table {
         Some(Found::Completed(it)) => {
             told("completed", &it.completed_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
             let bytes = i64::try_from(it.result.len()).unwrap_or(i64::MAX);
-            let expired = if it.result_expired { " (expired)" } else { "" };
-            told("result", &format!("{}{expired}", counted(bytes, "byte", "bytes")));
+            let lacks = match (it.result_expired, it.result_dropped) {
+                (true, _) => " (expired)",
+                (false, true) => " (dropped: it was too large to be stored)",
+                (false, false) => "",
+            };
+            told("result", &format!("{}{lacks}", counted(bytes, "byte", "bytes")));
         }
         Some(Found::Failed(it)) => {
             told("failed", &it.failed_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());

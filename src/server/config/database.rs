@@ -20,6 +20,8 @@ pub enum Database {
         /// Nobody chose it: its folder may be created.
         by_default: bool,
     },
+    /// The memory of the process (`serve --ephemeral`).
+    Memory,
     /// A server.
     Postgres {
         /// Its URL, and who connects.

@@ -19,6 +19,13 @@ pub struct InForce {
 }
 
 impl InForce {
+    /// Shows that the ledger is kept in memory, since this flag says so: there is no database that a file could name.
+    pub(in crate::server) fn is_in_memory(&mut self, flag: &str) {
+        for one in self.settings.iter_mut().filter(|one| one.name == "database_url") {
+            (one.value, one.place) = ("none".into(), Some(format!("{flag}, the memory of the process")));
+        }
+    }
+
     /// The default policy and those of consumers, each with the name of its section.
     fn sections(&self) -> impl Iterator<Item = (Option<String>, Policy)> {
         // No consumer has this name.

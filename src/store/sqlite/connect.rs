@@ -36,6 +36,9 @@ const CACHE: &str = "-16384";
 const CARRIED_OVER_AT: &str = "4000";
 /// To this the WAL is truncated when `SQLite` resets it after it has grown: 64 MiB, four times its usual size.
 pub(super) const WAL_KEPT: &str = "67108864";
+/// `SQLite`'s own file system in memory. A name that begins with a slash is one database for all connections of the
+/// process; it ends with the last of them.
+const IN_MEMORY: &str = "memdb";
 /// How many statements a connection keeps prepared: all that there are.
 const STATEMENTS_MAX: usize = 200;
 
@@ -88,12 +91,31 @@ fn to_write(path: &Path) -> Result<File, String> {
     opened.map_err(|error| format!("{}: {error}; the folder must exist and be writable", path.display()))
 }
 
-async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteConnection, StoreError> {
-    let options = SqliteConnectOptions::new()
+/// How to connect to a file.
+pub(super) fn on_disk(path: &Path, creates: bool) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(creates)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
+}
+
+/// How to connect to a database in memory. It has neither a WAL that two connections could share, nor a disk to wait for.
+pub(super) fn in_memory(name: &str) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(name)
+        .vfs(IN_MEMORY)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Memory)
+        .synchronous(SqliteSynchronous::Off)
+}
+
+/// A connection whose transactions wait for another process for so long.
+pub(super) async fn connect(
+    options: SqliteConnectOptions,
+    waits: Duration,
+) -> Result<SqliteConnection, StoreError> {
+    let options = options
         .busy_timeout(waits)
         // What a statement keeps to undo itself would go through a file else, page by page.
         .pragma("temp_store", "MEMORY")
@@ -106,9 +128,12 @@ async fn connect(path: &Path, creates: bool, waits: Duration) -> Result<SqliteCo
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
 
-/// A connection to a file whose schema serves this binary; how long its transactions wait for another process.
-pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnection, StoreError> {
-    let mut connection = connect(path, false, waits).await?;
+/// A connection to a database whose schema serves this binary; how long its transactions wait for another process.
+pub(super) async fn open(
+    options: SqliteConnectOptions,
+    waits: Duration,
+) -> Result<SqliteConnection, StoreError> {
+    let mut connection = connect(options, waits).await?;
     no_backup(&mut connection).await?;
     let nothing = Standing { version: 0, serves_from: 0, level: 0 };
     let standing = standing(&mut connection).await?.unwrap_or(nothing);
@@ -116,8 +141,9 @@ pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnectio
     Ok(connection)
 }
 
-pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
-    let mut connection = connect(path, true, PATIENT).await?;
+/// Brings the schema up to this binary's version. `path`: of a file.
+pub(super) async fn migrate(options: SqliteConnectOptions, path: Option<&Path>) -> Result<usize, StoreError> {
+    let mut connection = connect(options, PATIENT).await?;
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
     carry_over(&mut connection, &MIGRATIONS).await?;
@@ -128,7 +154,9 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
     let after = applied(&mut connection).await?;
-    losses::begin(&mut connection, path).await?;
+    if let Some(path) = path {
+        losses::begin(&mut connection, path).await?;
+    }
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
 }
@@ -190,8 +218,8 @@ mod tests {
                 }
             }
             let _lock = lock(&path).expect("a lock");
-            migrate(&path).await.expect("a schema");
-            let _connection = open(&path, PATIENT).await.expect("a connection");
+            migrate(on_disk(&path, true), Some(&path)).await.expect("a schema");
+            let _connection = open(on_disk(&path, false), PATIENT).await.expect("a connection");
             let mode =
                 |end: &str| std::fs::metadata(at(end)).expect("it is there").permissions().mode() & 0o777;
             assert_eq!(ends.map(mode), modes, "{existing:?}");
@@ -203,8 +231,8 @@ mod tests {
     async fn what_was_answered_survives_a_loss_of_power() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
-        migrate(&path).await.expect("a schema");
-        let mut connection = open(&path, PATIENT).await.expect("a connection");
+        migrate(on_disk(&path, true), Some(&path)).await.expect("a schema");
+        let mut connection = open(on_disk(&path, false), PATIENT).await.expect("a connection");
         let busy = PATIENT.as_millis().to_string();
         for (pragma, column, value) in [
             ("synchronous", "synchronous", "2"),

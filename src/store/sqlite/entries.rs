@@ -52,7 +52,7 @@ impl Entries for SqliteSession {
 
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let entries: Arc<[Entry]> = rows.into();
-        let withheld = self.file.losses().withheld();
+        let withheld = self.file.withheld();
         let work: RowWork<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading, way| {
             // The connection may have been opened a moment ago, and a loss found.
             let withheld = withheld.load(Ordering::SeqCst);
@@ -100,7 +100,7 @@ impl Entries for SqliteSession {
     ) -> Result<Vec<bool>, StoreError> {
         let count = entries.len();
         let (entries, until): (Arc<[Entry]>, Arc<[StoreTime]>) = (entries.into(), until.into());
-        let withheld = self.file.losses().withheld();
+        let withheld = self.file.withheld();
         let work: RowWork<Vec<bool>> = Box::new(move |connection, dictionary, reading, way| {
             // What is bound to an instant grants.
             let bound = if withheld.load(Ordering::SeqCst) { StoreTime::MAX } else { reading.now };

@@ -1,4 +1,5 @@
-//! One file and its two connections: one for what may write, one for what may read much.
+//! One file and its two connections: one for what may write, one for what may read much. A database in memory has one
+//! connection for both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::spawn;
 
 use super::at_once::{Meta, RowWork, Way};
-use super::at_path::{AtPath, WalId};
+use super::at_path::WalId;
 use super::connect;
 use super::errors::{is_foreign, of_commit, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::losses::Losses;
+use super::place::Place;
 use super::statements as sql;
-use super::wal_growth::WalGrowth;
 use crate::domain::Reading;
 use crate::store::dictionary::Dictionary;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
@@ -24,17 +25,13 @@ use crate::store::schema::still;
 use crate::store::{Clock, Fault, Mark, StoreError};
 
 pub(super) struct SqliteFile {
-    at_path: AtPath,
-    losses: Losses,
-    wal_growth: WalGrowth,
+    place: Place,
     clock: Arc<dyn Clock>,
     mark: Mark,
     writer: Mutex<Option<Opened>>,
     reader: Mutex<Option<Opened>>,
     /// Another process did not let go of the file when a transaction that may write was begun last.
     foreign: AtomicBool,
-    /// Held for as long as the store lives.
-    _lock: std::fs::File,
 }
 
 /// What happens within one transaction.
@@ -50,8 +47,8 @@ pub(super) type Work<T> = Box<
 /// A connection, and what it has learnt: both go together.
 struct Opened {
     connection: SqliteConnection,
-    /// Its WAL.
-    wal: Arc<WalId>,
+    /// Its WAL; `None` in memory.
+    wal: Option<Arc<WalId>>,
     dictionary: Dictionary,
     /// As a transaction looked at it last.
     meta: Option<Meta>,
@@ -66,31 +63,32 @@ enum Purpose {
 
 impl SqliteFile {
     pub(super) fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteFile, String> {
-        let (at_path, lock) = connect::lock(path)?;
-        Ok(SqliteFile {
-            losses: Losses::new(at_path.path()),
-            wal_growth: WalGrowth::default(),
-            at_path,
+        Ok(SqliteFile::at(Place::file(path)?, clock))
+    }
+
+    /// A database in memory.
+    pub(super) fn in_memory(clock: Arc<dyn Clock>) -> SqliteFile {
+        SqliteFile::at(Place::memory(), clock)
+    }
+
+    fn at(place: Place, clock: Arc<dyn Clock>) -> SqliteFile {
+        SqliteFile {
+            place,
             clock,
             mark: Mark::default(),
             writer: Mutex::new(None),
             reader: Mutex::new(None),
             foreign: AtomicBool::new(false),
-            _lock: lock,
-        })
+        }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        self.at_path.path()
+    pub(super) fn place(&self) -> &Place {
+        &self.place
     }
 
-    /// Warns of a WAL that `SQLite` cannot reset.
-    pub(super) fn watch_wal(&self) {
-        self.wal_growth.note(self.at_path.wal_bytes());
-    }
-
-    pub(super) fn losses(&self) -> &Losses {
-        &self.losses
+    /// Whether grants wait for a person.
+    pub(super) fn withheld(&self) -> Arc<AtomicBool> {
+        self.place.losses().map(Losses::withheld).unwrap_or_default()
     }
 
     /// A transaction that may write; one at a time.
@@ -164,17 +162,19 @@ impl SqliteFile {
         let alone = async move {
             let mut slot = match purpose {
                 Purpose::Write => file.writer.lock().await,
+                // In memory a reader and a writer would lock each other out.
+                Purpose::Look if file.place.is_memory() => file.writer.lock().await,
                 Purpose::Look => file.reader.lock().await,
             };
             let mut opened = match slot.take() {
                 Some(opened) => opened,
                 None => file.opened().await?,
             };
-            file.at_path.check(Some(&opened.wal))?;
+            file.place.check(opened.wal.as_deref())?;
             let (done, is_clean) = file.carry_out_either_way(&mut opened, purpose, at_once, work).await;
             let is_patient = file.note_foreign(purpose, &done);
             // Between commit and answer: nothing is acknowledged that a restart would not find.
-            let there = done.is_err() || file.at_path.check(Some(&opened.wal)).is_ok();
+            let there = done.is_err() || file.place.check(opened.wal.as_deref()).is_ok();
             if is_clean && is_patient && there {
                 *slot = Some(opened);
             }
@@ -188,12 +188,9 @@ impl SqliteFile {
     }
 
     async fn opened(&self) -> Result<Opened, StoreError> {
-        self.at_path.check(None)?;
         let foreign = self.foreign.load(Ordering::SeqCst);
         let waits = if foreign { connect::IMPATIENT } else { connect::PATIENT };
-        let mut connection = connect::open(self.path(), waits).await?;
-        let wal = self.at_path.wal_opened()?;
-        self.losses.judge(&mut connection).await?;
+        let (connection, wal) = self.place.open(waits).await?;
         Ok(Opened { connection, wal, dictionary: Dictionary::default(), meta: None })
     }
 
@@ -310,7 +307,7 @@ mod tests {
     async fn statements_are_carried_out_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
-        connect::migrate(&path).await.expect("a schema");
+        connect::migrate(connect::on_disk(&path, true), Some(&path)).await.expect("a schema");
         let file = Arc::new(SqliteFile::new(&path, Arc::new(SystemClock)).expect("a file"));
         let work = |ways: &Arc<Mutex<Vec<bool>>>, can_be: bool| -> RowWork<()> {
             let ways = Arc::clone(ways);
@@ -341,7 +338,7 @@ mod tests {
         {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("ledger.db");
-            connect::migrate(&path).await.expect("a schema");
+            connect::migrate(connect::on_disk(&path, true), Some(&path)).await.expect("a schema");
             let file = Arc::new(SqliteFile::new(&path, Arc::new(SystemClock)).expect("a file"));
             let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
             file.write(nothing).await.expect("it is done");

@@ -23,6 +23,7 @@ mod mounts;
 mod names;
 mod operators;
 mod part;
+mod place;
 mod policies;
 mod purge;
 mod replays;
@@ -43,6 +44,7 @@ use super::{
 use crate::domain::StoreTime;
 pub use backup::Copied;
 use file::{SqliteFile, Work};
+use losses::Losses;
 
 /// The ledger in one `SQLite` file.
 pub struct SqliteStore {
@@ -76,14 +78,22 @@ impl SqliteStore {
 
     /// A person accepts that commits are lost, if they are: what was lost is granted again.
     pub fn accept_loss(&self) {
-        self.file.losses().accept();
+        if let Some(losses) = self.file.place().losses() {
+            losses.accept();
+        }
+    }
+
+    /// A ledger in the memory of this process, which forgets everything at its end: for tests of consumers.
+    #[must_use]
+    pub fn in_memory(clock: Arc<dyn Clock>) -> SqliteStore {
+        SqliteStore { file: Arc::new(SqliteFile::in_memory(clock)) }
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     fn describe(&self) -> String {
-        format!("SQLite file {}", self.file.path().display())
+        self.file.place().to_string()
     }
 
     fn database(&self) -> &'static str {
@@ -115,15 +125,15 @@ impl Store for SqliteStore {
     }
 
     fn losses(&self) -> u64 {
-        self.file.losses().found()
+        self.file.place().losses().map_or(0, Losses::found)
     }
 
     fn withholds_grants(&self) -> bool {
-        self.file.losses().withheld().load(Ordering::SeqCst)
+        self.file.withheld().load(Ordering::SeqCst)
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
-        connect::migrate(self.file.path()).await
+        self.file.place().migrate().await
     }
 
     async fn accept_clock(&self) -> Result<StoreTime, StoreError> {

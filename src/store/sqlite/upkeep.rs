@@ -53,14 +53,17 @@ impl Upkeep for SqliteSession {
         let work: Work<Option<i64>> = Box::new(move |connection, _, reading| {
             Box::pin(async move {
                 beat(connection, reading, replica).await?;
-                file.losses().beat(connection).await
+                match file.place().losses() {
+                    Some(losses) => losses.beat(connection).await,
+                    None => Ok(None),
+                }
             })
         });
         let (reading, count) = self.file.write(work).await?;
-        if let Some(count) = count {
-            self.file.losses().beaten(count).await;
+        if let (Some(losses), Some(count)) = (self.file.place().losses(), count) {
+            losses.beaten(count).await;
         }
-        self.file.watch_wal();
+        self.file.place().watch_wal();
         Ok(reading)
     }
 

@@ -14,7 +14,6 @@ on_both_stores!(
     entries_are_listed_in_columns,
     an_entry_is_shown_with_what_can_be_done,
     an_entry_is_found_by_the_hash_of_its_key,
-    lookup_shows_how_a_message_stands,
     a_parked_entry_is_redriven,
     an_entry_is_parked,
     what_became_of_a_message_is_recorded,
@@ -49,21 +48,6 @@ async fn json_escapes_control_and_bidi_characters_and_parses_to_the_same_text(ki
 /// What is made later is listed later.
 async fn tick(server: &TestServer) {
     server.advance(Span::from_secs(1)).await;
-}
-
-async fn lookup_shows_how_a_message_stands(kind: Kind) {
-    let server = TestServer::start(kind).await;
-    let look = async |id: &str| ask(&server, &["entries", "lookup", "c", "tests", id]).await;
-    look("1").await.says(0, &["no entry"]);
-    park(&server, "1", "no such account").await;
-    look("1").await.says(0, &["PARKED", "CONSUMER", "no such account"]);
-    complete(&server, "2").await;
-    look("2").await.says(0, &["COMPLETED", "result"]);
-    let json = ask(&server, &["--json", "entries", "lookup", "c", "tests", "2"]).await.json().remove(0);
-    assert_eq!(json["state"], "ENTRY_STATE_COMPLETED", "{json}");
-    take(&server, "3").await;
-    look("3").await.says(0, &["IN_PROGRESS", "lease", "retry after"]);
-    server.stop().await;
 }
 
 async fn entries_are_listed_in_columns(kind: Kind) {

@@ -8,6 +8,8 @@ mod contexts;
 mod doubt;
 mod entries;
 mod import;
+mod lookup;
+mod once;
 mod output;
 mod plain;
 mod policies;

@@ -2,6 +2,7 @@
 
 mod calls;
 pub(crate) mod client;
+mod middleware;
 mod page;
 mod safety;
 mod smuggling;

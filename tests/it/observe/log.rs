@@ -57,6 +57,10 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
     let mut fail = tonic::Request::new(fail);
     fail.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
     client.fail(fail).await.unwrap();
+    // To look is no delivery: neither a duplicate, nor one that was parked.
+    for consumer in ["billing", "shipping", "nobody"] {
+        client.lookup(proto::LookupRequest { key: key(consumer, "1") }).await.unwrap();
+    }
     let expected = [
         ["duplicate", "INFO", "billing", "paid", TRACE_ID],
         ["fingerprint_mismatch", "WARN", "shipping", "", ""],

@@ -90,6 +90,8 @@ async fn the_way_of_a_message_is_told(url: &str, database: &str, again: &[&str])
         ..proto::CompleteRequest::default()
     };
     client.complete(within(REDELIVERY, done)).await.unwrap();
+    let look = proto::LookupRequest { key: key("billing", "1") };
+    client.lookup(within(REDELIVERY, look)).await.unwrap();
     drop(client);
     end(server).await;
 
@@ -101,7 +103,7 @@ async fn the_way_of_a_message_is_told(url: &str, database: &str, again: &[&str])
     };
     for (context, calls) in [
         (PRODUCER, &[("Claim", &["insert"][..]), ("Fail", &["load", "replace"])][..]),
-        (REDELIVERY, &[("Claim", again), ("Complete", &["complete"])]),
+        (REDELIVERY, &[("Claim", again), ("Complete", &["complete"]), ("Lookup", &["load"])]),
     ] {
         let parts: Vec<&str> = context.split('-').collect();
         let (trace, parent) = (hex::decode(parts[1]).unwrap(), hex::decode(parts[2]).unwrap());

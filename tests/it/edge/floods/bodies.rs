@@ -128,7 +128,7 @@ async fn bombs_are_not_unpacked() {
 }
 
 /// A batch of claims whose answer has 3.3 MB: all are completed, with results.
-async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
+pub(super) async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
     let mut client = edge.server.client().await;
     let requests: Vec<_> = (0..200).map(|number| claim("c", &number.to_string())).collect();
     let batch = proto::BatchClaimRequest { requests };

@@ -35,10 +35,15 @@ async fn observed(settings: &[&str]) -> (Edge, String) {
 
 /// Waits until streams were reset, and no byte of an answer is held any more, while all clients are connected.
 async fn is_over(edge: &Edge, observe: &str) {
+    nothing_is_held(observe, || edge.log().contains("an answer was not read in time")).await;
+}
+
+/// Waits until no byte of an answer is held any more, and this is so.
+pub(super) async fn nothing_is_held(observe: &str, besides: impl Fn() -> bool) {
     let until = tokio::time::Instant::now() + OVER_WITHIN;
     loop {
         let held = gauge(observe, "idempotency_ledger_answer_bytes").await;
-        if held == 0 && edge.log().contains("an answer was not read in time") {
+        if held == 0 && besides() {
             return;
         }
         assert!(tokio::time::Instant::now() < until, "answers hold {held} bytes still");

@@ -5,6 +5,7 @@
 
 mod bodies;
 mod connections;
+mod door;
 mod errors;
 mod frames;
 mod held;

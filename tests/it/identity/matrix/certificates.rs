@@ -3,7 +3,8 @@
 use idempotency_ledger::identity::Trust;
 use rcgen::date_time_ymd;
 
-use super::credentials::{each_is_known_or_refused, people};
+use super::credentials::{each_is_known_or_refused, each_is_known_or_refused_at, people};
+use super::door::{Door, unary};
 use super::presented::Presented;
 use super::requests::{Asked, request};
 use super::rpcs::{Way, ours};
@@ -79,18 +80,22 @@ async fn each_certificate_is_known_or_refused_at_each_rpc() {
     ];
     for (what, certificate, headers, shown) in rows {
         let channel = way(&pki, server.port(), certificate.as_ref()).connect_lazy();
+        let door = Door::secured(&pki, server.http_port(), certificate.as_ref());
         let known = match shown {
             As(name) => Some(name.to_owned()),
             Nameless => None,
             NotConnected => {
                 let method = &ours()[0];
                 let message = request(method, &Asked::new("c", "there", Way::Usual));
+                assert!(!door.answers(method, &headers, message.clone()).await, "{what}, by HTTP");
                 let answer = call(&channel, method, &headers, message).await;
                 let status = answer.status.unwrap_or_else(|| panic!("{what} was answered"));
                 assert!(!status.metadata().contains_key("idempotency-ledger-reason"), "{what}: {status:?}");
                 continue;
             }
         };
-        each_is_known_or_refused(&channel, &[Presented { what: what.to_owned(), headers, known }]).await;
+        let presented = [Presented { what: what.to_owned(), headers, known }];
+        each_is_known_or_refused(&channel, &presented).await;
+        each_is_known_or_refused_at(&door, &presented, &unary(), &[]).await;
     }
 }

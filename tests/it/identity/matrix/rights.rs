@@ -246,11 +246,14 @@ async fn each_right_alone_allows_its_rpcs_on_its_consumers_on_sqlite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_right_alone_allows_its_rpcs_by_the_http_door() {
-    let people = everybody();
-    let mut world = World::new(Kind::Sqlite, &people).await;
-    world.door = Some(Door::to(world.server.http_address()).await);
-    let methods = ours().into_iter().filter(|method| !method.streams).collect();
-    each_cell_of(world, people, methods).await;
+    for http in [1, 2] {
+        let people = everybody();
+        let mut world = World::new(Kind::Sqlite, &people).await;
+        let address = world.server.http_address();
+        world.door = Some(if http == 1 { Door::by_http1(address) } else { Door::to(address).await });
+        let methods = ours().into_iter().filter(|method| !method.streams).collect();
+        each_cell_of(world, people, methods).await;
+    }
 }
 
 /// A sample: the principals whose rights end at a prefix.

@@ -5,6 +5,7 @@
 //! ahead or back: so a lease can be checked from outside. All intervals are closed; what is unknown is wide.
 
 mod bad;
+mod bad_looks;
 mod bad_rules;
 mod bad_runs;
 mod bad_store;
@@ -43,6 +44,7 @@ pub(crate) enum Call {
         token: i64,
         started: bool,
     },
+    Lookup,
     /// An operator's change of the version that was looked at before.
     Order {
         order: Order,
@@ -67,6 +69,22 @@ pub(crate) enum Kind {
     Park,
 }
 
+/// What a Lookup shows of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Absent,
+    Backoff,
+    /// It waits, and is claimable.
+    Due,
+    /// Under its lease, or in the grace after it.
+    Held,
+    /// IN_PROGRESS, and nothing is left to wait for.
+    Expired,
+    Completed,
+    Failed,
+    Parked,
+}
+
 /// What it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -85,6 +103,10 @@ pub(crate) enum Outcome {
     Settled {
         replayed: bool,
         late: bool,
+    },
+    Found {
+        seen: Seen,
+        attempt: i32,
     },
     Refused(Refusal),
     /// No answer, or one that says that nobody knows.

@@ -1,6 +1,8 @@
 //! One key as a machine that knows times only as intervals: which states an answer can lead to.
 //! Long because all operations change the same few private fields.
 
+mod looks;
+
 use super::{Call, Event, Expiry, Facts, Kind, Order, Outcome, Refusal, Rules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,6 +90,7 @@ impl State {
             | Call::Fail { token, .. }
             | Call::Release { token }
             | Call::Renew { token, .. } => self.settled(token, event, &facts.rules),
+            Call::Lookup => self.looked(event, facts),
             Call::Order { order, force } => match event.outcome {
                 Outcome::Settled { .. } | Outcome::Unknown => {
                     self.ordered(order, force, event).into_iter().collect()
@@ -199,7 +202,7 @@ impl State {
                 let refused = rules.iter().any(|rules| rules.refuses == Some(refusal));
                 self.only(refused && (refusal == Refusal::RunUnknown || grantable || (expired && parks)))
             }
-            Outcome::Settled { .. } | Outcome::Refused(_) => Vec::new(),
+            Outcome::Settled { .. } | Outcome::Found { .. } | Outcome::Refused(_) => Vec::new(),
         }
     }
 
@@ -345,7 +348,7 @@ impl State {
     fn applied(&self, event: &Event, rules: &[Rules]) -> Vec<State> {
         let ended = |phase, by| vec![State { phase, by, ..*self }];
         match event.call {
-            Call::Claim { .. } | Call::Order { .. } => Vec::new(),
+            Call::Claim { .. } | Call::Lookup | Call::Order { .. } => Vec::new(),
             Call::Complete { .. } => match self.by {
                 By::Complete | By::FailTerminal | By::Operator => Vec::new(),
                 By::Open | By::Release | By::FailRetryable | By::FailPark | By::Expiry => {
@@ -402,7 +405,7 @@ impl State {
             Call::Fail { kind: Kind::Terminal, .. } => matches!(self.by, By::FailTerminal | By::Expiry),
             Call::Fail { kind: Kind::Park, .. } => matches!(self.by, By::FailPark | By::Expiry),
             Call::Release { .. } => self.by == By::Release,
-            Call::Claim { .. } | Call::Renew { .. } | Call::Order { .. } => false,
+            Call::Claim { .. } | Call::Lookup | Call::Renew { .. } | Call::Order { .. } => false,
         }
     }
 
@@ -412,7 +415,7 @@ impl State {
             return None;
         }
         match call {
-            Call::Claim { .. } | Call::Order { .. } => None,
+            Call::Claim { .. } | Call::Lookup | Call::Order { .. } => None,
             Call::Complete { .. } => (self.by == By::FailTerminal).then_some(Refusal::ClaimClosed),
             Call::Release { .. } if self.by == By::Open => self.started.then_some(Refusal::EffectStarted),
             Call::Fail { .. } | Call::Release { .. } | Call::Renew { .. } => {

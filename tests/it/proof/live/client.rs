@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::lookup_response::Found;
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
@@ -14,7 +15,7 @@ use tonic_types::StatusExt as _;
 
 use super::world::{Failure, KeyLog, LEASE, World, now};
 use crate::harness::random::Random;
-use crate::proof::history::{Call, Event, Kind, Outcome, Refusal};
+use crate::proof::history::{Call, Event, Kind, Outcome, Refusal, Seen};
 
 /// The deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -68,6 +69,9 @@ impl Client {
 
     /// One delivery of a message.
     async fn deliver(&mut self, key: &Arc<KeyLog>) {
+        if self.random.percent(10) {
+            self.call(key, Call::Lookup).await;
+        }
         let claim = self.world.new_claim();
         let Some(Outcome::Acquired { token, .. }) = self.surely(key, Call::Claim { claim }).await else {
             tokio::time::sleep(Duration::from_micros(500)).await;
@@ -81,6 +85,9 @@ impl Client {
         if self.random.percent(10) {
             let started = self.random.percent(40);
             self.surely(key, Call::Renew { token, started }).await;
+        }
+        if self.random.percent(5) {
+            self.call(key, Call::Lookup).await;
         }
         let accepted = key.effect(token);
         match self.random.below(100) {
@@ -181,6 +188,7 @@ impl Client {
             Outcome::Refused(Refusal::RunClosed) => self.world.count("refused REPLAY_RUN_CLOSED"),
             Outcome::Refused(Refusal::RunForbidden) => self.world.count("refused REPLAY_FORBIDDEN"),
             Outcome::Parked => self.world.count("parked"),
+            Outcome::Found { .. } => self.world.count("looked up"),
             _ => {}
         }
         Some(outcome)
@@ -232,6 +240,10 @@ impl Client {
                     Some(Verdict::Backoff(_)) => Outcome::Backoff,
                     other => return Err(Status::internal(format!("unexpected: {other:?}"))),
                 }
+            }
+            Call::Lookup => {
+                let request = proto::LookupRequest { key };
+                seen(&self.told(stub.lookup(timely(request)).await)?)?
             }
             Call::Complete { token } => {
                 let request = proto::CompleteRequest { key, token, ..Default::default() };
@@ -306,6 +318,29 @@ impl Client {
             }
         })
     }
+}
+
+/// What a Lookup has found.
+fn seen(response: &proto::LookupResponse) -> Result<Outcome, Status> {
+    use proto::EntryState as State;
+    let waits = response.retry_after.is_some_and(|wait| wait.seconds > 0 || wait.nanos > 0);
+    let seen = match (response.state(), &response.found) {
+        (State::Unspecified, None) => Seen::Absent,
+        (State::Received | State::FailedRetryable, Some(Found::Backoff(_))) => Seen::Backoff,
+        (State::Received | State::FailedRetryable, None) => Seen::Due,
+        (State::InProgress, Some(Found::InProgress(_))) => {
+            if waits {
+                Seen::Held
+            } else {
+                Seen::Expired
+            }
+        }
+        (State::Completed, Some(Found::Completed(_))) => Seen::Completed,
+        (State::FailedTerminal, Some(Found::Failed(_))) => Seen::Failed,
+        (State::Parked, Some(Found::Parked(_))) => Seen::Parked,
+        other => return Err(Status::internal(format!("unexpected: {other:?}"))),
+    };
+    Ok(Outcome::Found { seen, attempt: response.attempt })
 }
 
 /// Who made an error, and why.

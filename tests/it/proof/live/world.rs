@@ -90,7 +90,11 @@ impl KeyLog {
             Outcome::Completed | Outcome::Failed | Outcome::Parked | Outcome::Refused(Refusal::RunClosed) => {
                 self.begun.fetch_add(CALLS_PER_KEY / 8, Ordering::Relaxed);
             }
-            Outcome::Acquired { .. } | Outcome::Settled { .. } | Outcome::Refused(_) | Outcome::Unknown => {}
+            Outcome::Acquired { .. }
+            | Outcome::Settled { .. }
+            | Outcome::Found { .. }
+            | Outcome::Refused(_)
+            | Outcome::Unknown => {}
         }
     }
 

@@ -1,0 +1,122 @@
+//! The claim, and what its answer means for a command.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+use super::exit::{DEAD_LETTER, DONE, LATER, USAGE};
+use crate::cli::client::{Client, Ledger};
+use crate::cli::problem::{Problem, reason};
+use crate::cli::text::clean;
+use crate::cli::{json, retry};
+use crate::rpc::proto::{
+    Acquired, Advice, ClaimRequest, ClaimResponse, Completed, EntryKey, ErrorReason, claim_response::Verdict,
+};
+
+/// A claim that this process holds.
+pub(super) struct Held {
+    pub(super) client: Client,
+    pub(super) ledger: Ledger,
+    pub(super) key: EntryKey,
+    pub(super) token: i64,
+    pub(super) lease: Duration,
+    /// When the call was sent that was granted: the lease is counted from here.
+    pub(super) sent: Instant,
+    pub(super) acquired: Acquired,
+}
+
+/// What became of the claim.
+pub(super) enum Answer {
+    /// The command may run.
+    Held(Box<Held>),
+    /// It may not: the exit code, the stored result, and what to say.
+    Over { code: u8, result: Bytes, note: Option<String> },
+}
+
+/// Claims, and repeats the identical call while its outcome is unknown.
+pub(super) async fn claim(client: Client, key: EntryKey, lease: Option<Duration>) -> Result<Answer, Problem> {
+    let ledger = client.connect_ledger().await?;
+    let lease = lease.map(prost_types::Duration::try_from).transpose();
+    let request = ClaimRequest {
+        key: Some(key.clone()),
+        claim_id: retry::id(),
+        owner: format!("once on {}", clean(&rustix::system::uname().nodename().to_string_lossy())),
+        lease: lease.map_err(|_| Problem::usage("--lease: is too long"))?,
+        ..ClaimRequest::default()
+    };
+    let mut sent = Instant::now();
+    let answer = retry::until_known(|| {
+        sent = Instant::now();
+        let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
+        async move { ledger.claim(request).await }
+    });
+    let answer = match answer.await {
+        Ok(known) => known.answer,
+        Err(status) => return Ok(refused(&status)),
+    };
+    if let (Advice::Process, Some(Verdict::Acquired(acquired))) = (answer.advice(), &answer.verdict) {
+        let (acquired, token) = (acquired.clone(), acquired.token);
+        let lease = acquired.lease.and_then(|lease| Duration::try_from(lease).ok()).unwrap_or_default();
+        return Ok(Answer::Held(Box::new(Held { client, ledger, key, token, lease, sent, acquired })));
+    }
+    not_granted(&answer)
+}
+
+/// By the advice alone, so that a verdict of a newer server is right, too.
+fn not_granted(answer: &ClaimResponse) -> Result<Answer, Problem> {
+    let code = match answer.advice() {
+        Advice::Ack => DONE,
+        Advice::DeadLetter => DEAD_LETTER,
+        Advice::RetryLater | Advice::Process | Advice::Unspecified => LATER,
+    };
+    if let Some(Verdict::Completed(done)) = answer.verdict.as_ref().filter(|_| code == DONE) {
+        return Ok(Answer::Over { code, result: done.result.clone(), note: lacking(done) });
+    }
+    let note = Some(why(answer)?);
+    Ok(Answer::Over { code, result: Bytes::new(), note })
+}
+
+/// Why the command may not run, for people.
+fn why(answer: &ClaimResponse) -> Result<String, Problem> {
+    let said = match &answer.verdict {
+        Some(Verdict::InProgress(held)) => {
+            format!("in_progress: {} has the claim, attempt {}", clean(&held.owner), held.attempt)
+        }
+        Some(Verdict::Backoff(failed)) => {
+            format!("backoff: the last error is: {}", clean(&failed.last_error))
+        }
+        Some(Verdict::Parked(parked)) => {
+            let cause = parked.cause().as_str_name().trim_start_matches("PARK_CAUSE_");
+            format!("parked ({cause}): {}", clean(&parked.error))
+        }
+        Some(Verdict::Failed(failed)) => format!("failed for good: {}", clean(&failed.error)),
+        _ => json::text("ClaimResponse", answer)?,
+    };
+    let later = answer.retry_after.and_then(|later| Duration::try_from(later).ok());
+    Ok(later.map_or_else(|| said.clone(), |later| format!("{said}; it may run in {later:?}")))
+}
+
+/// Why a stored result is not whole.
+fn lacking(done: &Completed) -> Option<String> {
+    let expired = "an earlier run was done; its result is not kept any longer";
+    let omitted = "an earlier run was done; its result was left out of the answer";
+    let dropped = "an earlier run was done; its output was too long to be stored";
+    (done.result_expired.then_some(expired))
+        .or_else(|| done.result_dropped.then_some(dropped))
+        .or_else(|| done.result_omitted.then_some(omitted))
+        .map(str::to_owned)
+}
+
+fn refused(status: &Status) -> Answer {
+    let details = status.get_error_details();
+    let advice = details.error_info().and_then(|info| info.metadata.get("advice"));
+    let code = match reason(status) {
+        Some((_, ErrorReason::InvalidField)) => USAGE,
+        _ if advice.is_some_and(|advice| advice == "DEAD_LETTER") => DEAD_LETTER,
+        _ => LATER,
+    };
+    Answer::Over { code, result: Bytes::new(), note: Some(Problem::of(status).text) }
+}

@@ -1,0 +1,262 @@
+//! `once`: runs a command for a message, once, and stores what it printed. A consumer for cron, shell and CI.
+
+mod command;
+mod exit;
+mod grant;
+mod lease;
+mod settle;
+mod signals;
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep_until};
+
+use self::command::{Ended, Output, Running};
+use self::exit::{DEAD_LETTER, DONE, LATER};
+use self::grant::{Answer, Held, claim};
+use self::signals::Signals;
+use super::aside::aside;
+use super::client::Client;
+use super::problem::Problem;
+use crate::duration_arg::DurationArg;
+use crate::patient_write::write_all;
+use crate::rpc::proto::{EntryKey, FailureKind};
+
+pub(super) use self::exit::ONCE_CODES;
+
+/// Which message, and which command.
+#[derive(Args)]
+pub(super) struct Run {
+    /// The consumer in whose name the message is claimed
+    consumer: String,
+    /// Where the message's id comes from
+    source: String,
+    /// The message's id: the command runs once for it
+    id: String,
+    /// The lease; it is renewed while the command runs [default: the consumer's policy's]
+    #[arg(long, value_name = "DURATION")]
+    lease: Option<DurationArg>,
+    /// An exit code of the command that parks the message for a person; every other one but 0 has it run again later.
+    /// Repeat it for several
+    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(1..))]
+    park_on: Vec<u8>,
+    /// How many bytes of standard output are stored as the result; a longer output is not stored at all
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(..=1_048_576))]
+    output_max: u32,
+    /// How long to repeat what became of the command until the ledger confirms it
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    confirm_within: DurationArg,
+    /// How long a command whose lease was lost has between TERM and KILL
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    kill_after: DurationArg,
+    /// Run the command though an earlier attempt had announced its effect, which may have happened
+    #[arg(long)]
+    repeat_announced: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// What became of a command that was started.
+enum Outcome {
+    Ended(Ended, Output),
+    /// The claim was lost, and the command was ended for that.
+    Lost(Ended, Output),
+    /// A second signal ended it.
+    Killed(Signal),
+}
+
+impl Run {
+    /// The exit code.
+    pub(super) async fn run(self, client: Result<Client, Problem>) -> u8 {
+        let (client, mut signals) = match (client, Signals::take_over()) {
+            (Ok(client), Ok(signals)) => (client, signals),
+            (Err(problem), _) => return exit::of_problem(problem),
+            (_, Err(error)) => return exit::of_problem(Problem::failed(format!("signals: {error}"))),
+        };
+        let key = EntryKey {
+            consumer: self.consumer.clone(),
+            source: self.source.clone(),
+            id: self.id.clone(),
+            ..EntryKey::default()
+        };
+        let answer = tokio::select! {
+            answer = claim(client, key, self.lease.map(Duration::from)) => answer,
+            number = signals.second() => return exit::of_signal(number.as_raw()),
+        };
+        match answer {
+            Err(problem) => exit::of_problem(problem),
+            Ok(Answer::Held(held)) => self.hold(&held, &mut signals).await,
+            Ok(Answer::Over { code, result, note }) => {
+                if let Some(note) = note {
+                    aside(&format!("once: {note}"));
+                }
+                print(code, &result)
+            }
+        }
+    }
+
+    /// Runs the command under a claim, and reports what became of it.
+    async fn hold(&self, held: &Held, signals: &mut Signals) -> u8 {
+        if let Some(number) = signals.first() {
+            return self.give_back(held, signals, exit::of_signal(number.as_raw())).await;
+        }
+        if held.acquired.prior_effect_started && !self.repeat_announced {
+            return self.park_announced(held, signals).await;
+        }
+        let environment = [
+            ("IDEMPOTENCY_KEY", held.acquired.idempotency_key.clone()),
+            ("LEDGER_FENCING_TOKEN", held.token.to_string()),
+            ("LEDGER_ATTEMPT", held.acquired.attempt.to_string()),
+        ];
+        let running = match Running::start(&self.command, &environment, self.output_max as usize + 1) {
+            Ok(running) => running,
+            Err(error) => {
+                let program = self.command.first().map(OsString::as_os_str).unwrap_or_default();
+                aside(&format!("once: {}: {error}; nothing was done", program.display()));
+                let missing = error.kind() == io::ErrorKind::NotFound;
+                let code = if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
+                return self.give_back(held, signals, code).await;
+            }
+        };
+        let outcome = self.watch(held, running, signals).await;
+        if let Outcome::Killed(number) = outcome {
+            aside("once: ended by a second signal; the claim is not settled: its lease runs out");
+            return exit::of_signal(number.as_raw());
+        }
+        tokio::select! {
+            code = self.settle(held, outcome) => code,
+            number = signals.second() => {
+                aside("once: ended by a second signal; what became of the command may not be stored");
+                exit::of_signal(number.as_raw())
+            }
+        }
+    }
+
+    /// Waits for the end of the command, renews meanwhile, and passes the first signal on.
+    async fn watch(&self, held: &Held, mut running: Running, signals: &mut Signals) -> Outcome {
+        let keeping = lease::keep(held, self.lease.map(Duration::from));
+        tokio::pin!(keeping);
+        let mut lost = false;
+        let mut kill_at: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                _ = &mut running.ended => break,
+                number = signals.next() => {
+                    if signals.end() {
+                        running.signal(Signal::KILL);
+                        return Outcome::Killed(number);
+                    }
+                    running.pass_on(number);
+                }
+                why = &mut keeping, if !lost => {
+                    aside(&format!("once: the claim is lost: {why}; the command is ended"));
+                    running.signal(Signal::TERM);
+                    kill_at = Some(Instant::now() + Duration::from(self.kill_after));
+                    lost = true;
+                }
+                () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {
+                    running.signal(Signal::KILL);
+                    kill_at = None;
+                }
+            }
+        }
+        let (ended, output) = running.outcome().await;
+        if lost { Outcome::Lost(ended, output) } else { Outcome::Ended(ended, output) }
+    }
+
+    async fn settle(&self, held: &Held, outcome: Outcome) -> u8 {
+        match outcome {
+            Outcome::Ended(Ended::Code(0), output) => self.complete(held, output).await,
+            Outcome::Ended(Ended::Code(code), _) => {
+                let park = self.park_on.contains(&code);
+                let kind = if park { FailureKind::Park } else { FailureKind::Retryable };
+                self.fail(held, kind, format!("exit code {code}"), exit::passed_on(code)).await
+            }
+            Outcome::Ended(Ended::Signal(number), _) => {
+                let text = format!("ended by signal {number}");
+                self.fail(held, FailureKind::Retryable, text, exit::of_signal(number)).await
+            }
+            // It is done all the same, and the ledger must know: another holder may have done it, too.
+            Outcome::Lost(Ended::Code(0), output) => {
+                self.complete(held, output).await;
+                LATER
+            }
+            Outcome::Lost(..) | Outcome::Killed(_) => LATER,
+        }
+    }
+
+    async fn complete(&self, held: &Held, output: Output) -> u8 {
+        let fits = output.bytes <= u64::from(self.output_max);
+        let result = fits.then(|| output.head.into());
+        match settle::complete(held, result, self.confirm_within.into()).await {
+            Ok(stored) => {
+                if !stored {
+                    let max = if fits { "what the server keeps" } else { "--output-max" };
+                    let bytes = output.bytes;
+                    aside(&format!(
+                        "once: done; the output of {bytes} bytes is above {max} and was not stored"
+                    ));
+                }
+                DONE
+            }
+            Err(problem) => {
+                let text = problem.text;
+                aside(&format!(
+                    "once: the command is done, and the ledger has not confirmed that: {text}\n  next: run it again; it \
+                     may run a second time. Its effect happens once only where it uses IDEMPOTENCY_KEY or \
+                     LEDGER_FENCING_TOKEN"
+                ));
+                LATER
+            }
+        }
+    }
+
+    async fn fail(&self, held: &Held, kind: FailureKind, error: String, code: u8) -> u8 {
+        if let Err(problem) = settle::fail(held, kind, error, self.confirm_within.into()).await {
+            aside(&format!("once: the failure is not stored: {}; the lease runs out", problem.text));
+        }
+        code
+    }
+
+    /// An earlier attempt had announced its effect, which may have happened: a person must find out.
+    async fn park_announced(&self, held: &Held, signals: &mut Signals) -> u8 {
+        aside(
+            "once: an earlier attempt had announced its effect, which may have happened: the message is parked\n  next: \
+             find out, then `entries resolve`; or run it with --repeat-announced",
+        );
+        let error = "an earlier attempt had announced its effect".to_owned();
+        tokio::select! {
+            code = self.fail(held, FailureKind::Park, error, DEAD_LETTER) => code,
+            number = signals.second() => exit::of_signal(number.as_raw()),
+        }
+    }
+
+    /// Nothing was done.
+    async fn give_back(&self, held: &Held, signals: &mut Signals, code: u8) -> u8 {
+        tokio::select! {
+            released = settle::release(held, self.confirm_within.into()) => {
+                if let Err(problem) = released {
+                    aside(&format!("once: the claim is not released: {}; its lease runs out", problem.text));
+                }
+                code
+            }
+            number = signals.second() => exit::of_signal(number.as_raw()),
+        }
+    }
+}
+
+/// Prints a stored result as it is. A reader that has gone has seen enough; a full disk loses the result.
+fn print(code: u8, result: &[u8]) -> u8 {
+    match write_all(&mut io::stdout().lock(), &mut &*result) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            aside(&format!("error: standard output: {error}"));
+            exit::FAILED
+        }
+        _ => code,
+    }
+}

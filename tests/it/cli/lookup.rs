@@ -1,0 +1,53 @@
+//! `entries lookup`: how a message stands, as its consumer may ask for it.
+
+use idempotency_ledger::identity::Guard;
+use idempotency_ledger::rpc::proto::CompleteRequest;
+
+use super::{ask, complete, park, take};
+use crate::harness::details::key;
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer};
+use crate::identity::People;
+
+on_both_stores!(lookup_shows_how_a_message_stands, lookup_needs_the_right_to_claim);
+
+async fn lookup_shows_how_a_message_stands(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let look = async |id: &str| ask(&server, &["entries", "lookup", "c", "tests", id]).await;
+    look("1").await.says(0, &["no entry"]);
+    park(&server, "1", "no such account").await;
+    look("1").await.says(0, &["PARKED", "CONSUMER", "no such account"]);
+    complete(&server, "2").await;
+    look("2").await.says(0, &["COMPLETED", "result"]);
+    let json = ask(&server, &["--json", "entries", "lookup", "c", "tests", "2"]).await.json().remove(0);
+    assert_eq!(json["state"], "ENTRY_STATE_COMPLETED", "{json}");
+    take(&server, "3").await;
+    look("3").await.says(0, &["IN_PROGRESS", "lease", "retry after"]);
+    let token = take(&server, "4").await;
+    let large = vec![7; 20_000];
+    let done = CompleteRequest { key: key("c", "4"), token, result: large.into(), ..Default::default() };
+    server.client.clone().complete(done).await.unwrap();
+    for command in ["lookup", "get"] {
+        let shown = ask(&server, &["entries", command, "c", "tests", "4"]).await;
+        shown.says(0, &["COMPLETED", "0 bytes (dropped: it was too large to be stored)"]);
+    }
+    server.stop().await;
+}
+
+/// As its consumer may, and nobody who only reads.
+async fn lookup_needs_the_right_to_claim(kind: Kind) {
+    let people = People::new(&[("worker", &[("c", "claim")]), ("reader", &[("*", "read")])]);
+    let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
+    let server = TestServer::start_with(kind, setup).await;
+    for (name, command, code, words) in [
+        ("worker", "lookup", 0, &["no entry"][..]),
+        ("worker", "get", 1, &["CONSUMER_NOT_ALLOWED", "token:worker", "`read`"]),
+        ("reader", "lookup", 1, &["CONSUMER_NOT_ALLOWED", "token:reader", "`claim`"]),
+        ("reader", "get", 3, &["ENTRY_NOT_FOUND"]),
+    ] {
+        let token = ["--token", people.token(name), "--plaintext-token"];
+        let arguments = [&["entries", command, "c", "tests", "1"][..], &token].concat();
+        ask(&server, &arguments).await.says(code, words);
+    }
+    server.stop().await;
+}
