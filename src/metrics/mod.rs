@@ -17,6 +17,7 @@ mod lookups;
 mod refusals;
 mod room;
 mod upkeep;
+mod waits;
 mod work;
 
 use std::collections::{BTreeMap, HashSet};
@@ -38,6 +39,7 @@ use self::limits::Limits;
 pub(crate) use self::limits::{Closed, Ended, Full, Limited};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
+pub(crate) use self::waits::{WaitEnd, Waits};
 pub(crate) use self::work::{LANES, Statement, Work};
 use crate::domain::{Command, Key, Malformed, NameCounts, Rejection};
 
@@ -57,6 +59,7 @@ struct Inner {
     work: Work,
     upkeep: Upkeep,
     credentials: Credentials,
+    waits: Waits,
     entries: Entries,
     /// Whether calls and statements are counted.
     counts: bool,
@@ -94,6 +97,7 @@ impl Metrics {
             refusals: Refusals::new(&registry)?,
             limits: Limits::new(&registry)?,
             work: Work::new(&registry, counts)?,
+            waits: Waits::new(&registry)?,
             upkeep: Upkeep::new(&registry)?,
             credentials: Credentials::new(&registry)?,
             entries: Entries::new(&registry)?,
@@ -201,6 +205,11 @@ impl Metrics {
     /// What the workers do.
     pub(crate) fn work(&self) -> &Work {
         &self.inner.work
+    }
+
+    /// The calls that wait.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.inner.waits
     }
 
     /// What goes on beside.

@@ -95,7 +95,7 @@ impl Store for SqliteStore {
 
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
         let opened = match purpose {
-            Purpose::Reads => {
+            Purpose::Reads | Purpose::Waits => {
                 let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
                 self.file.look(nothing).await
             }

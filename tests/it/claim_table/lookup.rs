@@ -112,7 +112,7 @@ async fn lookup_finds_every_row_and_changes_none(kind: Kind) {
         .map(|(number, case)| {
             let (consumer, source, id) = (consumer(case), "table".into(), format!("case-{number}"));
             let key = Some(proto::EntryKey { consumer, source, id, ..Default::default() });
-            proto::LookupRequest { key }
+            proto::LookupRequest { key, wait: None }
         })
         .collect();
 

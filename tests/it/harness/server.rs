@@ -246,6 +246,7 @@ impl Served {
                 audit_retention: setup.audit_retention,
                 ..PurgeOptions::default()
             },
+            waits: setup.waits,
         };
         let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -261,6 +262,7 @@ impl Served {
             server_bytes_max: setup.server_bytes_max,
             stall_max: setup.stall_max,
             deadline_max: Duration::from_secs(30),
+            max_wait: setup.max_wait,
             slow_call: Duration::from_secs(1),
             drain_wait: Duration::ZERO,
             drain_max: Duration::from_secs(10),

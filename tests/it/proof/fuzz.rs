@@ -129,7 +129,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     };
     let replayed = proto::ClaimRequest { key: in_run(&claim.key), ..claim.clone() };
     let settled = proto::CompleteRequest { key: in_run(&key), ..complete.clone() };
-    let looks = [key.clone(), in_run(&key)].map(|key| proto::LookupRequest { key });
+    let looks = [key.clone(), in_run(&key)].map(|key| proto::LookupRequest { key, wait: None });
     let create = proto::CreateReplayRunRequest {
         consumer: "c".into(),
         replay_run: "r.1_A-z".into(),

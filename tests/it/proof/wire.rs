@@ -77,11 +77,12 @@ pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
             nanos: at.rem_euclid(1_000_000) as i32 * 1_000,
         }),
         event_type: String::new(),
+        wait: None,
     }
 }
 
 fn lookup(key: &proto::EntryKey) -> proto::LookupRequest {
-    proto::LookupRequest { key: Some(key.clone()) }
+    proto::LookupRequest { key: Some(key.clone()), wait: None }
 }
 
 pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
