@@ -157,7 +157,8 @@ pub(super) const HANDLING: Family = Family {
     name: "grpc_server_handling_seconds",
     kind: SECONDS,
     labels: &["grpc_type", "grpc_service", "grpc_method"],
-    help: "How long calls took, from their headers to the head of their answer.",
+    help: "How long calls took, from their headers to the head of their answer, without the time that they waited for another \
+           verdict.",
 };
 pub(super) const CONNECTIONS: Family =
     gauge("idempotency_ledger_connections", &[], "Connections of clients that are open.");

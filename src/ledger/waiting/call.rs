@@ -11,8 +11,8 @@ use super::line::{Looked, Seat};
 use super::room::{Call, Room, Waiter};
 use super::together::Together;
 use crate::domain::{
-    Answer, Awaited, Command, Key, Rejection, Reply, Span, Submission, Verdict, awaited, is_repeated,
-    told_after, told_to_repeat,
+    Answer, Awaited, Command, Key, Rejection, Span, Submission, awaited, is_repeated, told_after,
+    told_to_repeat,
 };
 use crate::metrics::{Metrics, WaitEnd};
 use crate::random;
@@ -74,12 +74,11 @@ struct Seated<'a> {
     principal: Option<&'a str>,
     seat: Seat,
     called: mpsc::Receiver<Call>,
-    granted: bool,
 }
 
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
-        self.room.leave(self.key, self.principal, self.seat, self.granted);
+        self.room.leave(self.key, self.principal, self.seat);
     }
 }
 
@@ -148,10 +147,8 @@ pub(in crate::ledger) async fn answered_later<C: Caller>(
         return repeated(first);
     };
     let mut timed = metrics.waits().begin();
-    let mut seated =
-        Seated { room, key: waiter.key, principal: waiter.principal, seat, called, granted: false };
+    let mut seated = Seated { room, key: waiter.key, principal: waiter.principal, seat, called };
     let (answer, end) = wait(&mut seated, first, waits, ends, looks, caller).await;
-    seated.granted = matches!(&answer, Ok(Reply::Verdict(Verdict::Acquired { .. })));
     timed.ends(end);
     drop((seated, place));
     answer

@@ -45,7 +45,7 @@ enum Does {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiter {
     seat: Seat,
     who: Who,
@@ -57,7 +57,7 @@ struct Waiter {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     waiters: Vec<Waiter>,
     /// The key may be granted, and the Claims look one after the other.
@@ -140,13 +140,10 @@ impl Line {
         let _called = self.call_all(|waiter| waiter.seat == seat);
     }
 
-    /// A call waits no more: it is answered, or its caller is gone. `granted`: it was granted the key. Returns who looks
-    /// next.
-    pub(super) fn leave(&mut self, seat: Seat, granted: bool) -> Vec<Seat> {
+    /// A call waits no more: it is answered, or its caller is gone. Returns who looks next. Where the call was granted the key,
+    /// that was seen before; and its attempt may have failed by now.
+    pub(super) fn leave(&mut self, seat: Seat) -> Vec<Seat> {
         self.waiters.retain(|waiter| waiter.seat != seat);
-        if granted {
-            self.claimable = false;
-        }
         self.next()
     }
 
@@ -190,5 +187,7 @@ impl Waiter {
     }
 }
 
+#[cfg(all(test, not(feature = "shuttle")))]
+mod model;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;

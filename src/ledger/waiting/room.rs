@@ -151,14 +151,14 @@ impl Room {
     }
 
     /// A call waits no more.
-    pub(super) fn leave(&self, key: &Key, principal: Option<&str>, seat: Seat, granted: bool) {
+    pub(super) fn leave(&self, key: &Key, principal: Option<&str>, seat: Seat) {
         let hash = key.hash();
         let mut guard = self.waiting();
         let waiting = &mut *guard;
         waiting.calls.remove(&seat);
         waiting.places.give_back(key.consumer(), principal);
         let Some(line) = waiting.lines.get_mut(&hash) else { return };
-        let called = line.leave(seat, granted);
+        let called = line.leave(seat);
         if line.is_empty() {
             waiting.lines.remove(&hash);
             waiting.polls.end(hash);

@@ -110,7 +110,7 @@ impl Store for SqliteStore {
             }
         };
         opened?;
-        Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
+        Ok(Box::new(SqliteSession { file: Arc::clone(&self.file), looks: purpose == Purpose::Waits }))
     }
 
     fn losses(&self) -> u64 {
@@ -134,6 +134,8 @@ impl Store for SqliteStore {
 
 struct SqliteSession {
     file: Arc<SqliteFile>,
+    /// Its loads look at the file next to the one task that writes.
+    looks: bool,
 }
 
 impl Session for SqliteSession {

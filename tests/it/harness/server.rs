@@ -323,12 +323,10 @@ impl TestServer {
         TestServer { at, client: served.client.clone(), admin: served.admin.clone(), served }
     }
 
-    /// What a series of its metrics stands at.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
         self.served.metric(series)
     }
 
-    /// Stops the server, and gives its store back.
     pub(crate) async fn stop(self) -> TestStore {
         drop(self.client);
         drop(self.admin);

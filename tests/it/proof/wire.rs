@@ -123,16 +123,19 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
 }
 
 /// One call for one operation.
+/// With a `wait` a Claim and a Lookup are answered what they are answered without it, if nothing happens meanwhile.
 pub(crate) async fn call(
     client: &mut LedgerServiceClient<Channel>,
     key: &proto::EntryKey,
     op: &Op,
+    wait: Option<prost_types::Duration>,
 ) -> Answer {
     if matches!(op, Op::Claim { .. }) {
-        return Answer::Claim(client.claim(claim(key, op)).await.map(tonic::Response::into_inner));
+        let request = proto::ClaimRequest { wait, ..claim(key, op) };
+        return Answer::Claim(client.claim(request).await.map(tonic::Response::into_inner));
     }
     if *op == Op::Lookup {
-        let found = client.lookup(lookup(key)).await;
+        let found = client.lookup(proto::LookupRequest { wait, ..lookup(key) }).await;
         return Answer::Lookup(found.map(|found| Looked::Lookup(found.into_inner())));
     }
     Answer::Settle(match action(key, op) {

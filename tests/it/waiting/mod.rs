@@ -1,5 +1,10 @@
 //! Calls that wait for another verdict.
 
+mod account;
+mod bounds;
+mod crowd;
+mod replicas;
+
 use std::future::Future;
 use std::time::{Duration, Instant};
 

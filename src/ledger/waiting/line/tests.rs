@@ -35,7 +35,7 @@ fn a_settled_entry_is_looked_at_by_all() {
         "and again: the first look may have been before the change"
     );
     for seat in [1, 2, 3, 9] {
-        assert_eq!(line.leave(seat, false), NONE, "{seat}");
+        assert_eq!(line.leave(seat), NONE, "{seat}");
     }
     assert!(line.is_empty());
 }
@@ -46,7 +46,8 @@ fn of_the_claims_only_the_first_looks_when_the_key_may_be_granted() {
     assert_eq!(line.seen(&Sight::Claimable, false), [1]);
     assert_eq!(line.seen(&Sight::Claimable, true), NONE, "it looks already");
     assert_eq!(line.is_claimable(), NONE, "the same by the time");
-    assert_eq!(line.leave(1, true), NONE, "it was granted");
+    assert_eq!(line.seen(&held_by(1), false), NONE, "it was granted");
+    assert_eq!(line.leave(1), NONE);
     // Its attempt fails.
     assert_eq!(line.seen(&Sight::Claimable, false), [2]);
 }
@@ -59,7 +60,7 @@ fn where_a_look_is_granted_nothing_the_next_one_looks() {
         for seat in 1..=3 {
             assert_eq!(called, [seat], "{what}");
             called = match end {
-                None => line.leave(seat, false),
+                None => line.leave(seat),
                 Some(looked) => line.looked(seat, looked),
             };
         }
@@ -72,7 +73,7 @@ fn where_a_look_finds_a_holder_the_others_do_not_look() {
     let mut line = line(3);
     assert_eq!(line.seen(&Sight::Claimable, false), [1]);
     assert_eq!(line.looked(1, Looked::Held), NONE);
-    assert_eq!(line.leave(1, false), NONE);
+    assert_eq!(line.leave(1), NONE);
     assert_eq!(line.seen(&Sight::Claimable, false), [2]);
     // Another claim is granted the key and fails while it looks: what it found is older than that.
     assert_eq!(line.seen(&held_by(7), false), NONE);
@@ -96,9 +97,9 @@ fn the_same_claim_looks_when_its_own_claim_is_granted() {
     assert_eq!(line.seen(&Sight::Held(other, SECOND), true), NONE);
     // Granted to one of the two that are the same, which looks: the other one looks too.
     assert_eq!(line.seen(&Sight::Claimable, false), [1]);
-    assert_eq!(line.leave(1, false), [2]);
+    assert_eq!(line.leave(1), [2]);
     assert_eq!(line.seen(&held_by(2), false), [4]);
-    assert_eq!(line.leave(2, true), NONE);
+    assert_eq!(line.leave(2), NONE);
 }
 
 #[test]
