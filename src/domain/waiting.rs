@@ -1,5 +1,5 @@
 //! Waiting for a verdict: docs/contract.md, section 4, "Waiting". Which answers a call waits for, what a look at an
-//! entry means to the calls that wait for its key, and how an answer is told later than it was found.
+//! entry means to the calls that wait for its key, and how an answer changes that is given later than it was found.
 
 use super::entry::{Claimant, Entry, State};
 use super::reply::{Answer, Reply, Verdict};
@@ -86,16 +86,16 @@ pub fn sight(entry: Option<&Entry>, now: StoreTime) -> Sight {
     }
 }
 
-/// The answer as it is told this long after the look that found it.
+/// The answer as it is given this long after the look that found it.
 #[must_use]
-pub fn told_after(answer: Answer, passed: Span) -> Answer {
+pub fn answered_after(answer: Answer, passed: Span) -> Answer {
     let left = |span: Span| (span - passed).max(Span::ZERO);
     with_waits(answer, &left, &left)
 }
 
 /// The answer to a call that another server, or this one a little later, lets wait: it is repeated soon.
 #[must_use]
-pub fn told_to_repeat(answer: Answer, soon: Span) -> Answer {
+pub fn answered_to_repeat(answer: Answer, soon: Span) -> Answer {
     with_waits(answer, &|retry_after| retry_after.min(soon), &|lease| lease)
 }
 
@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_later_has_its_waits_counted_anew() {
+    fn answers_given_later_have_shorter_waits() {
         let (three, two) = (Span::from_secs(3), Span::from_secs(2));
-        assert_eq!(told_after(in_progress(three), SECOND), in_progress(two));
-        assert_eq!(told_after(backoff(SECOND), three), backoff(Span::ZERO), "never below zero");
-        assert_eq!(told_to_repeat(backoff(three), SECOND), backoff(SECOND));
-        assert_eq!(told_to_repeat(backoff(SECOND), three), backoff(SECOND), "never later than it was");
+        assert_eq!(answered_after(in_progress(three), SECOND), in_progress(two));
+        assert_eq!(answered_after(backoff(SECOND), three), backoff(Span::ZERO), "never below zero");
+        assert_eq!(answered_to_repeat(backoff(three), SECOND), backoff(SECOND));
+        assert_eq!(answered_to_repeat(backoff(SECOND), three), backoff(SECOND), "never later than it was");
         let Ok(Reply::Verdict(Verdict::InProgress { lease, retry_after, .. })) =
-            told_to_repeat(in_progress(three), SECOND)
+            answered_to_repeat(in_progress(three), SECOND)
         else {
             panic!("another verdict")
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::domain::{Entry, Key};
 
-/// Who is told of changes.
+/// Receives the changes.
 pub(super) trait Listener: Send + Sync {
     /// The entry was written as it stands here, at the instant of its last change.
     fn written(&self, entry: &Entry);
@@ -26,8 +26,8 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Tells this listener from now on. The first one stays.
-    pub(super) fn told_to(&self, listener: Box<dyn Listener>) {
+    /// Reports to this listener from now on. The first one stays.
+    pub(super) fn report_to(&self, listener: Box<dyn Listener>) {
         self.listener.get_or_init(|| listener);
     }
 

@@ -167,7 +167,7 @@ impl<'a> Round<'a> {
     /// A first grant is durable: its claim is answered, and whoever comes behind it goes on.
     fn granted(&mut self, pending: Pending, row: Entry, token: i64, reading: &Reading) {
         let answer = pending.answer.map(|answer| answer.map(|reply| reply.with_token(token)));
-        // What waits for the key is told before the answer is sent.
+        // Reported before the answer is sent.
         self.shared.changes.changed(&row.key);
         if let Some(rest) = answered(pending.chain, answer) {
             let granted = Entry { token, ..row.stamped(reading.now, reading.token_clock()) };

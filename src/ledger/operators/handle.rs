@@ -16,7 +16,7 @@ use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
 use super::unreadable::{self, DeleteUnreadable};
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
+    AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
     Span, Summary,
 };
 use crate::ledger::changes::Changes;
@@ -221,12 +221,16 @@ impl Operators {
     /// # Errors
     /// Those of the store; single messages are refused in the answer.
     pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
+        let awaited = self.inner.changes.waiting() > 0;
+        let keys: Vec<Key> = order.rows.iter().filter(|_| awaited).map(|(key, _)| key.clone()).collect();
         let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
         let import =
             self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order, sent), _| {
                 Box::pin(import::carry_out(session, policies, order, sent))
             });
-        import.await
+        let imported = import.await;
+        keys.iter().for_each(|key| self.inner.changes.changed(key));
+        imported
     }
 
     /// Sets or deletes a consumer's policy, or says what would become of it.

@@ -11,8 +11,8 @@ use super::line::{Looked, Seat};
 use super::room::{Call, Room, Waiter};
 use super::together::Together;
 use crate::domain::{
-    Answer, Awaited, Command, Key, Rejection, Span, Submission, awaited, is_repeated, told_after,
-    told_to_repeat,
+    Answer, Awaited, Command, Key, Rejection, Span, Submission, answered_after, answered_to_repeat, awaited,
+    is_repeated,
 };
 use crate::metrics::{Metrics, WaitEnd};
 use crate::random;
@@ -105,7 +105,7 @@ impl Seated<'_> {
     }
 }
 
-/// What the room is told of an answer that is awaited.
+/// What the room learns of an answer that is awaited.
 fn found(awaited: Awaited) -> (Looked, Option<Span>) {
     match awaited {
         Awaited::Holder(span) => (Looked::Held, Some(span)),
@@ -117,7 +117,7 @@ fn found(awaited: Awaited) -> (Looked, Option<Span>) {
 /// The answer to a call that does not wait here: it is repeated soon, at different times by different callers.
 fn repeated(answer: Answer) -> Answer {
     let millis = REPEATED_MIN + random::below(REPEATED_MAX - REPEATED_MIN);
-    told_to_repeat(answer, Span::from_millis(millis.into()))
+    answered_to_repeat(answer, Span::from_millis(millis.into()))
 }
 
 /// Lets a call whose first look was answered like this wait, and answers it.
@@ -172,7 +172,8 @@ async fn wait(
         caller.rests();
         let woken = seated.woken(ends.at).await;
         let now = Instant::now();
-        let later = |last: Answer| told_after(last, Span::from_std(now.saturating_duration_since(looked_at)));
+        let later =
+            |last: Answer| answered_after(last, Span::from_std(now.saturating_duration_since(looked_at)));
         let (together, is_last) = match woken {
             Woken::Draining => return (repeated(later(last)), WaitEnd::Draining),
             Woken::Looks(together) => (together, false),

@@ -125,7 +125,7 @@ impl Line {
         waiter.does = Does::Rests;
         waiter.repeats = found == Looked::Failed;
         match found {
-            // Where the server is overloaded, the others do not come one by one to be told so.
+            // Where the server is overloaded, the others would be refused one after the other.
             Looked::Failed => return Vec::new(),
             Looked::Held if !again && !outdated => self.claimable = false,
             Looked::Held | Looked::Nothing => {}

@@ -1,4 +1,4 @@
-//! Loads the keys for which calls wait, since other servers change them too: on a session of its own, which is opened with
+//! Loads the keys for which calls wait, since other servers change them too: on a separate session, which is opened with
 //! the first call that waits, and counts for no health. Without such calls it does nothing.
 
 use std::sync::Arc;

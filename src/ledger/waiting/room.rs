@@ -15,13 +15,13 @@ use crate::domain::{Claimant, Entry, Key, KeyHash, Sight, Span, sight};
 use crate::ledger::changes::{Changes, Listener};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard};
 
-/// A call shall look: together with these, where there are several.
+/// The order to look: together with others, where there are several.
 pub(super) type Call = Option<Arc<Together>>;
 
 #[derive(Default)]
 struct Waiting {
     lines: HashMap<KeyHash, Line>,
-    /// Where each call is told to look. A call is told once until it has looked.
+    /// Where each call receives the order to look, once until it has looked.
     calls: HashMap<Seat, mpsc::Sender<Call>>,
     places: Places,
     polls: Polls,
@@ -34,7 +34,7 @@ impl Waiting {
         let together = (seats.len() > 1).then(Arc::<Together>::default);
         for call in seats.iter().filter_map(|seat| self.calls.get(seat)) {
             // Room for one, and the seat gives an answer before it is called again.
-            let _told = call.try_send(together.clone());
+            let _sent = call.try_send(together.clone());
         }
     }
 
@@ -83,7 +83,7 @@ impl Room {
             stirred,
             draining,
         });
-        changes.told_to(Box::new(Told(Arc::downgrade(&room))));
+        changes.report_to(Box::new(Reports(Arc::downgrade(&room))));
         room
     }
 
@@ -198,10 +198,10 @@ impl Room {
     }
 }
 
-/// Hears of the changes that this server writes.
-struct Told(std::sync::Weak<Room>);
+/// Receives the changes that this server writes.
+struct Reports(std::sync::Weak<Room>);
 
-impl Told {
+impl Reports {
     fn seen(&self, key: KeyHash, sight: &Sight) {
         if let Some(room) = self.0.upgrade() {
             room.waiting().seen(key, sight, false);
@@ -210,7 +210,7 @@ impl Told {
     }
 }
 
-impl Listener for Told {
+impl Listener for Reports {
     fn written(&self, entry: &Entry) {
         self.seen(entry.key.hash(), &sight(Some(entry), entry.updated_at));
     }

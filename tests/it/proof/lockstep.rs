@@ -26,7 +26,7 @@ const LANES: u64 = 16;
 const OPERATIONS: u64 = 50;
 const CONSUMERS: usize = 8;
 const KEYS: usize = 2;
-/// Of so many calls one waits.
+/// One call in this number waits.
 const WAITS_ONE_IN: u64 = 400;
 /// From such a jump on the purge may find something.
 const PURGEABLE: i64 = 3_600_000_000;

@@ -78,7 +78,7 @@ async fn the_quota_of_the_consumer_is_taken_once_for_all_looks_of_a_call() {
     let waiting = tokio::spawn(async move {
         loop {
             match client.claim(waits("c", "1")).await {
-                Ok(told) => return told.into_inner(),
+                Ok(answered) => return answered.into_inner(),
                 Err(status) => assert_eq!(refusal(&status).reason, "QUOTA_EXCEEDED"),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -116,12 +116,12 @@ async fn credential_and_right_are_judged_at_each_look() {
     let request =
         proto::FailRequest { key: key("c", "1"), token, retry_after: secs(0), ..Default::default() };
     client.fail(by(holder, request)).await.unwrap();
-    let mut told = Vec::new();
+    let mut answered = Vec::new();
     for one in waiting {
-        told.push(one.await.unwrap().map_err(|status| refusal(&status).reason));
+        answered.push(one.await.unwrap().map_err(|status| refusal(&status).reason));
     }
-    let stays = told.pop().unwrap().unwrap();
-    assert_eq!(told, [Err("UNAUTHENTICATED".to_owned()), Err("CONSUMER_NOT_ALLOWED".to_owned())]);
+    let stays = answered.pop().unwrap().unwrap();
+    assert_eq!(answered, [Err("UNAUTHENTICATED".to_owned()), Err("CONSUMER_NOT_ALLOWED".to_owned())]);
     // Each of them looked first in its turn, was granted nothing, and let the next one look.
     assert_eq!(acquired(&stays).attempt, 2);
     assert_eq!(ended(&server, "refused"), 2);

@@ -1,4 +1,4 @@
-//! How many calls may wait: what is beyond is answered immediately, and told to come again soon.
+//! How many calls may wait: calls beyond that are answered immediately, with a short retry-after.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::harness::server::{Kind, Setup, TestServer};
 const LEDGER: &str = "/idempotency.ledger.v1.LedgerService";
 
 /// A call that finds no place is answered the verdict of now, and repeated within a second.
-fn has_no_place(told: &proto::ClaimResponse) {
-    assert!(matches!(told.verdict, Some(Verdict::InProgress(_))), "{told:?}");
-    let again = told.retry_after.as_ref().expect("retry_after");
+fn has_no_place(answered: &proto::ClaimResponse) {
+    assert!(matches!(answered.verdict, Some(Verdict::InProgress(_))), "{answered:?}");
+    let again = answered.retry_after.as_ref().expect("retry_after");
     let again = Duration::new(again.seconds.unsigned_abs(), again.nanos.unsigned_abs());
     assert!(!again.is_zero() && again <= Duration::from_secs(1), "{again:?}");
 }
@@ -29,8 +29,8 @@ async fn beyond_the_bounds_of_key_consumer_and_server_calls_are_answered_immedia
     let server = TestServer::start_with(Kind::Sqlite, Setup { waits: waits_max, ..Setup::default() }).await;
     let mut tokens = Vec::new();
     for (consumer, id) in [("c", "1"), ("c", "2"), ("d", "1")] {
-        let told = server.client.clone().claim(claim(consumer, id)).await.unwrap().into_inner();
-        tokens.push(crate::harness::details::acquired(&told).token);
+        let answered = server.client.clone().claim(claim(consumer, id)).await.unwrap().into_inner();
+        tokens.push(crate::harness::details::acquired(&answered).token);
     }
     let mut waiting = Vec::new();
     // Three of the key, then four of the consumer, whose half that is; then two of the four that are left.
@@ -40,8 +40,8 @@ async fn beyond_the_bounds_of_key_consumer_and_server_calls_are_answered_immedia
             waiting.push(sent(&server, waits(consumer, id)));
         }
         until_waiting(&server, before + fit).await;
-        let told = server.client.clone().claim(waits(consumer, id)).await.unwrap().into_inner();
-        has_no_place(&told);
+        let answered = server.client.clone().claim(waits(consumer, id)).await.unwrap().into_inner();
+        has_no_place(&answered);
     }
     assert_eq!(ended(&server, "no_place"), 3);
     // A place that is free again is taken.
@@ -116,9 +116,9 @@ async fn half_of_the_connections_are_left_by_calls_of_http_1_that_wait() {
         until_waiting(&server, places).await;
         complete(&server, "1", token).await;
         for mut one in waiting {
-            let told = one.reply().await.unwrap();
-            assert_eq!(told.json()["completed"]["result"], "ZG9uZQ==", "{told:?}");
-            assert_eq!(told.header("idempotency-ledger-advice"), "ACK");
+            let answered = one.reply().await.unwrap();
+            assert_eq!(answered.json()["completed"]["result"], "ZG9uZQ==", "{answered:?}");
+            assert_eq!(answered.header("idempotency-ledger-advice"), "ACK");
         }
         server.stop().await;
     }

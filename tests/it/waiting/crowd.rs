@@ -26,18 +26,20 @@ on_both_stores!(
 /// How many calls of one connection may wait.
 const OF_CONNECTION: usize = 128;
 
+/// Longer than a test takes.
+const LONG: Duration = Duration::from_secs(60);
 /// More calls than a test needs.
 const ANY: WaitBounds = WaitBounds { server: 1_000_000, key: 10_000 };
 
 async fn crowded(kind: Kind) -> TestServer {
-    TestServer::start_with(kind, Setup { waits: ANY, ..Setup::default() }).await
+    TestServer::start_with(kind, Setup { waits: ANY, max_wait: LONG, ..Setup::default() }).await
 }
 
-type Told = Result<Response<proto::ClaimResponse>, Status>;
+type Answered = Result<Response<proto::ClaimResponse>, Status>;
 
 /// Sends this many Claims that wait, over as many connections as they need.
-async fn send(server: &TestServer, ids: impl Iterator<Item = String>) -> mpsc::UnboundedReceiver<Told> {
-    let (tell, told) = mpsc::unbounded_channel();
+async fn send(server: &TestServer, ids: impl Iterator<Item = String>) -> mpsc::UnboundedReceiver<Answered> {
+    let (tell, answered) = mpsc::unbounded_channel();
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address())).unwrap();
     let mut client: Option<LedgerServiceClient<Channel>> = None;
     for (number, id) in ids.enumerate() {
@@ -50,28 +52,29 @@ async fn send(server: &TestServer, ids: impl Iterator<Item = String>) -> mpsc::U
                 .send(client.claim(proto::ClaimRequest { wait: super::secs(30), ..waits("c", &id) }).await);
         });
     }
-    told
+    answered
 }
 
 async fn of_1000_waiters_on_one_key_one_is_granted_it_at_each_failure(kind: Kind) {
     const CALLS: usize = 1_000;
     const FAILURES: usize = 20;
     let default = Policy { max_attempts: 0, ..Policy::default() };
-    let server = TestServer::start_with(kind, Setup { waits: ANY, default, ..Setup::default() }).await;
+    let server =
+        TestServer::start_with(kind, Setup { waits: ANY, max_wait: LONG, default, ..Setup::default() }).await;
     let mut token = held(&server, "1").await;
-    let mut told = send(&server, (0..CALLS).map(|_| "1".to_owned())).await;
+    let mut answered = send(&server, (0..CALLS).map(|_| "1".to_owned())).await;
     until_waiting(&server, CALLS).await;
     for failure in 1..=FAILURES {
         fail(&server, "1", token).await;
-        let granted = acquired(told.recv().await.unwrap().unwrap().get_ref());
+        let granted = acquired(answered.recv().await.unwrap().unwrap().get_ref());
         token = granted.token;
         assert_eq!(granted.attempt as usize, failure + 1);
         until_waiting(&server, CALLS - failure).await;
-        assert!(told.try_recv().is_err(), "one grant a failure");
+        assert!(answered.try_recv().is_err(), "one grant a failure");
     }
     complete(&server, "1", token).await;
     for _ in FAILURES..CALLS {
-        completed(told.recv().await.unwrap().unwrap().get_ref());
+        completed(answered.recv().await.unwrap().unwrap().get_ref());
     }
     assert_eq!((ended(&server, "granted"), ended(&server, "answered")), (FAILURES, CALLS - FAILURES));
     server.stop().await;
@@ -85,13 +88,13 @@ async fn waiters_are_let_go_within_a_second_when_the_server_drains(kind: Kind) {
     for key in 0..keys {
         held(&server, &key.to_string()).await;
     }
-    let mut told = send(&server, (0..calls).map(|number| (number % keys).to_string())).await;
+    let mut answered = send(&server, (0..calls).map(|number| (number % keys).to_string())).await;
     until_waiting(&server, calls).await;
     let since = Instant::now();
     let stopped = tokio::spawn(server.stop());
     let (mut millis, mut spread) = (0, [0_usize; 10]);
     for _ in 0..calls {
-        let answer = told.recv().await.unwrap().unwrap().into_inner();
+        let answer = answered.recv().await.unwrap().unwrap().into_inner();
         millis = since.elapsed().as_millis();
         assert!(matches!(answer.verdict, Some(Verdict::InProgress(_))), "{answer:?}");
         let again = answer.retry_after.unwrap();
@@ -123,7 +126,7 @@ async fn the_store_is_asked_by_few_statements_however_many_calls_wait(kind: Kind
         held(&server, &number.to_string()).await;
     }
     assert_eq!((polls(), opened()), ((0.0, 0.0), 0.0), "without calls that wait nothing is asked");
-    let told = send(&server, (0..CALLS).map(|number| number.to_string())).await;
+    let answered = send(&server, (0..CALLS).map(|number| number.to_string())).await;
     until_waiting(&server, CALLS).await;
     let (before, since) = (polls(), Instant::now());
     tokio::time::sleep(Duration::from_secs_f64(SECONDS)).await;
@@ -135,7 +138,7 @@ async fn the_store_is_asked_by_few_statements_however_many_calls_wait(kind: Kind
         "{statements} {keys} a second"
     );
     assert_eq!(opened(), 1.0, "one session for all");
-    drop(told);
+    drop(answered);
     server.stop().await;
     println!(
         "SUMMARY {kind:?}: {CALLS} calls that wait: {statements:.1} statements, {keys:.0} keys a second"

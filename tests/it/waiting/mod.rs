@@ -37,7 +37,7 @@ on_both_stores!(
 
 pub(crate) const WAITERS: &str = "idempotency_ledger_waiters";
 
-/// So many seconds.
+/// A number of seconds.
 pub(crate) fn secs(seconds: i64) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds, nanos: 0 })
 }
@@ -65,7 +65,7 @@ pub(crate) fn looked_up(server: &TestServer, id: &str) -> Waiting<proto::LookupR
     tokio::spawn(async move { Ok(client.lookup(request).await?.into_inner()) })
 }
 
-/// Waits until something is so. It is looked at again and again: nothing tells when a metric changes.
+/// Waits until this holds. It polls: no event reports a change of a metric.
 pub(crate) async fn until(what: &str, is: impl Fn() -> bool) {
     let since = Instant::now();
     while !is() {
@@ -125,15 +125,15 @@ async fn a_waiting_claim_is_answered_the_result_of_the_holder(kind: Kind) {
     let waiting = sent(&server, waits("c", "1"));
     until_waiting(&server, 1).await;
     complete(&server, "1", token).await;
-    let (told, took) = timed(answer(waiting)).await;
-    assert_eq!(completed(&told).result, Bytes::from_static(b"done"));
+    let (answered, took) = timed(answer(waiting)).await;
+    assert_eq!(completed(&answered).result, Bytes::from_static(b"done"));
     assert!(took < Duration::from_secs(2), "woken by the completion, not by the end of its wait: {took:?}");
     until_waiting(&server, 0).await;
     assert_eq!(ended(&server, "answered"), 1);
     // What is final, and what is new, is answered without a wait.
     for (id, verdict) in [("1", "completed"), ("2", "acquired")] {
-        let told = server.client.clone().claim(waits("c", id)).await.unwrap().into_inner();
-        let is = match told.verdict.unwrap() {
+        let answered = server.client.clone().claim(waits("c", id)).await.unwrap().into_inner();
+        let is = match answered.verdict.unwrap() {
             Verdict::Completed(_) => "completed",
             Verdict::Acquired(_) => "acquired",
             other => panic!("{other:?}"),
@@ -154,10 +154,10 @@ async fn a_waiting_lookup_is_answered_once_the_entry_is_settled(kind: Kind) {
     let token = held(&server, "1").await;
     assert!(!waiting.is_finished());
     complete(&server, "1", token).await;
-    let told = answer(waiting).await;
-    assert_eq!(told.state(), EntryState::Completed);
+    let answered = answer(waiting).await;
+    assert_eq!(answered.state(), EntryState::Completed);
     assert!(
-        matches!(told.found, Some(Found::Completed(found)) if found.result == Bytes::from_static(b"done"))
+        matches!(answered.found, Some(Found::Completed(found)) if found.result == Bytes::from_static(b"done"))
     );
     server.stop().await;
 }
@@ -166,7 +166,7 @@ async fn of_many_waiters_one_is_granted_the_key_at_each_failure(kind: Kind) {
     const WAITERS: usize = 40;
     let server = TestServer::start(kind).await;
     let mut token = held(&server, "1").await;
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut answered) = tokio::sync::mpsc::unbounded_channel();
     for _ in 0..WAITERS {
         let (waiting, tell) = (sent(&server, waits("c", "1")), tell.clone());
         tokio::spawn(async move { tell.send(answer(waiting).await) });
@@ -174,13 +174,13 @@ async fn of_many_waiters_one_is_granted_the_key_at_each_failure(kind: Kind) {
     until_waiting(&server, WAITERS).await;
     for left in (WAITERS - 3..WAITERS).rev() {
         fail(&server, "1", token).await;
-        token = acquired(&told.recv().await.unwrap()).token;
+        token = acquired(&answered.recv().await.unwrap()).token;
         until_waiting(&server, left).await;
-        assert!(told.try_recv().is_err(), "one grant a failure, and no other call is answered");
+        assert!(answered.try_recv().is_err(), "one grant a failure, and no other call is answered");
     }
     complete(&server, "1", token).await;
     for _ in 0..WAITERS - 3 {
-        completed(&told.recv().await.unwrap());
+        completed(&answered.recv().await.unwrap());
     }
     assert_eq!((ended(&server, "granted"), ended(&server, "answered")), (3, WAITERS - 3));
     server.stop().await;
@@ -230,22 +230,22 @@ async fn a_wait_that_is_used_up_answers_the_last_verdict(kind: Kind) {
     let wait = millis(300);
     let call = server.client.clone().claim(proto::ClaimRequest { wait, ..waits("c", "1") }).await.unwrap();
     assert!(matches!(call.into_inner().verdict, Some(Verdict::InProgress(_))));
-    let (told, took) = timed(async {
+    let (answered, took) = timed(async {
         let request = proto::ClaimRequest { wait, ..waits("c", "1") };
         server.client.clone().claim(request).await.unwrap().into_inner()
     })
     .await;
-    assert!(matches!(told.verdict, Some(Verdict::InProgress(_))), "{told:?}");
+    assert!(matches!(answered.verdict, Some(Verdict::InProgress(_))), "{answered:?}");
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
     // The call's deadline bounds the wait, and the answer arrives before it.
     let mut request = tonic::Request::new(waits("c", "1"));
     request.set_timeout(Duration::from_millis(900));
-    let (told, took) = timed(server.client.clone().claim(request)).await;
-    assert!(matches!(told.unwrap().into_inner().verdict, Some(Verdict::InProgress(_))));
+    let (answered, took) = timed(server.client.clone().claim(request)).await;
+    assert!(matches!(answered.unwrap().into_inner().verdict, Some(Verdict::InProgress(_))));
     assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(900), "{took:?}");
     let request = proto::LookupRequest { key: key("c", "none"), wait };
-    let (told, took) = timed(server.client.clone().lookup(request)).await;
-    assert_eq!(told.unwrap().into_inner(), proto::LookupResponse::default());
+    let (answered, took) = timed(server.client.clone().lookup(request)).await;
+    assert_eq!(answered.unwrap().into_inner(), proto::LookupResponse::default());
     assert!(took >= Duration::from_millis(300), "{took:?}");
     assert_eq!(ended(&server, "over"), 4);
     server.stop().await;
@@ -281,14 +281,14 @@ async fn a_backoff_is_awaited_if_it_ends_within_the_wait(kind: Kind) {
         server.client.clone().release(request).await.unwrap();
     }
     // One that goes on for longer than the wait is answered immediately.
-    let told = server.client.clone().claim(waits("c", "2")).await.unwrap().into_inner();
-    assert!(matches!(told.verdict, Some(Verdict::Backoff(_))), "{told:?}");
-    assert_eq!(told.retry_after, secs(60));
+    let answered = server.client.clone().claim(waits("c", "2")).await.unwrap().into_inner();
+    assert!(matches!(answered.verdict, Some(Verdict::Backoff(_))), "{answered:?}");
+    assert_eq!(answered.retry_after, secs(60));
     let waiting = sent(&server, waits("c", "1"));
     until_waiting(&server, 1).await;
     server.advance(Span::from_secs(5)).await;
-    let (told, took) = timed(answer(waiting)).await;
-    assert_eq!(acquired(&told).attempt, 1);
+    let (answered, took) = timed(answer(waiting)).await;
+    assert_eq!(acquired(&answered).attempt, 1);
     assert!(took < Duration::from_secs(4), "{took:?}");
     server.stop().await;
 }

@@ -63,8 +63,8 @@ async fn a_repeat_that_waits_here_is_answered_the_grant_that_was_made_elsewhere(
     let mut client = one.client.clone();
     client.fail(request).await.unwrap();
     let granted = client.claim(proto::ClaimRequest { wait: None, ..same }).await.unwrap().into_inner();
-    let told = super::answer(waiting).await;
-    assert_eq!(acquired(&told).token, acquired(&granted).token);
+    let answered = super::answer(waiting).await;
+    assert_eq!(acquired(&answered).token, acquired(&granted).token);
     let entry = one.entry(&Key::new("c", "tests", "1")).await.unwrap();
     assert_eq!(entry.attempts, 2);
     one.advance(Span::from_secs(1)).await;
@@ -72,7 +72,7 @@ async fn a_repeat_that_waits_here_is_answered_the_grant_that_was_made_elsewhere(
     other.stop().await;
 }
 
-/// A server that stands still while its key is changed elsewhere: when it goes on, its waiters are told what is so by then.
+/// A server that stands still while its key is changed elsewhere: when it goes on, its waiters are answered what is so by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stood_still_grants_nothing_that_is_held() {
     let url = postgres::shared().url(&postgres::database().await);
@@ -92,8 +92,8 @@ async fn a_server_that_stood_still_grants_nothing_that_is_held() {
         let waiter = waiting(elsewhere.clone(), id);
         // It waits once another claim on its connection is answered after it.
         for _ in 0..3 {
-            let told = elsewhere.claim(claim("c", id)).await.unwrap().into_inner();
-            assert!(matches!(told.verdict, Some(Verdict::InProgress(_))));
+            let answered = elsewhere.claim(claim("c", id)).await.unwrap().into_inner();
+            assert!(matches!(answered.verdict, Some(Verdict::InProgress(_))));
         }
         let stopped = [other.child.id()];
         signal("STOP", &stopped);
@@ -112,8 +112,8 @@ async fn a_server_that_stood_still_grants_nothing_that_is_held() {
             let taken = client.claim(waits("c", id)).await.unwrap().into_inner();
             assert_eq!(acquired(&taken).attempt, 2);
             signal("CONT", &stopped);
-            let told = waiter.await.unwrap();
-            let granted = acquired(&told);
+            let answered = waiter.await.unwrap();
+            let granted = acquired(&answered);
             assert_eq!(
                 (granted.attempt, granted.effect_unknown),
                 (3, true),

@@ -29,7 +29,7 @@ enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Rests,
-    /// It was told to look, and its look has not reached the store.
+    /// It was called to look, and its look has not reached the store.
     Called,
     /// Its look is decided, and the room does not know yet.
     Found(Answer),
@@ -65,7 +65,7 @@ impl World {
     fn called(mut self, seats: &[Seat]) -> World {
         for seat in seats {
             let call = &mut self.calls[*seat as usize];
-            assert_eq!(*call, Call::Rests, "a call is told to look once until it has looked");
+            assert_eq!(*call, Call::Rests, "a call is called once until it has looked");
             *call = Call::Called;
         }
         self
@@ -123,10 +123,10 @@ impl World {
                     all.push(self.clone().leaves(number));
                 }
                 Call::Found(Answer::Held) => {
-                    let mut told = self.clone();
-                    told.calls[number] = Call::Rests;
-                    let seats = told.line.looked(number as Seat, Looked::Held);
-                    all.push(told.called(&seats));
+                    let mut waiting = self.clone();
+                    waiting.calls[number] = Call::Rests;
+                    let seats = waiting.line.looked(number as Seat, Looked::Held);
+                    all.push(waiting.called(&seats));
                     all.push(self.clone().leaves(number));
                 }
                 // It is answered, or its caller goes away before that: it may have been granted the key all the same.

@@ -107,7 +107,7 @@ fn a_look_that_failed_is_repeated_at_the_next_poll_and_calls_no_other() {
     let mut line = line(3);
     assert_eq!(line.seen(&Sight::Claimable, false), [1]);
     assert_eq!(line.looked(1, Looked::Failed), NONE);
-    assert_eq!(line.seen(&held_by(7), true), [1], "whoever holds the key now");
+    assert_eq!(line.seen(&held_by(7), true), [1], "for any holder");
     assert_eq!(line.looked(1, Looked::Held), NONE);
     assert_eq!(line.seen(&held_by(7), true), NONE, "once");
     assert_eq!(line.seen(&Sight::Settled, false), [1, 2, 3, 9]);
