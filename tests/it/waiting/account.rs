@@ -90,6 +90,7 @@ async fn the_quota_of_the_consumer_is_taken_once_for_all_looks_of_a_call() {
     while client.claim(claim("c", "2")).await.is_ok() {}
     super::complete(&server, "1", token).await;
     completed(&waiting.await.unwrap());
+    assert_eq!(ended(&server, "refused"), 0, "the call that waited was answered itself");
     server.stop().await;
 }
 
