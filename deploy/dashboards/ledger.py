@@ -106,6 +106,8 @@ ROWS = [
          [("sum by (lane) (idempotency_ledger_queue_commands)", "{{lane}}")]),
         ("99 % of commands wait less than", "By lane, until a worker takes them", "s",
          [(quantile("idempotency_ledger_queue_wait_seconds", "lane"), "{{lane}}")]),
+        ("Calls that wait", "For another verdict, and how waits end", "short",
+         [("sum(idempotency_ledger_waiters)", "waiting"), (rate("idempotency_ledger_wait_seconds_count", "outcome"), "{{outcome}} a second")]),
         ("Sessions", "Those that carry claims and settlements, and how many there should be", "short",
          [("sum(idempotency_ledger_store_sessions)", "there"), ("sum(idempotency_ledger_store_sessions_wanted)", "wanted"),
           ("sum(idempotency_ledger_store_backends_left_behind)", "given up, still at work")]),

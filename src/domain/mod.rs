@@ -36,6 +36,7 @@ mod time;
 mod timed_id;
 mod token_offset;
 mod unreadable;
+mod waiting;
 
 pub use advice::Advice;
 pub(crate) use claim::guessable;
@@ -75,6 +76,7 @@ pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
 pub use unreadable::{UnreadableEntry, leaves_a_higher_one};
+pub use waiting::{Awaited, Sight, answered_after, answered_to_repeat, awaited, is_repeated, sight};
 
 /// The highest token: it fits a JavaScript number.
 pub const TOKEN_MAX: i64 = (1 << 53) - 1;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Command, Key, Rejection, Violation};
+use super::{Command, Key, Rejection, Span, Violation};
 
 /// A command for a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Submission {
     pub event_type: String,
     /// The trace of the call that brought it.
     pub trace_id: Option<TraceId>,
+    /// How long its caller waits for another verdict. Zero: the first look is its answer.
+    pub wait: Span,
     /// Fields beyond their bounds that were left out, cut or clamped, and what was done with each.
     pub corrected: Vec<Violation>,
 }
@@ -37,7 +39,8 @@ impl Submission {
     /// A command of which nothing more is told.
     #[must_use]
     pub fn new(key: Key, command: Command) -> Submission {
-        Submission { key, command, event_type: String::new(), trace_id: None, corrected: Vec::new() }
+        let (event_type, corrected) = (String::new(), Vec::new());
+        Submission { key, command, event_type, trace_id: None, wait: Span::ZERO, corrected }
     }
 }
 

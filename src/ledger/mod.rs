@@ -16,6 +16,7 @@
 //!    Where its outcome is unknown, it is unknown for those whose changes it carried, and for nobody else.
 
 mod answer_log;
+mod changes;
 mod claims;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
@@ -27,10 +28,12 @@ mod policies;
 mod refusals;
 mod rounds;
 mod runtime;
+mod submit_all;
+mod submit_waiting;
 mod tasks;
 mod upkeep;
+mod waiting;
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -39,8 +42,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::answer_log::{AnswerLog, Subject};
+use self::changes::Changes;
 use self::claims::admission::Quotas;
-use self::claims::answers::{AnswerTo, Answers};
+use self::claims::answers::AnswerTo;
 use self::claims::chain::{Chain, Request};
 use self::claims::crew::Crew;
 use self::claims::queue::Queue;
@@ -51,8 +55,8 @@ use self::outdated::Outdated;
 use self::policies::in_force::{PoliciesInForce, Snapshot};
 use self::refusals::lost;
 use self::tasks::supervised;
-use crate::domain::{Answer, Command, KeyHash, Reason, Rejection, Submission};
-use crate::give_way::{give_way, in_stretches};
+use self::waiting::{Poller, Room};
+use crate::domain::{Answer, Command, Reason, Rejection, Submission};
 use crate::metrics::{self, Metrics};
 use crate::random;
 use crate::store::{LEVEL, Replica, Store};
@@ -72,6 +76,8 @@ pub use self::policies::replays::{RunChange, RunOrder, RunResult};
 pub use self::policies::set::{PolicyOrder, PolicyResult};
 pub use self::policies::table::Policies;
 pub use self::upkeep::purge::PurgeOptions;
+pub use self::waiting::Bounds as WaitBounds;
+pub(crate) use self::waiting::{Caller as WaitingCaller, LEFT_MIN, WaitEnds};
 
 /// How the ledger works; each has a bound.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +101,8 @@ pub struct LedgerOptions {
     pub count_every: Duration,
     /// How the purge works.
     pub purge: PurgeOptions,
+    /// How many calls may wait.
+    pub waits: WaitBounds,
 }
 
 /// A command that is not answered yet, as far as counting and logging are concerned.
@@ -111,6 +119,7 @@ pub struct Ledger {
 
 struct Inner {
     queue: Arc<Queue>,
+    room: Arc<Room>,
     policies: Arc<PoliciesInForce>,
     quotas: Quotas,
     registered_only: bool,
@@ -152,6 +161,7 @@ impl Ledger {
             crew: Arc::default(),
             locked: Arc::default(),
             pulse: Arc::default(),
+            changes: Arc::new(Changes::default()),
             metrics: metrics.clone(),
             outdated: Outdated::default(),
             replica: Replica {
@@ -181,8 +191,15 @@ impl Ledger {
         let mark = move || upkeep::open_index::run(Arc::clone(&store), ended.clone());
         runtime::spawn(&tasks, outdated.clone().until(supervised("the marking of open claims", mark)));
         let policies = Arc::clone(&shared.policies);
-        let operators =
-            Operators::start(&shared.store, policies, options.purge.every, &tasks, &stop, outdated);
+        let operators = Operators::start(
+            &shared.store,
+            policies,
+            &shared.changes,
+            options.purge.every,
+            &tasks,
+            &stop,
+            outdated,
+        );
         let (counting, counted, ended) = (operators.clone(), metrics.clone(), stop.clone());
         let count = move || {
             let (operators, metrics) = (counting.clone(), counted.clone());
@@ -192,9 +209,18 @@ impl Ledger {
             let counting = supervised("the counting of entries", count);
             runtime::spawn(&tasks, shared.outdated.clone().until(counting));
         }
+        let room = Room::new(options.waits, Arc::clone(&shared.changes));
+        let poller = Poller::new(&room, &shared.store, &shared.outdated, &metrics);
+        let (outdated, ended) = (&shared.outdated, stop.clone());
+        let poll = move || poller.clone().run(ended.clone());
+        runtime::spawn(
+            &tasks,
+            outdated.clone().until(supervised("the poller of keys that are waited for", poll)),
+        );
         tasks.close();
         let inner = Inner {
             queue: shared.queue,
+            room,
             policies: shared.policies,
             quotas: Quotas::default(),
             registered_only: options.registered_only,
@@ -246,7 +272,7 @@ impl Ledger {
     }
 
     fn asked(&self, before: &mut metrics::Before, submission: &mut Submission) -> Asked {
-        let Submission { key, command, event_type, trace_id, corrected: _ } = submission;
+        let Submission { key, command, event_type, trace_id, wait: _, corrected: _ } = submission;
         let counted = self.inner.metrics.asked(before, key, event_type, command);
         let (event_type, error) = (std::mem::take(event_type), self.inner.answer_log.error_of(command));
         Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id, error }, counted }
@@ -265,68 +291,6 @@ impl Ledger {
         self.inner.answer_log.note(&subject, answer);
     }
 
-    /// Carries out the commands of the call that has this span, and answers each in the same order. Commands for the
-    /// same key are carried out one after the other.
-    ///
-    /// # Errors
-    /// The queue is full or closed; then none was carried out.
-    pub(crate) async fn submit_all(
-        &self,
-        mut submissions: Vec<Submission>,
-        span: CallSpan,
-    ) -> Result<Vec<Answer>, Rejection> {
-        let mut before = metrics::Before::default();
-        let each = |submission| self.asked(&mut before, submission);
-        let asked: Vec<Asked> = in_stretches(submissions.iter_mut(), each).await;
-        let answers = self.all_carried_out(submissions, &span).await;
-        match &answers {
-            Ok(answers) => {
-                let clock = OnceLock::new();
-                for (done, (asked, answer)) in asked.into_iter().zip(answers).enumerate() {
-                    give_way(done).await;
-                    self.note(asked, answer, &clock);
-                }
-            }
-            Err(rejection) => {
-                let rejected = Err(rejection.clone());
-                for asked in asked {
-                    self.note(asked, &rejected, &OnceLock::new());
-                }
-            }
-        }
-        answers
-    }
-
-    async fn all_carried_out(
-        &self,
-        submissions: Vec<Submission>,
-        span: &CallSpan,
-    ) -> Result<Vec<Answer>, Rejection> {
-        let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
-        let mut chain_of: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
-        let (answers, arrive) = Answers::of(submissions.len());
-        let (policies, now) = (OnceLock::new(), runtime::Instant::now());
-        for (place, submission) in submissions.into_iter().enumerate() {
-            give_way(place).await;
-            if let Err(rejection) = self.admit(&submission, &policies) {
-                answers.put(place, Err(rejection));
-                continue;
-            }
-            let Submission { key, command, .. } = submission;
-            let to = AnswerTo::Item { answers: Arc::clone(&answers), place };
-            let request = Request::new(command, to, span.clone());
-            let chain = *chain_of.entry(key.hash()).or_insert(chains.len());
-            match chains.get_mut(chain) {
-                Some(chain) if *chain.key() == key => chain.push(request),
-                Some(_) | None => chains.push(Chain::new(key, request, now)),
-            }
-        }
-        drop(answers);
-        self.inner.queue.push_all(chains)?;
-        let answers = arrive.await.map_err(|_| lost())?;
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect())
-    }
-
     /// Settlements need neither registration nor quota: who was granted a claim may end it. Look-ups take no quota.
     /// The policies are looked up once for a call.
     fn admit(
@@ -337,15 +301,25 @@ impl Ledger {
         if matches!(command, Command::Settle(..)) {
             return Ok(());
         }
+        let policies = self.registered(key.consumer(), policies)?;
+        let (name, policy) = (key.namespace().name(), policies.of(key.consumer()));
+        if matches!(command, Command::Lookup) { Ok(()) } else { self.inner.quotas.admit(name, &policy) }
+    }
+
+    /// The policies, by which the consumer is registered where that is needed.
+    fn registered<'p>(
+        &self,
+        consumer: &str,
+        policies: &'p OnceLock<Arc<Snapshot>>,
+    ) -> Result<&'p Snapshot, Rejection> {
         let policies = policies.get_or_init(|| self.inner.policies.snapshot());
-        if self.inner.registered_only && !policies.registered(key.consumer()) {
+        if self.inner.registered_only && !policies.registered(consumer) {
             return Err(Rejection::new(
                 Reason::UnknownConsumer,
                 "this server serves only consumers that have a policy, and this one has none: register it",
             ));
         }
-        let (name, policy) = (key.namespace().name(), policies.of(key.consumer()));
-        if matches!(command, Command::Lookup) { Ok(()) } else { self.inner.quotas.admit(name, &policy) }
+        Ok(policies)
     }
 
     /// What this server counts of itself; what waits, as of now.
@@ -384,9 +358,10 @@ impl Ledger {
         self.inner.outdated.noticed().await
     }
 
-    /// Ends what may go on for long: imports and bulk redrives. All else goes on.
+    /// Ends what may go on for long: imports, bulk redrives, and calls that wait. All else goes on.
     pub fn drain(&self) {
         self.inner.operators.drain();
+        self.inner.room.drain();
     }
 
     /// Takes nothing more, finishes what was accepted, and ends.

@@ -117,6 +117,17 @@ pub(super) const QUEUE_BYTES: Family = gauge(
     &[],
     "Bytes of the commands that wait or are at work; queue_bytes_max is their bound.",
 );
+pub(super) const WAITERS: Family =
+    gauge("idempotency_ledger_waiters", &[], "Calls that wait on this server for another verdict.");
+pub(super) const WAIT_SECONDS: Family = Family {
+    name: "idempotency_ledger_wait_seconds",
+    kind: SECONDS,
+    labels: &["outcome"],
+    help: "How long calls waited for another verdict, by how it ended. granted: a Claim was granted. answered: by a verdict \
+           that no call waits for. over: the wait was used up. draining: the server shuts down. refused: by an error. \
+           gone: the client went away. no_place: no more calls may wait, so that the call was answered immediately, which \
+           counts as 0 s.",
+};
 pub(super) const QUEUE_WAIT: Family = Family {
     name: "idempotency_ledger_queue_wait_seconds",
     kind: SECONDS,
@@ -159,7 +170,8 @@ pub(super) const HANDLING: Family = Family {
     name: "grpc_server_handling_seconds",
     kind: SECONDS,
     labels: &["grpc_type", "grpc_service", "grpc_method"],
-    help: "How long calls took, from their headers to the head of their answer.",
+    help: "How long calls took, from their headers to the head of their answer, without the time that they waited for another \
+           verdict.",
 };
 pub(super) const CONNECTIONS: Family =
     gauge("idempotency_ledger_connections", &[], "Connections of clients that are open.");
@@ -383,6 +395,8 @@ pub(super) const ALL: &[Family] = &[
     ALERTS,
     QUEUE,
     QUEUE_BYTES,
+    WAITERS,
+    WAIT_SECONDS,
     QUEUE_WAIT,
     BATCHES,
     STATEMENTS,

@@ -22,6 +22,7 @@ mod refusals;
 mod room;
 mod seen;
 mod upkeep;
+mod waits;
 mod work;
 
 use std::collections::{BTreeMap, HashSet};
@@ -44,6 +45,7 @@ use self::limits::Limits;
 pub(crate) use self::limits::{Closed, Ended, Full, Limited};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
+pub(crate) use self::waits::{WaitEnd, Waits};
 pub(crate) use self::work::{LANES, Statement, Work};
 use crate::domain::{Command, Key, Malformed, NameCounts, Rejection};
 
@@ -63,6 +65,7 @@ struct Inner {
     work: Work,
     upkeep: Upkeep,
     credentials: Credentials,
+    waits: Waits,
     entries: Entries,
     /// Whether calls and statements are counted.
     counts: bool,
@@ -100,6 +103,7 @@ impl Metrics {
             refusals: Refusals::new(&registry)?,
             limits: Limits::new(&registry)?,
             work: Work::new(&registry, counts)?,
+            waits: Waits::new(&registry)?,
             upkeep: Upkeep::new(&registry)?,
             credentials: Credentials::new(&registry)?,
             entries: Entries::new(&registry)?,
@@ -207,6 +211,11 @@ impl Metrics {
     /// What the workers do.
     pub(crate) fn work(&self) -> &Work {
         &self.inner.work
+    }
+
+    /// The calls that wait.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.inner.waits
     }
 
     /// What goes on beside.

@@ -21,16 +21,18 @@ pub(crate) enum Statement {
     Replace,
     Locked,
     Policies,
+    Poll,
 }
 
 impl Statement {
-    const ALL: [Statement; 6] = [
+    const ALL: [Statement; 7] = [
         Statement::Insert,
         Statement::Complete,
         Statement::Load,
         Statement::Replace,
         Statement::Locked,
         Statement::Policies,
+        Statement::Poll,
     ];
 
     /// As it is called in metrics and traces.
@@ -42,6 +44,7 @@ impl Statement {
             Statement::Replace => "replace",
             Statement::Locked => "locked",
             Statement::Policies => "policies",
+            Statement::Poll => "poll",
         }
     }
 

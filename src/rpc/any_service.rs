@@ -17,6 +17,7 @@ use super::edge::account::{AccountLimits, Accounts, PrincipalLimits};
 use super::edge::auth::Entrance;
 use super::edge::layer::{Edge, EdgeOptions};
 use super::edge::methods::methods;
+use super::edge::waits::HttpWaits;
 use crate::identity::{Door, Guard, Trust};
 use crate::metrics::Metrics;
 use crate::traces::Traces;
@@ -51,9 +52,9 @@ where
     let guard = Guard::new(Trust::default());
     let options =
         EdgeOptions { deadline_max, bytes_max: message_bytes_max, slow_call: deadline_max, bare: true };
-    let doors = guard.clone();
+    let (doors, waits) = (guard.clone(), HttpWaits::new(1_000, 0));
     let service_of = move |peer, account: Arc<_>, leaving| {
-        let entrance = Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), leaving);
+        let entrance = Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
         let services = Translated::new(service.clone());
         let edge = Edge::new(services, options, &calls, entrance, Traces::off());
         HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default()).of_another_service()

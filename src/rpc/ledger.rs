@@ -1,6 +1,7 @@
 //! `LedgerService`: each RPC turns its message into a command, submits it, and turns the answer back.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{self, Either};
@@ -8,6 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::edge::auth::{self, Caller};
 use super::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
+use super::waiting::{self, Waits};
 use super::wire::convert::{self, Asked};
 use super::wire::errors;
 use super::wire::fields::{Limits, Part, canonical};
@@ -26,6 +28,8 @@ type Allowed = Result<Submission, Rejection>;
 pub(super) struct LedgerRpc {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
+    /// How long a call may wait for another verdict.
+    pub(super) max_wait: Duration,
 }
 
 impl LedgerRpc {
@@ -98,9 +102,23 @@ impl LedgerRpc {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(&mut take)).collect())
     }
 
-    /// The command of a claim. Nothing else of the request stays in memory while the command waits.
-    fn asked(&self, request: Request<proto::ClaimRequest>) -> Result<(Allowed, CallSpan), Rejection> {
-        let (_, extensions, request) = request.into_parts();
+    /// Carries out a command that may wait for another verdict, or refuses what is none.
+    async fn submit_or_wait(&self, asked: Allowed, waits: Option<Waits>, span: CallSpan) -> Answer {
+        match (asked, waits) {
+            (Ok(submission), Some(waits)) => {
+                let answer = Box::pin(waiting::submit(&self.ledger, submission, span, waits));
+                answer.await.inspect(|_| crash::point("before_answer"))
+            }
+            (asked, _) => self.submit(asked, span).await,
+        }
+    }
+
+    /// The command of a claim, and how it waits. Nothing else of the request stays in memory while the command waits.
+    fn asked(
+        &self,
+        request: Request<proto::ClaimRequest>,
+    ) -> Result<(Allowed, Option<Waits>, CallSpan), Rejection> {
+        let (metadata, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         let asked = convert::claim(
             request,
@@ -110,7 +128,9 @@ impl LedgerRpc {
             Part::Whole,
             false,
         );
-        Ok((self.allowed(caller, asked), caller.span.clone()))
+        let allowed = self.allowed(caller, asked);
+        let waits = waiting::of(caller, &allowed, self.max_wait, metadata);
+        Ok((allowed, waits, caller.span.clone()))
     }
 
     /// The same of a batch.
@@ -185,8 +205,8 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::ClaimRequest>,
     ) -> Result<Response<proto::ClaimResponse>, Status> {
-        let (asked, span) = self.asked(request)?;
-        match self.submit(asked, span).await.and_then(verdict) {
+        let (asked, waits, span) = self.asked(request)?;
+        match self.submit_or_wait(asked, waits, span).await.and_then(verdict) {
             Ok(response) => Ok(Response::new(response)),
             Err(rejection) => Err(errors::status(&rejection, During::Claim)),
         }
@@ -266,10 +286,11 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::LookupRequest>,
     ) -> Result<Response<proto::LookupResponse>, Status> {
-        let (_, extensions, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         let asked = self.allowed(caller, lookup::asked(request, &self.limits, Part::Whole));
-        let answer = self.submit(asked, caller.span.clone()).await;
+        let waits = waiting::of(caller, &asked, self.max_wait, metadata);
+        let answer = self.submit_or_wait(asked, waits, caller.span.clone()).await;
         Ok(Response::new(answer.and_then(lookup::response)?))
     }
 

@@ -9,6 +9,7 @@ mod ledger;
 #[doc(hidden)]
 pub mod measured;
 pub mod proto;
+mod waiting;
 mod wire;
 
 use std::future::Future;
@@ -33,6 +34,7 @@ use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
 use self::edge::methods::methods;
 use self::edge::services::Services;
+use self::edge::waits::HttpWaits;
 use self::ledger::LedgerRpc;
 use self::proto::admin_service_server::AdminServiceServer;
 use self::proto::ledger_service_server::LedgerServiceServer;
@@ -73,6 +75,8 @@ pub struct ServeOptions {
     pub drain_wait: Duration,
     /// How long the calls under way may take after that.
     pub drain_max: Duration,
+    /// How long a call may wait for another verdict.
+    pub max_wait: Duration,
     /// Whether reflection is offered.
     pub reflection: bool,
 }
@@ -164,6 +168,7 @@ pub async fn serve(
         bare: false,
     };
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
+    let waits = HttpWaits::new(options.connections_max, options.connections.per_address_max);
     let accept = |places: &Places, takes| AcceptOptions {
         takes,
         places: places.clone(),
@@ -174,12 +179,12 @@ pub async fn serve(
     let listening = |listener, places: &Places, offered| {
         let others = others(&ledger, &health, &options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
-        let traces = traces.clone();
+        let (traces, waits) = (traces.clone(), Arc::clone(&waits));
         // What calls count and share at every turn belongs to their connection: no other core needs it.
         let service_of = move |peer, account, leaving| {
-            let first = offered.ledger().map(|_| ledger_service(called.clone(), options.limits));
+            let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Services::new(first, others.clone());
-            let entrance = Entrance::new(Door::new(doors.clone(), peer), account, leaving);
+            let entrance = Entrance::new(Door::new(doors.clone(), peer), account, &waits, leaving);
             Edge::new(services, edge, &calls, entrance, traces.clone())
         };
         let accept = accept(places, Takes::Grpc);
@@ -193,11 +198,12 @@ pub async fn serve(
         let methods = Methods::of(proto::pool()?, &offered.services());
         let (called, doors, calls, hosts) =
             (ledger.clone(), guard.clone(), Arc::clone(&calls), hosts.clone());
-        let traces = traces.clone();
+        let (traces, waits) = (traces.clone(), Arc::clone(&waits));
         let service_of = move |peer, account: Arc<_>, leaving| {
-            let first = offered.ledger().map(|_| ledger_service(called.clone(), options.limits));
+            let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Translated::new(Services::new(first, others.clone()));
-            let entrance = Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), leaving);
+            let entrance =
+                Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
             let edge =
                 Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, entrance, traces.clone());
             HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())
@@ -265,8 +271,9 @@ async fn follow(health: HealthState, ledger: Ledger) {
     }
 }
 
-fn ledger_service(ledger: Ledger, limits: Limits) -> LedgerServiceServer<LedgerRpc> {
-    LedgerServiceServer::new(LedgerRpc { ledger, limits })
+fn ledger_service(ledger: Ledger, options: &ServeOptions) -> LedgerServiceServer<LedgerRpc> {
+    let (limits, max_wait) = (options.limits, options.max_wait);
+    LedgerServiceServer::new(LedgerRpc { ledger, limits, max_wait })
         .max_decoding_message_size(limits.batch_bytes)
         .accept_compressed(Gzip)
         .send_compressed(Gzip)

@@ -71,6 +71,8 @@ pub enum Purpose {
     Purge,
     /// The index of open claims.
     OpenClaims,
+    /// The keys for which calls wait.
+    Waits,
     /// What operators read.
     Reads,
     /// What operators change; also what a server changes at its start.
@@ -79,11 +81,12 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Purpose; 6] = [
+    pub const ALL: [Purpose; 7] = [
         Purpose::Claims,
         Purpose::Heartbeat,
         Purpose::Purge,
         Purpose::OpenClaims,
+        Purpose::Waits,
         Purpose::Reads,
         Purpose::Changes,
     ];
@@ -96,6 +99,7 @@ impl Purpose {
             Purpose::Heartbeat => "heartbeat",
             Purpose::Purge => "purge",
             Purpose::OpenClaims => "open_claims",
+            Purpose::Waits => "waits",
             Purpose::Reads => "reads",
             Purpose::Changes => "changes",
         }

@@ -134,7 +134,7 @@ async fn a_batch_of_refused_items_fits(kind: Kind) {
             assert!(if whole { paths == all } else { paths.is_empty() }, "{paths:?}");
         }
         let key = Some(proto::EntryKey { consumer: "\u{1}".into(), ..Default::default() });
-        let requests = vec![proto::LookupRequest { key }; 1_000];
+        let requests = vec![proto::LookupRequest { key, ..Default::default() }; 1_000];
         let answer = client.batch_lookup(proto::BatchLookupRequest { requests }).await.unwrap().into_inner();
         assert!(answer.encoded_len() <= batch_bytes, "{} bytes", answer.encoded_len());
         assert_eq!(answer.responses.len(), 1_000);

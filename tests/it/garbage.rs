@@ -69,7 +69,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         unpin_fingerprint: false,
         event_type: String::new(),
     };
-    let look = |key| proto::LookupRequest { key };
+    let look = |key| proto::LookupRequest { key, ..Default::default() };
     let looks = vec![look(key("c", "neighbour")), look(good())];
     let requests_in_run = vec![claim("c", "neighbour"), in_run.clone()];
     let of_run = proto::ListEntriesRequest {
@@ -104,6 +104,8 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
     let holds = proto::ListHoldsRequest { prefix: GOOD.into() };
     let mut cut = claim("c", "cut").encode_to_vec();
     cut.pop();
+    // Field 23 is a message, and has a number here.
+    let wrong_wait = [claim("c", "cut").encode_to_vec(), vec![0xb8, 1, 7]].concat();
     // A field of a number that nobody knows is no fault; one of a wrong type is.
     let wrong_type = vec![(1 << 3), 7];
 
@@ -112,6 +114,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ("LedgerService/Claim", b"{\"key\": {}}".to_vec(), "request", "RETRY_LATER"),
         ("LedgerService/Claim", cut, "owner", "RETRY_LATER"),
         ("LedgerService/Claim", wrong_type, "key", "RETRY_LATER"),
+        ("LedgerService/Claim", wrong_wait, "wait", "RETRY_LATER"),
         ("LedgerService/Claim", spoilt(&claim("c", GOOD)), "key.id", "DEAD_LETTER"),
         ("LedgerService/Claim", spoilt(&claim(GOOD, "1")), "key.consumer", "RETRY_LATER"),
         ("LedgerService/Claim", spoilt(&owner), "owner", "RETRY_LATER"),

@@ -24,7 +24,7 @@ on_both_stores!(
 );
 
 fn look(consumer: &str, id: &str) -> proto::LookupRequest {
-    proto::LookupRequest { key: key(consumer, id) }
+    proto::LookupRequest { key: key(consumer, id), wait: None }
 }
 
 async fn found(server: &TestServer, consumer: &str, id: &str) -> proto::LookupResponse {
@@ -96,7 +96,7 @@ async fn lookup_asks_for_registration_and_takes_no_quota(kind: Kind) {
 
 async fn lookup_in_a_replay_run_follows_the_run(kind: Kind) {
     let mut server = replays::server(kind, proto::ReplayMode::Rebuild).await;
-    let look = |run: &str| proto::LookupRequest { key: replays::in_run(run, "1") };
+    let look = |run: &str| proto::LookupRequest { key: replays::in_run(run, "1"), wait: None };
     let refused = refusal(&server.client.lookup(look("none")).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (Code::FailedPrecondition, "REPLAY_RUN_UNKNOWN"));
     server.admin.create_replay_run(replays::creates("r")).await.unwrap();

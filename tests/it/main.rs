@@ -67,4 +67,5 @@ mod token_offset;
 mod trust;
 mod unreadable;
 mod upkeep;
+mod waiting;
 mod wrong_clock;

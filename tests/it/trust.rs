@@ -81,6 +81,7 @@ async fn a_session_is_told_all_that_it_needs() {
         (Purpose::Heartbeat, "heartbeat", "250ms", "2s"),
         (Purpose::Purge, "purge", "1s", "10s"),
         (Purpose::OpenClaims, "open claims", "1s", "10s"),
+        (Purpose::Waits, "waits", "250ms", "2s"),
         (Purpose::Reads, "reads", "1s", "10s"),
         (Purpose::Changes, "changes", "1s", "10s"),
     ];

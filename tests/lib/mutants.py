@@ -133,7 +133,7 @@ MUTANTS = [
         (PG_ENTRIES, "AND e.version = r.version - 1", "AND r.version > 0"),
     ]),
     Mutant("12", "a batch's answers are shifted when a key stands in it twice", LOCKSTEP, [
-        ("src/ledger/mod.rs", "        let answers = arrive.await.map_err(|_| lost())?;\n", """\
+        ("src/ledger/submit_all.rs", "        let answers = arrive.await.map_err(|_| lost())?;\n", """\
         let mut answers = arrive.await.map_err(|_| lost())?;
         if chain_of.len() < answers.len() {
             answers.rotate_right(1);
@@ -358,7 +358,7 @@ MUTANTS = [
         ("src/rpc/edge/account/owner.rs", "        if map(&mut known).len() >= OWNERS_MAX {\n            known.tidy", "        if map(&mut known).len() == usize::MAX {\n            known.tidy"),
     ]),
     Mutant("L11", "a stream is not under way for its principal once its answers begin", "identity::limits", [
-        ("src/rpc/edge/auth.rs", "Caller { call: Some(Arc::clone(call)), ..self }", "Caller { call: Some(Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), ..self }"),
+        ("src/rpc/edge/auth.rs", "Caller { call: Some(Arc::clone(call)), deadline, http1, ..self }", "Caller { call: Some(Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), deadline, http1, ..self }"),
         ("src/rpc/edge/layer.rs", "Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))", "drop(call);\n        Poll::Ready(answer.map(|response| response.map(Answer::refused)))"),
     ]),
     Mutant("L12", "bytes of a principal's requests count for ever", "identity::limits", [
@@ -682,7 +682,7 @@ MUTANTS = [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
     ]),
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
-        (CONNECT, "Purpose::Claims | Purpose::Heartbeat => (how.lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat => (how.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
+        (CONNECT, "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (how.lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (how.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
         ("src/ledger/policies/in_force.rs", "    if session.policy_book().policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),
@@ -1793,7 +1793,7 @@ MUTANTS = [
         ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
     ]),
     Mutant("K30", "a server starts on a file that it cannot write", "sqlite_file::others", [
-        ("src/store/sqlite/mod.rs", "            Purpose::Reads => {", "            Purpose::Reads | Purpose::Heartbeat | Purpose::Changes => {"),
+        ("src/store/sqlite/mod.rs", "            Purpose::Reads | Purpose::Waits => {", "            Purpose::Reads | Purpose::Waits | Purpose::Heartbeat | Purpose::Changes => {"),
         ("src/store/sqlite/mod.rs", "            | Purpose::Heartbeat\n", ""),
         ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
     ]),
@@ -2154,5 +2154,50 @@ MUTANTS = [
     ]),
     Mutant("DO14", "a Lookup finds nothing of a claim that has expired", "proof::live::suites::histories", [
         (LOOKUP, "        State::InProgress => Some(claim::held(entry, context)),", "        State::InProgress if entry.expired(context.now) => return NOTHING,\n        State::InProgress => Some(claim::held(entry, context)),"),
+    ]),
+    Mutant("WT1", "no other call looks where the first one is granted nothing", "ledger::waiting", [
+        ("src/ledger/waiting/line.rs", "        self.waiters.retain(|waiter| waiter.seat != seat);\n        self.next()", "        self.waiters.retain(|waiter| waiter.seat != seat);\n        Vec::new()"),
+    ]),
+    Mutant("WT2", "a repeat that waits is not told its own grant", "ledger::waiting", [
+        ("src/ledger/waiting/line.rs", "Who::Claims(claimant) if claimant == holder)", "Who::Claims(claimant) if claimant == holder && polled)"),
+    ]),
+    Mutant("WT3", "all calls look when the holder fails", "ledger::waiting", [
+        ("src/ledger/waiting/line.rs", "        self.claimable = true;\n        self.next()", "        self.claimable = true;\n        self.call_all(|waiter| waiter.who != Who::LooksUp)"),
+    ]),
+    Mutant("WT4", "what a look found counts, though the holder failed since", "ledger::waiting", [
+        ("src/ledger/waiting/line.rs", "Looked::Held if !again && !outdated =>", "Looked::Held if !again || outdated =>"),
+    ]),
+    Mutant("WT5", "each key is polled ten times a second for ever", "ledger::waiting", [
+        ("src/ledger/waiting/polls.rs", "plan.every = (plan.every * 2).min(LAST);", "plan.every = plan.every.min(LAST);"),
+    ]),
+    Mutant("WT6", "a backoff that goes on for longer than the wait is awaited", "domain::waiting", [
+        ("src/domain/waiting.rs", "Verdict::Backoff { retry_after, .. } if *retry_after <= left =>", "Verdict::Backoff { retry_after, .. } if *retry_after >= Span::ZERO =>"),
+    ]),
+    Mutant("WT7", "a consumer takes all places of calls that wait", "ledger::waiting", [
+        ("src/ledger/waiting/places.rs", "            && fits(&self.consumers, consumer)\n", ""),
+    ]),
+    Mutant("WT8", "a call that waits keeps what it holds of its principal", "waiting::account", [
+        ("src/rpc/edge/account/call.rs", "        if self.resting.rests.swap(true, Relaxed) {", "        if self.resting.rests.load(Relaxed) || self.number.is_some() {"),
+    ]),
+    Mutant("WT9", "credential and right are judged when the call arrives alone", "waiting::account", [
+        ("src/rpc/waiting.rs", "        let again = self.caller.again()?;\n", "        let again = self.caller.clone();\n"),
+    ]),
+    Mutant("WT10", "each look takes of the consumer's quota", "waiting::account", [
+        ("src/ledger/submit_waiting.rs", "self.ledger.registered(key.consumer(), &OnceLock::new())?;", "self.ledger.admit(self.submission, &OnceLock::new())?;"),
+    ]),
+    Mutant("WT11", "calls that wait take all streams of a connection", "waiting::bounds", [
+        ("src/rpc/edge/account/connection.rs", "STREAMS_MAX as usize / 2", "STREAMS_MAX as usize"),
+    ]),
+    Mutant("WT12", "calls of HTTP/1.1 that wait take all connections", "waiting::bounds", [
+        ("src/rpc/edge/auth.rs", "self.http1.then_some(&self.entrance.http_waits)", "(!self.http1).then_some(&self.entrance.http_waits)"),
+    ]),
+    Mutant("WT13", "a server that drains waits for the calls that wait", "waiting::crowd", [
+        ("src/ledger/mod.rs", "        self.inner.room.drain();\n", ""),
+    ]),
+    Mutant("WT14", "what another server changed is not looked at", "waiting::replicas", [
+        ("src/ledger/waiting/poller.rs", "self.room.polled(key.hash(), &sight(entry, loaded.reading.now));", "let _seen = (key.hash(), sight(entry, loaded.reading.now));"),
+    ]),
+    Mutant("WT15", "the calls of a settled key look one by one", "waiting::", [
+        ("src/ledger/waiting/room.rs", "(seats.len() > 1).then(", "(seats.len() > 10_000).then("),
     ]),
 ]

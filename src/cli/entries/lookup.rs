@@ -23,7 +23,7 @@ pub(in crate::cli) struct Lookup {
 impl Lookup {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut ledger = client.connect_ledger().await?;
-        let request = LookupRequest { key: Some(self.key.message()) };
+        let request = LookupRequest { key: Some(self.key.message()), wait: None };
         let found = ledger.lookup(client.request(request)).await;
         let found = found.map_err(|status| Problem::of(&status))?.into_inner();
         if client.screen.json() {

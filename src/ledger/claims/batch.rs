@@ -167,6 +167,8 @@ impl<'a> Round<'a> {
     /// A first grant is durable: its claim is answered, and whoever comes behind it goes on.
     fn granted(&mut self, pending: Pending, row: Entry, token: i64, reading: &Reading) {
         let answer = pending.answer.map(|answer| answer.map(|reply| reply.with_token(token)));
+        // Reported before the answer is sent.
+        self.shared.changes.changed(&row.key);
         if let Some(rest) = answered(pending.chain, answer) {
             let granted = Entry { token, ..row.stamped(reading.now, reading.token_clock()) };
             self.follow(rest, &granted, reading);
@@ -188,6 +190,7 @@ impl<'a> Round<'a> {
                     for ((pending, row), done) in part.pending.into_iter().zip(part.rows).zip(done) {
                         match done {
                             Some(Done { late, attempt, doubled }) => {
+                                self.shared.changes.completed(&row.key);
                                 let (replayed, result_dropped) = (false, row.result_dropped);
                                 let reply =
                                     Reply::Completed { replayed, late, result_dropped, attempt, doubled };

@@ -72,6 +72,11 @@ impl Chain {
         Chain { key, head: Box::new(head), later: VecDeque::new(), must_load: false, together: 0, since }
     }
 
+    /// It is known that its key has an entry, so that no insert is tried before the load.
+    pub(crate) fn loads_first(self) -> Chain {
+        Chain { must_load: true, ..self }
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }
@@ -128,6 +133,14 @@ impl Chain {
         let next = self.later.pop_front();
         self.head.to.send(answer);
         Some(Chain { head: Box::new(next?), must_load: true, ..self })
+    }
+
+    /// Refuses all of its commands, of which none was sent.
+    pub(super) fn answer_all(self, refused: &Rejection) {
+        let mut rest = Some(self);
+        while let Some(chain) = rest {
+            rest = chain.answer(Err(refused.clone()));
+        }
     }
 
     /// What is left without those whose callers went away before anything was sent to the store.

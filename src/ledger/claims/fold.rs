@@ -208,8 +208,9 @@ impl Round<'_> {
             let replace = self.session.entries().replace_until(&part.rows, &until);
             match within(self.shared, &self.span, sent, replace).await {
                 Ok(done) => {
-                    for (pending, done) in part.pending.into_iter().zip(done) {
+                    for ((pending, entry), done) in part.pending.into_iter().zip(&part.rows).zip(done) {
                         if done {
+                            self.shared.changes.written(entry);
                             self.answer_all(pending);
                         } else {
                             self.lost_race(pending);

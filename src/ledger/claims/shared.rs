@@ -8,6 +8,7 @@ use super::locked::Locked;
 use super::pulse::Pulse;
 use super::queue::Queue;
 use super::recent::RecentClock;
+use crate::ledger::changes::Changes;
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::metrics::Metrics;
@@ -24,6 +25,7 @@ pub(in crate::ledger) struct Shared {
     pub(in crate::ledger) crew: Arc<Crew>,
     pub(in crate::ledger) locked: Arc<Locked>,
     pub(in crate::ledger) pulse: Arc<Pulse>,
+    pub(in crate::ledger) changes: Arc<Changes>,
     pub(in crate::ledger) metrics: Metrics,
     pub(in crate::ledger) outdated: Outdated,
     /// What this replica tells of itself.

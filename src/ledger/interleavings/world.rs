@@ -20,7 +20,7 @@ use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
     Settle, Span, State, Submission, Verdict,
 };
-use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions};
+use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::metrics::Metrics;
 use crate::traces::CallSpan;
 
@@ -69,6 +69,7 @@ impl World {
             policies_trusted_for: Duration::MAX,
             count_every: Duration::MAX,
             purge,
+            waits: WaitBounds::default(),
         };
         let ledger = Ledger::start(
             Arc::new(DiskStore(Arc::clone(&disk))),

@@ -16,9 +16,10 @@ use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::tries::Before;
 use super::unreadable::{self, DeleteUnreadable};
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
+    AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
     Span, Summary,
 };
+use crate::ledger::changes::Changes;
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::holds::{self, HoldOrder, HoldResult};
 use crate::ledger::policies::in_force::PoliciesInForce;
@@ -41,8 +42,9 @@ pub struct Operators {
 
 struct Inner {
     reads: Desk,
-    changes: Desk,
+    changes_desk: Desk,
     policies: Arc<PoliciesInForce>,
+    changes: Arc<Changes>,
     purge_every: Duration,
     long: LongOperations,
     /// They end; all else goes on.
@@ -51,9 +53,10 @@ struct Inner {
 }
 
 impl Operators {
-    pub(crate) fn start(
+    pub(in crate::ledger) fn start(
         store: &Arc<dyn Store>,
         policies: Arc<PoliciesInForce>,
+        changes: &Arc<Changes>,
         purge_every: Duration,
         tasks: &TaskTracker,
         stop: &CancellationToken,
@@ -64,8 +67,9 @@ impl Operators {
         };
         let inner = Inner {
             reads: desk("the desk of operators' reads", Purpose::Reads),
-            changes: desk("the desk of operators' changes", Purpose::Changes),
+            changes_desk: desk("the desk of operators' changes", Purpose::Changes),
             policies,
+            changes: Arc::clone(changes),
             purge_every,
             long: LongOperations::default(),
             draining: stop.child_token(),
@@ -190,12 +194,14 @@ impl Operators {
     /// Those of [`crate::domain::operate`], a request id that was used for something else, and those of
     /// the store.
     pub async fn change(&self, order: ChangeRequest) -> Result<ChangeResult, Rejection> {
-        let asked = (Arc::clone(&self.inner.policies), order);
+        let (key, asked) = (order.key.clone(), (Arc::clone(&self.inner.policies), order));
         let change =
-            self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(change::change(session, policies, order, before))
             });
-        change.await
+        let changed = change.await;
+        self.inner.changes.changed(&key);
+        changed
     }
 
     /// Deletes an entry that cannot be read; says whether the request had been carried out before.
@@ -204,7 +210,7 @@ impl Operators {
     /// Those of [`crate::domain::delete_unreadable`], `ENTRY_NOT_FOUND`, a request id that was used for something else,
     /// and those of the store.
     pub async fn delete_unreadable(&self, order: DeleteUnreadable) -> Result<bool, Rejection> {
-        let delete = self.inner.changes.change(&self.principal, order, |session, order, before| {
+        let delete = self.inner.changes_desk.change(&self.principal, order, |session, order, before| {
             Box::pin(unreadable::delete(session, order, before))
         });
         delete.await
@@ -215,12 +221,16 @@ impl Operators {
     /// # Errors
     /// Those of the store; single messages are refused in the answer.
     pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
+        let awaited = self.inner.changes.waiting() > 0;
+        let keys: Vec<Key> = order.rows.iter().filter(|_| awaited).map(|(key, _)| key.clone()).collect();
         let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
         let import =
-            self.inner.changes.change(&self.principal, asked, |session, (policies, order, sent), _| {
+            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order, sent), _| {
                 Box::pin(import::carry_out(session, policies, order, sent))
             });
-        import.await
+        let imported = import.await;
+        keys.iter().for_each(|key| self.inner.changes.changed(key));
+        imported
     }
 
     /// Sets or deletes a consumer's policy, or says what would become of it.
@@ -236,16 +246,17 @@ impl Operators {
             });
             return validate.await;
         }
-        let set = self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
-            Box::pin(async move {
-                let set = set::set(session, policies, order).await?;
-                // What an earlier try of this very call has done is no repeat of a caller's.
-                Ok(set.map(|result| PolicyResult {
-                    replayed: result.replayed && before == Before::NotSent,
-                    ..result
-                }))
-            })
-        });
+        let set =
+            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
+                Box::pin(async move {
+                    let set = set::set(session, policies, order).await?;
+                    // What an earlier try of this very call has done is no repeat of a caller's.
+                    Ok(set.map(|result| PolicyResult {
+                        replayed: result.replayed && before == Before::NotSent,
+                        ..result
+                    }))
+                })
+            });
         set.await
     }
 
@@ -256,7 +267,7 @@ impl Operators {
     pub async fn change_run(&self, order: RunOrder) -> Result<RunResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
         let change =
-            self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let done = replays::carry_out(session, policies, order).await?;
                     // What an earlier try of this very call has done is no repeat of a caller's.
@@ -276,7 +287,7 @@ impl Operators {
     pub async fn change_hold(&self, order: HoldOrder) -> Result<HoldResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
         let change =
-            self.inner.changes.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let done = holds::carry_out(session, policies, order).await?;
                     // What an earlier try of this very call has done is not a repeat of a caller's.
@@ -307,7 +318,7 @@ impl Operators {
     /// Those of [`crate::domain::raise_token_offset`], a request id that was used for something else, and those
     /// of the store.
     pub async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
-        let raise = self.inner.changes.change(&self.principal, order, |session, order, before| {
+        let raise = self.inner.changes_desk.change(&self.principal, order, |session, order, before| {
             Box::pin(token_offset::raise(session, order, before))
         });
         raise.await
@@ -317,7 +328,7 @@ impl Operators {
     pub(super) async fn begin(&self, begin: StartOperation) -> Result<Operation, Rejection> {
         let begin = self
             .inner
-            .changes
+            .changes_desk
             .change(&self.principal, begin, |session, begin, _| Box::pin(operation::begin(session, begin)));
         begin.await
     }

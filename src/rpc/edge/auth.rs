@@ -2,13 +2,15 @@
 //! soon as they know the consumer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Extensions, HeaderMap};
 use tokio_util::sync::CancellationToken;
 
 use super::account::{CallAccount, ConnectionAccount, within};
+use super::waits::{HttpWaits, WaitPlace};
 use crate::domain::{Reason, Rejection, Submission, TraceId};
-use crate::identity::{Door, Identity, Refused, Right, Rpc, Whose};
+use crate::identity::{ANONYMOUS, Door, Identity, Refused, Right, Rpc, Whose};
 use crate::once_a_second::warn_once_a_second;
 use crate::rpc::wire::errors;
 use crate::traces::CallSpan;
@@ -20,14 +22,20 @@ const TRACEPARENT_MAX: usize = 64;
 pub(crate) struct Entrance {
     door: Door,
     account: Arc<ConnectionAccount>,
+    http_waits: Arc<HttpWaits>,
     /// Ends the connection's streams.
     leaving: CancellationToken,
 }
 
 impl Entrance {
-    pub(crate) fn new(door: Door, account: Arc<ConnectionAccount>, leaving: CancellationToken) -> Entrance {
+    pub(crate) fn new(
+        door: Door,
+        account: Arc<ConnectionAccount>,
+        http_waits: &Arc<HttpWaits>,
+        leaving: CancellationToken,
+    ) -> Entrance {
         account.set_proxy(door.peer_is_proxy());
-        Entrance { door, account, leaving }
+        Entrance { door, account, http_waits: Arc::clone(http_waits), leaving }
     }
 
     pub(super) fn account(&self) -> &Arc<ConnectionAccount> {
@@ -45,6 +53,10 @@ pub(crate) struct Caller {
     call: Option<Arc<CallAccount>>,
     /// What a call that may take long was known by.
     shown: Option<Arc<HeaderMap>>,
+    /// How long the call may take from its beginning on.
+    pub(crate) deadline: Duration,
+    /// Whether it came by HTTP/1.1, so that it holds its connection.
+    http1: bool,
     /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
     pub(crate) traceparent: String,
     pub(super) trace_id: Option<TraceId>,
@@ -71,7 +83,19 @@ impl Caller {
         let takes_long = rpc.is_some_and(|rpc| rpc.streams);
         let shown = takes_long.then(|| Arc::new(headers.clone()));
         let entrance = Arc::clone(entrance);
-        Ok(Caller { identity, entrance, rpc, call: None, shown, traceparent, trace_id, span })
+        let (deadline, http1) = (Duration::ZERO, false);
+        Ok(Caller {
+            identity,
+            entrance,
+            rpc,
+            call: None,
+            shown,
+            deadline,
+            http1,
+            traceparent,
+            trace_id,
+            span,
+        })
     }
 
     pub(super) fn identity(&self) -> &Arc<Identity> {
@@ -79,8 +103,31 @@ impl Caller {
     }
 
     /// The same caller, whose call has this account: a stream is under way for as long as its caller is kept.
-    pub(super) fn admitted(self, call: &Arc<CallAccount>) -> Caller {
-        Caller { call: Some(Arc::clone(call)), ..self }
+    pub(super) fn admitted(self, call: &Arc<CallAccount>, deadline: Duration, http1: bool) -> Caller {
+        Caller { call: Some(Arc::clone(call)), deadline, http1, ..self }
+    }
+
+    /// The same caller, whose credentials in these headers can be judged again.
+    pub(crate) fn shows(&self, headers: HeaderMap) -> Caller {
+        Caller { shown: Some(Arc::new(headers)), ..self.clone() }
+    }
+
+    /// The account of the call.
+    ///
+    /// # Errors
+    /// `INTERNAL`: it has none.
+    pub(crate) fn call(&self) -> Result<&Arc<CallAccount>, Rejection> {
+        self.call.as_ref().ok_or_else(|| errors::internal("a call has no account"))
+    }
+
+    /// A place for a call of this connection that waits. `None` if there is none.
+    pub(crate) fn wait_place(&self) -> Option<WaitPlace> {
+        WaitPlace::take(&self.entrance.account, self.http1.then_some(&self.entrance.http_waits))
+    }
+
+    /// The principal. `None` if no source of identity is configured, so that all callers are the same one.
+    pub(crate) fn named_principal(&self) -> Option<&str> {
+        Some(self.principal()).filter(|principal| *principal != ANONYMOUS)
     }
 
     /// Counts one more item of a batch as a call. The first is the call itself.

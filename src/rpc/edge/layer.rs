@@ -81,6 +81,7 @@ impl<S> Edge<S> {
         request: &mut Request<B>,
         open: OpenCall,
         served: &Served,
+        deadline: Duration,
     ) -> Result<(Arc<CallAccount>, Option<TraceId>), Rejection> {
         let (account, headers) = (self.entrance.account(), request.headers());
         let header_bytes = header_bytes(headers);
@@ -109,7 +110,8 @@ impl<S> Edge<S> {
         };
         let call = CallAccount::admit(account, open, &who, rpc, kept_bytes)?;
         let trace_id = caller.trace_id;
-        request.extensions_mut().insert(caller.admitted(&call));
+        let http1 = request.version() < http::Version::HTTP_2;
+        request.extensions_mut().insert(caller.admitted(&call, deadline, http1));
         Ok((call, trace_id))
     }
 }
@@ -154,7 +156,7 @@ where
             // Health and reflection.
             Served::default()
         };
-        let (call, trace_id) = match self.admit(&mut request, open, &served) {
+        let (call, trace_id) = match self.admit(&mut request, open, &served, deadline) {
             Ok(admitted) => admitted,
             Err(rejection) => {
                 let answer = errors::status(&rejection, during).into_http();
@@ -216,7 +218,8 @@ where
             Err(_) => Ok(errors::status(&too_late(), *this.during).into_http()),
         };
         let code = answer.as_ref().map_or(Code::Unknown, |response| code(response.headers()));
-        let took = this.counted.took();
+        // A call that waits is not slow.
+        let took = this.counted.took().saturating_sub(this.call.rested());
         if took >= this.options.slow_call {
             let trace_id = this.trace_id.map(tracing::field::display);
             let seconds = took.as_secs_f64();

@@ -8,3 +8,4 @@ pub(super) mod health;
 pub(super) mod layer;
 pub(super) mod methods;
 pub(super) mod services;
+pub(super) mod waits;

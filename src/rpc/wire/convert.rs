@@ -46,8 +46,9 @@ pub(crate) fn claim(
         traceparent: traceparent.to_owned(),
     };
     let event_type = fields.event_type(request.event_type);
+    let wait = fields.wait(request.wait.as_ref(), part);
     let asked = fields.submission(key, Command::Claim(claim));
-    asked.map(|asked| Submission { event_type, ..asked })
+    asked.map(|asked| Submission { event_type, wait, ..asked })
 }
 
 /// Bytes without the request around them: what waits in the queue must not keep all of it in memory.

@@ -285,6 +285,22 @@ impl<'a> Fields<'a> {
         self.span("lease", value?)
     }
 
+    /// How long a call waits for another verdict. The items of a batch do not wait: its slowest one would keep all
+    /// answers.
+    pub(super) fn wait(&mut self, value: Option<&prost_types::Duration>, part: Part) -> Span {
+        match (value, part) {
+            (None, _) => Span::ZERO,
+            (Some(value), Part::Whole) => self.span("wait", value).unwrap_or_default(),
+            (Some(_), Part::Item { .. } | Part::Choice { .. }) => {
+                self.wrong(
+                    "wait",
+                    "is set, and the items of a batch do not wait: send the calls that wait one by one",
+                );
+                Span::ZERO
+            }
+        }
+    }
+
     /// A duration of zero or more, which is stored as it is: none is rounded.
     pub(crate) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
         let malformed = value.nanos.unsigned_abs() > 999_999_999

@@ -5,7 +5,7 @@ use super::errors;
 use super::fields::{Fields, Limits, Part};
 use super::reasons::During;
 use super::words::state;
-use crate::domain::{Answer, Command, Finding, Rejection, Reply};
+use crate::domain::{Answer, Command, Finding, Rejection, Reply, Submission};
 use crate::rpc::proto::lookup_response::Found;
 use crate::rpc::proto::lookup_result::Outcome;
 use crate::rpc::proto::{self, claim_response::Verdict};
@@ -13,7 +13,8 @@ use crate::rpc::proto::{self, claim_response::Verdict};
 pub(crate) fn asked(request: proto::LookupRequest, limits: &Limits, part: Part) -> Asked {
     let mut fields = Fields::of(limits, part);
     let key = fields.own_key(request.key);
-    fields.submission(key, Command::Lookup)
+    let wait = fields.wait(request.wait.as_ref(), part);
+    fields.submission(key, Command::Lookup).map(|asked| Submission { wait, ..asked })
 }
 
 /// # Errors

@@ -13,7 +13,7 @@ use super::issuers::IssuerArgs;
 use super::local_listen::ObserveListen;
 use super::settings::Settings;
 use crate::duration_arg::DurationArg;
-use crate::ledger::{LedgerOptions, Policies, PurgeOptions};
+use crate::ledger::{LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::rpc::{CALL_OVERHEAD_MAX, ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
 use crate::store::SchemaName;
 
@@ -159,6 +159,7 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
             audit_retention,
             ..PurgeOptions::default()
         },
+        waits: WaitBounds::default(),
     }
 }
 
@@ -187,6 +188,12 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
         server_bytes_max,
         stall_max: time("stall_max", given.stall_max.as_ref(), secs(10), secs(1)..=WAIT_MAX),
         deadline_max: time("deadline_max", given.deadline_max.as_ref(), secs(30), tenth..=WAIT_MAX),
+        max_wait: time(
+            "max_wait",
+            given.max_wait.as_ref(),
+            secs(10),
+            Duration::ZERO..=Duration::from_mins(1),
+        ),
         slow_call: time("slow_call", given.slow_call.as_ref(), secs(1), Duration::from_millis(1)..=WAIT_MAX),
         drain_wait: time("drain_wait", given.drain_wait.as_ref(), secs(5), Duration::ZERO..=WAIT_MAX),
         drain_max: time("drain_max", given.drain_max.as_ref(), secs(15), Duration::ZERO..=WAIT_MAX),

@@ -171,6 +171,10 @@ pub struct Settings {
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DEADLINE_MAX", value_name = "DURATION")]
     pub deadline_max: Option<Given<DurationArg>>,
+    /// How long a call may wait for another verdict, where it asks to; 0s: none waits. A route or a proxy before the server
+    /// needs a longer timeout, at most 1m [default: 10s]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_MAX_WAIT", value_name = "DURATION")]
+    pub max_wait: Option<Given<DurationArg>>,
     /// From which time on the log tells of a call, 1ms to 10m [default: 1s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SLOW_CALL", value_name = "DURATION")]
     pub slow_call: Option<Given<DurationArg>>,
@@ -249,7 +253,7 @@ impl Settings {
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
             connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
             principal_calls_per_second, principal_bytes_max, connection_bytes_max,
-            server_bytes_max, stall_max, deadline_max, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, purge_every, purge_batch, count_every,
+            server_bytes_max, stall_max, deadline_max, max_wait, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)

@@ -116,6 +116,7 @@ fn application_name(purpose: Purpose) -> &'static str {
         Purpose::Heartbeat => "idempotency-ledger heartbeat",
         Purpose::Purge => "idempotency-ledger purge",
         Purpose::OpenClaims => "idempotency-ledger open claims",
+        Purpose::Waits => "idempotency-ledger waits",
         Purpose::Reads => "idempotency-ledger reads",
         Purpose::Changes => "idempotency-ledger changes",
     }
@@ -126,7 +127,7 @@ fn application_name(purpose: Purpose) -> &'static str {
 /// for its next statement than it would for the end of one: a server that stands still there holds its rows.
 fn bounds(purpose: Purpose, how: &How) -> String {
     let (lock, statement) = match purpose {
-        Purpose::Claims | Purpose::Heartbeat => (how.lock_wait, HOT_STATEMENT_TIMEOUT),
+        Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (how.lock_wait, HOT_STATEMENT_TIMEOUT),
         Purpose::Purge | Purpose::OpenClaims | Purpose::Reads | Purpose::Changes => {
             (LOCK_TIMEOUT, STATEMENT_TIMEOUT)
         }

@@ -38,7 +38,8 @@ impl SqliteSession {
                 Ok(Some(found.map(|found| found.unwrap_or(Found::Absent)).collect()))
             })
         });
-        self.file.write_rows(count, work).await
+        // Polls never keep a write waiting, nor wait for one.
+        if self.looks { self.file.look_at_rows(work).await } else { self.file.write_rows(count, work).await }
     }
 }
 

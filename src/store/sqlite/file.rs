@@ -119,12 +119,23 @@ impl SqliteFile {
             Box::pin(async move { Ok(work.await?.map(|done| drop(keep.try_send(done)))) })
         });
         let work = Arc::new(work);
-        let begun = Arc::clone(&work);
-        let begun: Work<()> = Box::new(move |connection, dictionary, reading| {
-            Box::pin(async move { begun(connection, dictionary, reading, Way::Begun).await.map(drop) })
-        });
+        let begun = in_transaction(Arc::clone(&work));
         let at_once = (rows <= ROWS_AT_ONCE_MAX).then_some(work);
         Self::done(self.run_alone(Purpose::Write, at_once, begun).await?, kept)
+    }
+
+    /// A statement that only reads, next to the one that may write.
+    pub(super) async fn look_at_rows<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: RowWork<T>,
+    ) -> Result<(Reading, T), StoreError> {
+        let (keep, kept) = mpsc::channel(1);
+        let work: RowWork<()> = Box::new(move |connection, dictionary, reading, way| {
+            let (keep, work) = (keep.clone(), work(connection, dictionary, reading, way));
+            Box::pin(async move { Ok(work.await?.map(|done| drop(keep.try_send(done)))) })
+        });
+        let begun = in_transaction(Arc::new(work));
+        Self::done(self.run_alone(Purpose::Look, None, begun).await?, kept)
     }
 
     /// Carries out the work, and hands over what came of it once it is committed.
@@ -293,6 +304,13 @@ impl SqliteFile {
         self.mark.raise(&reading);
         reading
     }
+}
+
+/// The same work in a transaction that was begun before.
+fn in_transaction(work: Arc<RowWork<()>>) -> Work<()> {
+    Box::new(move |connection, dictionary, reading| {
+        Box::pin(async move { work(connection, dictionary, reading, Way::Begun).await.map(drop) })
+    })
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Store for SqliteStore {
 
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
         let opened = match purpose {
-            Purpose::Reads => {
+            Purpose::Reads | Purpose::Waits => {
                 let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
                 self.file.look(nothing).await
             }
@@ -121,7 +121,7 @@ impl Store for SqliteStore {
             }
         };
         opened?;
-        Ok(Box::new(SqliteSession { file: Arc::clone(&self.file) }))
+        Ok(Box::new(SqliteSession { file: Arc::clone(&self.file), looks: purpose == Purpose::Waits }))
     }
 
     fn losses(&self) -> u64 {
@@ -145,6 +145,8 @@ impl Store for SqliteStore {
 
 struct SqliteSession {
     file: Arc<SqliteFile>,
+    /// Its loads look at the file next to the one task that writes.
+    looks: bool,
 }
 
 impl Session for SqliteSession {

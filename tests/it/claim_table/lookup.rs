@@ -1,6 +1,7 @@
 //! Lookup, asked before each Claim of the table: what a Claim would find, for the same claim and for others. It changes nothing.
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use idempotency_ledger::domain::{Entry, Key, ParkCause};
 use idempotency_ledger::rpc::proto::lookup_response::Found;
 use idempotency_ledger::rpc::proto::lookup_result::Outcome;
@@ -112,7 +113,7 @@ async fn lookup_finds_every_row_and_changes_none(kind: Kind) {
         .map(|(number, case)| {
             let (consumer, source, id) = (consumer(case), "table".into(), format!("case-{number}"));
             let key = Some(proto::EntryKey { consumer, source, id, ..Default::default() });
-            proto::LookupRequest { key }
+            proto::LookupRequest { key, wait: None }
         })
         .collect();
 
@@ -127,10 +128,27 @@ async fn lookup_finds_every_row_and_changes_none(kind: Kind) {
     }
     assert_eq!(found.len(), cases.len());
     // One in seven alone, too: the answer is the same.
+    let kinds = |response: &proto::LookupResponse| {
+        (response.state, response.attempt, response.found.as_ref().map(std::mem::discriminant))
+    };
+    let (mut waited, mut later) = (0, Vec::new());
     for (number, request) in requests.into_iter().enumerate().step_by(7) {
-        let alone = client.lookup(request).await.unwrap().into_inner();
+        let alone = client.lookup(request.clone()).await.unwrap().into_inner();
         assert_eq!(alone, found[number], "{:?}", cases[number]);
+        // And with a wait that is over before anything happens: what is not settled waits.
+        let settled = matches!(cases[number].was, Was::Completed(_) | Was::FailedTerminal | Was::Parked(_));
+        waited += usize::from(!settled);
+        let (mut client, number) = (client.clone(), number);
+        later.push(async move {
+            let wait = Some(prost_types::Duration { seconds: 0, nanos: 700_000_000 });
+            (number, client.lookup(proto::LookupRequest { wait, ..request }).await.unwrap().into_inner())
+        });
     }
+    for (number, later) in futures_util::stream::iter(later).buffered(64).collect::<Vec<_>>().await {
+        assert_eq!(kinds(&later), kinds(&found[number]), "{:?}", cases[number]);
+    }
+    let over = server.metric("idempotency_ledger_wait_seconds_count{outcome=\"over\"}").unwrap();
+    assert_eq!(over as usize, waited);
     for (case, response) in cases.iter().zip(&found) {
         assert_eq!(got(response), want(case), "{case:?}");
         let attempt = i32::from(case.was != Was::Absent);

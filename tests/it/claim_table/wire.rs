@@ -10,9 +10,19 @@ use crate::harness::details::refusal;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
 
-on_both_stores!(the_wire_answers_every_row,);
+on_both_stores!(the_wire_answers_every_row, a_wait_changes_no_row,);
 
 async fn the_wire_answers_every_row(kind: Kind) {
+    answers_every_row(kind, None).await;
+}
+
+/// A wait that is over before anything happens: those that are `in_progress` wait, and all are answered what they are
+/// answered without it.
+async fn a_wait_changes_no_row(kind: Kind) {
+    answers_every_row(kind, Some(prost_types::Duration { seconds: 0, nanos: 700_000_000 })).await;
+}
+
+async fn answers_every_row(kind: Kind, wait: Option<prost_types::Duration>) {
     let cases = cases();
     let mut setup = Setup::default();
     for case in &cases {
@@ -41,6 +51,7 @@ async fn the_wire_answers_every_row(kind: Kind) {
                 claim_id: claim_id.to_string(),
                 owner: owner.into(),
                 fingerprint: Bytes::from_static(print),
+                wait,
                 ..Default::default()
             };
             async move { client.claim(request).await }
@@ -48,6 +59,9 @@ async fn the_wire_answers_every_row(kind: Kind) {
         answers.extend(futures_util::future::join_all(calls).await);
     }
     let after = server.entries(&keys).await;
+    let waited = server.metric("idempotency_ledger_wait_seconds_count{outcome=\"over\"}").unwrap();
+    let awaited = cases.iter().filter(|case| wait.is_some() && want(case) == Want::InProgress).count();
+    assert_eq!(waited as usize, awaited, "a back-off here goes on for longer than the wait");
     for (number, (case, answer)) in cases.iter().zip(answers).enumerate() {
         let want = want(case);
         let rearmed = after[number].as_ref().is_some_and(|entry| entry.rearmed) && !case.rearmed;

@@ -31,6 +31,11 @@ fn rows() -> Vec<(&'static str, &'static str, u64)> {
         ("headers and trailers of errors that sockets have not taken", "`server_bytes_max`", server / 8),
         ("commands that wait or are at work", "`queue_bytes_max`", queue),
         (
+            "10,000 calls that wait for another verdict, 16 KiB each with the largest headers",
+            "",
+            10_000 * 16 / 1_024,
+        ),
+        (
             "connections, 64 KiB each: TLS and HTTP/2 (42 KiB measured), and 16 KiB that the socket has not taken; \
              one that takes nothing has up to 64 KiB of TLS more for `stall_max`",
             "`connections_max`",

@@ -37,6 +37,9 @@ async fn the_commands_of_the_page_do_what_it_says() {
         again.contains("\"result\":\"cGFpZA==\"") && again.ends_with("idempotency-ledger-advice: ACK\n"),
         "{again}"
     );
+    let waited = step("wait");
+    assert!(waited.starts_with("{\"advice\":\"ADVICE_ACK\"}"), "{waited}");
+    assert!(waited.contains("\"completed\"") && waited.contains("\"result\":\"cGFpZA==\""), "{waited}");
     let error: serde_json::Value = serde_json::from_str(&step("error")).unwrap();
     assert_eq!(error["code"], "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("unrecognized field name 'idd'"), "{error}");

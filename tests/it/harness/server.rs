@@ -246,6 +246,7 @@ impl Served {
                 audit_retention: setup.audit_retention,
                 ..PurgeOptions::default()
             },
+            waits: setup.waits,
         };
         let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -261,6 +262,7 @@ impl Served {
             server_bytes_max: setup.server_bytes_max,
             stall_max: setup.stall_max,
             deadline_max: Duration::from_secs(30),
+            max_wait: setup.max_wait,
             slow_call: Duration::from_secs(1),
             drain_wait: Duration::ZERO,
             drain_max: Duration::from_secs(10),
@@ -321,12 +323,10 @@ impl TestServer {
         TestServer { at, client: served.client.clone(), admin: served.admin.clone(), served }
     }
 
-    /// What a series of its metrics stands at.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
         self.served.metric(series)
     }
 
-    /// Stops the server, and gives its store back.
     pub(crate) async fn stop(self) -> TestStore {
         drop(self.client);
         drop(self.admin);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::Policy;
 use idempotency_ledger::identity::{Guard, Trust};
-use idempotency_ledger::ledger::PurgeOptions;
+use idempotency_ledger::ledger::{PurgeOptions, WaitBounds};
 use idempotency_ledger::rpc::{ConnectionLimits, Hosts, Limits, PrincipalLimits};
 
 /// How a test's server differs from the usual one.
@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) admin_http: Option<std::net::SocketAddr>,
     pub(crate) hosts: Hosts,
     pub(crate) reflection: bool,
+    pub(crate) max_wait: Duration,
+    pub(crate) waits: WaitBounds,
 }
 
 impl Default for Setup {
@@ -60,6 +62,8 @@ impl Default for Setup {
             admin_http: None,
             hosts: Hosts::default(),
             reflection: true,
+            max_wait: Duration::from_secs(10),
+            waits: WaitBounds::default(),
         }
     }
 }

@@ -75,9 +75,10 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
                 _ => None,
             }))
         }
-        "Lookup" => why(send!(ledger.lookup(proto::LookupRequest { key }))),
+        "Lookup" => why(send!(ledger.lookup(proto::LookupRequest { key, wait: None }))),
         "BatchLookup" => {
-            let batch = proto::BatchLookupRequest { requests: vec![proto::LookupRequest { key }] };
+            let batch =
+                proto::BatchLookupRequest { requests: vec![proto::LookupRequest { key, wait: None }] };
             let answer = send!(ledger.batch_lookup(batch));
             item(answer.map(|answer| match answer.into_inner().responses.swap_remove(0).outcome {
                 Some(Looked::Rejected(rejected)) => Some(rejected),

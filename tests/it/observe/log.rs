@@ -59,7 +59,7 @@ async fn the_log_tells_of_messages_what_a_person_may_want_to_know() {
     client.fail(fail).await.unwrap();
     // To look is no delivery: neither a duplicate, nor one that was parked.
     for consumer in ["billing", "shipping", "nobody"] {
-        client.lookup(proto::LookupRequest { key: key(consumer, "1") }).await.unwrap();
+        client.lookup(proto::LookupRequest { key: key(consumer, "1"), ..Default::default() }).await.unwrap();
     }
     let expected = [
         ["duplicate", "INFO", "billing", "paid", TRACE_ID],

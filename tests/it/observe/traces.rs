@@ -90,7 +90,7 @@ async fn the_way_of_a_message_is_told(url: &str, database: &str, again: &[&str])
         ..proto::CompleteRequest::default()
     };
     client.complete(within(REDELIVERY, done)).await.unwrap();
-    let look = proto::LookupRequest { key: key("billing", "1") };
+    let look = proto::LookupRequest { key: key("billing", "1"), ..Default::default() };
     client.lookup(within(REDELIVERY, look)).await.unwrap();
     drop(client);
     end(server).await;

@@ -15,7 +15,7 @@ use super::steps::pick;
 use crate::harness::details::{acquired, claim, key, refusal};
 use crate::harness::random::Random;
 use crate::harness::raw::{channel, send};
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer};
 
 const SECONDS: u64 = 10;
 
@@ -51,6 +51,11 @@ pub(super) fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
+/// Calls that wait are soon over.
+fn brief() -> Setup {
+    Setup { max_wait: std::time::Duration::from_millis(20), ..Setup::default() }
+}
+
 /// The methods, each with messages that it takes.
 async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let token = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner()).token;
@@ -61,6 +66,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         lease: second,
         fingerprint: bytes.clone(),
         occurred_at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 7 }),
+        wait: second,
         ..claim("c", "2")
     };
     let renew = proto::RenewRequest {
@@ -140,7 +146,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     };
     let replayed = proto::ClaimRequest { key: in_run(&claim.key), ..claim.clone() };
     let settled = proto::CompleteRequest { key: in_run(&key), ..complete.clone() };
-    let looks = [key.clone(), in_run(&key)].map(|key| proto::LookupRequest { key });
+    let looks = [key.clone(), in_run(&key)].map(|key| proto::LookupRequest { key, wait: second });
     let create = proto::CreateReplayRunRequest {
         consumer: "c".into(),
         replay_run: "r.1_A-z".into(),
@@ -230,7 +236,7 @@ fn judge(run: &Run, method: &str, bytes: &[u8], answer: &Result<(), tonic::Statu
 async fn mangled_requests() {
     let mut run = Run::new("fuzz-requests", SECONDS);
     let mut random = Random::new(run.seed);
-    let mut server = TestServer::start(Kind::Sqlite).await;
+    let mut server = TestServer::start_with(Kind::Sqlite, brief()).await;
     let methods = methods(&mut server).await;
     let channel = channel(&server).await;
     let (end, mut sent, mut accepted) = (until(&run), 0_u64, 0_u64);
@@ -257,7 +263,7 @@ async fn mangled_requests() {
 async fn mangled_page_tokens() {
     let mut run = Run::new("fuzz-page-tokens", SECONDS);
     let mut random = Random::new(run.seed);
-    let mut server = TestServer::start(Kind::Sqlite).await;
+    let mut server = TestServer::start_with(Kind::Sqlite, brief()).await;
     let requests = (0..20).map(|number| claim("c", &number.to_string())).collect();
     server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
     let list = |page_token: String| proto::ListEntriesRequest {

@@ -26,6 +26,8 @@ const LANES: u64 = 16;
 const OPERATIONS: u64 = 50;
 const CONSUMERS: usize = 8;
 const KEYS: usize = 2;
+/// One call in this number waits.
+const WAITS_ONE_IN: u64 = 400;
 /// From such a jump on the purge may find something.
 const PURGEABLE: i64 = 3_600_000_000;
 
@@ -220,7 +222,10 @@ impl Lane {
             }
         }
         let answers = if let [(at, op)] = &ops[..] {
-            vec![wire::call(&mut client, &self.keys[*at], op).await]
+            // Longer than a look counts as fresh: the answer is that of a look when the wait is over.
+            let wait = prost_types::Duration { seconds: 0, nanos: 150_000_000 };
+            let wait = (self.random.below(WAITS_ONE_IN) == 0).then_some(wait);
+            vec![wire::call(&mut client, &self.keys[*at], op, wait).await]
         } else {
             let named: Vec<_> = ops.iter().map(|(at, op)| (self.keys[*at].clone(), op.clone())).collect();
             wire::batch(&mut client, &named).await.map_err(|status| format!("{named:?}: {status:?}"))?

@@ -77,11 +77,12 @@ pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
             nanos: at.rem_euclid(1_000_000) as i32 * 1_000,
         }),
         event_type: String::new(),
+        wait: None,
     }
 }
 
 fn lookup(key: &proto::EntryKey) -> proto::LookupRequest {
-    proto::LookupRequest { key: Some(key.clone()) }
+    proto::LookupRequest { key: Some(key.clone()), wait: None }
 }
 
 pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
@@ -129,16 +130,19 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
 }
 
 /// One call for one operation.
+/// With a `wait` a Claim and a Lookup are answered what they are answered without it, if nothing happens meanwhile.
 pub(crate) async fn call(
     client: &mut LedgerServiceClient<Channel>,
     key: &proto::EntryKey,
     op: &Op,
+    wait: Option<prost_types::Duration>,
 ) -> Answer {
     if matches!(op, Op::Claim { .. }) {
-        return Answer::Claim(client.claim(claim(key, op)).await.map(tonic::Response::into_inner));
+        let request = proto::ClaimRequest { wait, ..claim(key, op) };
+        return Answer::Claim(client.claim(request).await.map(tonic::Response::into_inner));
     }
     if *op == Op::Lookup {
-        let found = client.lookup(lookup(key)).await;
+        let found = client.lookup(proto::LookupRequest { wait, ..lookup(key) }).await;
         return Answer::Lookup(found.map(|found| Looked::Lookup(found.into_inner())));
     }
     Answer::Settle(match action(key, op) {

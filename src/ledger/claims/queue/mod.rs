@@ -194,6 +194,18 @@ impl Queue {
         Ok(())
     }
 
+    /// Takes one chain, or refuses each of its commands.
+    pub(crate) fn push_or_refuse(&self, chain: Chain) {
+        match self.admit(std::slice::from_ref(&chain)) {
+            Ok(mut waiting) => {
+                let before = waiting.commands;
+                let has_few = self.enter(&mut waiting, chain);
+                self.call(waiting, before, has_few);
+            }
+            Err(refused) => chain.answer_all(&refused),
+        }
+    }
+
     /// Takes all chains, or none.
     pub(crate) fn push_all(&self, chains: Vec<Chain>) -> Result<(), Rejection> {
         if chains.is_empty() {

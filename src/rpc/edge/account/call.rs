@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::task::Context;
 use std::time::Duration;
 
@@ -47,6 +48,18 @@ pub(crate) struct CallAccount {
     /// Whether it counts among the calls that its owner may have.
     counts: bool,
     number: Option<usize>,
+    resting: Resting,
+}
+
+/// A call that waits for another verdict, and holds nothing meanwhile.
+#[derive(Default)]
+struct Resting {
+    rests: AtomicBool,
+    /// What it held before.
+    bytes: AtomicUsize,
+    /// Since when, and for how long before that, in nanoseconds.
+    since: AtomicU64,
+    before: AtomicU64,
 }
 
 impl CallAccount {
@@ -75,6 +88,7 @@ impl CallAccount {
             settles,
             counts: false,
             number: None,
+            resting: Resting::default(),
         };
         call.begin(kept_bytes).inspect_err(|refused| connection.refused(refused))?;
         call.number = Some(connection.admitted(&call.state));
@@ -107,7 +121,7 @@ impl CallAccount {
         all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))
     }
 
-    pub(super) fn connection(&self) -> &Arc<ConnectionAccount> {
+    pub(crate) fn connection(&self) -> &Arc<ConnectionAccount> {
         &self.connection
     }
 
@@ -241,6 +255,60 @@ impl CallAccount {
         self.give_back(self.state.message.swap(0, Relaxed));
     }
 
+    /// The call waits for another verdict: what it holds is free for others until it looks again. Without this the calls
+    /// that wait would keep the holder they wait for, which often is the same principal, from completing.
+    pub(crate) fn rest(&self) {
+        if self.resting.rests.swap(true, Relaxed) {
+            return;
+        }
+        let bytes = self.state.request_bytes();
+        self.state.message.store(0, Relaxed);
+        self.give_back(bytes);
+        self.resting.bytes.store(bytes, Relaxed);
+        self.resting.since.store(self.connection.server.owners.now(), Relaxed);
+        if self.counts {
+            self.state.owner.end_call();
+        }
+    }
+
+    /// The call looks again: it holds what it held before.
+    ///
+    /// # Errors
+    /// As [`CallAccount::admit`]; then it rests on.
+    pub(crate) fn resume(&self) -> Result<(), Rejection> {
+        if !self.resting.rests.load(Relaxed) {
+            return Ok(());
+        }
+        let calls_max = self.connection.server.limits.principals.calls_max;
+        if self.counts && !self.state.owner.begin_call(part_of_calls(calls_max, self.settles)) {
+            return Err(self.limited(Limited::Calls, calls_max, None));
+        }
+        let taken = self.try_take(self.resting.bytes.load(Relaxed));
+        if taken.is_err() {
+            if self.counts {
+                self.state.owner.end_call();
+            }
+            return taken;
+        }
+        self.resting.before.store(self.rested_nanos(), Relaxed);
+        self.resting.rests.store(false, Relaxed);
+        Ok(())
+    }
+
+    /// How long it rested.
+    pub(crate) fn rested(&self) -> Duration {
+        Duration::from_nanos(self.rested_nanos())
+    }
+
+    fn rested_nanos(&self) -> u64 {
+        let before = self.resting.before.load(Relaxed);
+        if !self.resting.rests.load(Relaxed) {
+            return before;
+        }
+        let now = self.connection.server.owners.now();
+        before + now.saturating_sub(self.resting.since.load(Relaxed))
+    }
+
     fn give_back(&self, bytes: usize) {
         self.state.requests.fetch_sub(bytes, Relaxed);
         self.connection.requests.give_back(bytes);
@@ -316,7 +384,7 @@ impl CallAccount {
 impl Drop for CallAccount {
     fn drop(&mut self) {
         self.give_back(self.state.request_bytes());
-        if self.counts {
+        if self.counts && !self.resting.rests.load(Relaxed) {
             self.state.owner.end_call();
         }
         if let Some(number) = self.number {

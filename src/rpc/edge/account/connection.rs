@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::balance::Balance;
-use super::open::Open;
+use super::open::{Open, STREAMS_MAX};
 use super::owner::Owner;
 use super::progress::BYTES_A_TICK;
 use super::state::CallState;
@@ -17,12 +17,18 @@ use super::{Accounts, Server};
 use crate::domain::Rejection;
 use crate::identity::Identity;
 
+/// How many calls of one connection may wait: the others of its streams are for calls that do not, such as the Complete that
+/// they wait for.
+const WAITING_MAX: usize = STREAMS_MAX as usize / 2;
+
 /// See the module.
 pub(crate) struct ConnectionAccount {
     pub(super) server: Arc<Server>,
     pub(super) open: Open,
     pub(super) requests: Balance,
     pub(super) answers: Balance,
+    /// How many of its calls wait.
+    waiting: AtomicUsize,
     address: IpAddr,
     /// Whether it is that of a trusted proxy, whose calls are those of many principals.
     proxy: AtomicBool,
@@ -84,6 +90,7 @@ impl ConnectionAccount {
             open: Open::default(),
             requests: Balance::default(),
             answers: Balance::default(),
+            waiting: AtomicUsize::new(0),
             address,
             proxy: AtomicBool::new(false),
             moved: AtomicU64::new(0),
@@ -107,6 +114,16 @@ impl ConnectionAccount {
 
     pub(crate) fn open(&self) -> &Open {
         &self.open
+    }
+
+    /// One more call waits; returns whether it may.
+    pub(crate) fn begin_wait(&self) -> bool {
+        let room = |waiting: usize| (waiting < WAITING_MAX).then_some(waiting + 1);
+        self.waiting.fetch_update(Relaxed, Relaxed, room).is_ok()
+    }
+
+    pub(crate) fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
     }
 
     pub(crate) fn address(&self) -> IpAddr {

@@ -54,7 +54,7 @@ impl Asked {
     }
 
     fn lookup(&self) -> proto::LookupRequest {
-        proto::LookupRequest { key: self.key() }
+        proto::LookupRequest { key: self.key(), wait: None }
     }
 
     fn complete(&self) -> proto::CompleteRequest {

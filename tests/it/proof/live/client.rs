@@ -242,7 +242,7 @@ impl Client {
                 }
             }
             Call::Lookup => {
-                let request = proto::LookupRequest { key };
+                let request = proto::LookupRequest { key, ..Default::default() };
                 seen(&self.told(stub.lookup(timely(request)).await)?)?
             }
             Call::Complete { token } => {

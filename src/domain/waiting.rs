@@ -1,0 +1,233 @@
+//! Waiting for a verdict: docs/contract.md, section 4, "Waiting". Which answers a call waits for, what a look at an
+//! entry means to the calls that wait for its key, and how an answer changes that is given later than it was found.
+
+use super::entry::{Claimant, Entry, State};
+use super::reply::{Answer, Reply, Verdict};
+use super::{Reason, Span, StoreTime};
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Another claim holds the key, for this long at most.
+    Holder(Span),
+    /// The next attempt is due after this time.
+    Due(Span),
+    /// A Lookup: the entry is not COMPLETED, FAILED_TERMINAL or PARKED.
+    Settled,
+}
+
+/// What a call with this answer waits for, if it may wait this long. `None` if it is answered immediately.
+#[must_use]
+pub fn awaited(answer: &Answer, left: Span) -> Option<Awaited> {
+    if left <= Span::ZERO {
+        return None;
+    }
+    match answer {
+        Ok(Reply::Verdict(verdict)) => match verdict {
+            Verdict::InProgress { retry_after, .. } => Some(Awaited::Holder(*retry_after)),
+            Verdict::Backoff { retry_after, .. } if *retry_after <= left => Some(Awaited::Due(*retry_after)),
+            Verdict::Backoff { .. }
+            | Verdict::Acquired { .. }
+            | Verdict::Completed { .. }
+            | Verdict::Failed { .. }
+            | Verdict::Parked { .. }
+            | Verdict::FingerprintMismatch { .. }
+            | Verdict::OutsideWindow { .. }
+            | Verdict::Suppressed { .. } => None,
+        },
+        Ok(Reply::Found(finding)) => match finding.state {
+            Some(State::Completed | State::FailedTerminal | State::Parked(_)) => None,
+            Some(State::Received | State::InProgress | State::FailedRetryable) | None => {
+                Some(Awaited::Settled)
+            }
+        },
+        Ok(
+            Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
+        )
+        | Err(_) => None,
+    }
+}
+
+/// Whether a look that is refused for this reason is repeated at the next poll: nothing is wrong with the call.
+#[must_use]
+pub fn is_repeated(reason: Reason) -> bool {
+    matches!(reason, Reason::Overloaded | Reason::OutcomeUnknown | Reason::StoreUnavailable)
+}
+
+/// What an entry means to the calls that wait for its key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sight {
+    /// No Claim will be granted: the message is done, given up, or waits for a person.
+    Settled,
+    /// The next Claim may be granted.
+    Claimable,
+    /// A claim holds the key, for this long at most.
+    Held(Claimant, Span),
+    /// The next attempt is due after this time.
+    NotDue(Span),
+}
+
+/// What the entry of a key means to the calls that wait for it, at this instant of the store's clock.
+#[must_use]
+pub fn sight(entry: Option<&Entry>, now: StoreTime) -> Sight {
+    let Some(entry) = entry else { return Sight::Claimable };
+    match entry.state {
+        State::Completed | State::FailedTerminal | State::Parked(_) => Sight::Settled,
+        State::Received | State::FailedRetryable if now < entry.not_before => {
+            Sight::NotDue(entry.not_before.remaining(now))
+        }
+        State::Received | State::FailedRetryable => Sight::Claimable,
+        State::InProgress => match &entry.claimant {
+            Some(claimant) if !entry.expired(now) => {
+                Sight::Held(claimant.clone(), (entry.lease_until + entry.grace).remaining(now))
+            }
+            Some(_) | None => Sight::Claimable,
+        },
+    }
+}
+
+/// The answer as it is given this long after the look that found it.
+#[must_use]
+pub fn answered_after(answer: Answer, passed: Span) -> Answer {
+    let left = |span: Span| (span - passed).max(Span::ZERO);
+    with_waits(answer, &left, &left)
+}
+
+/// The answer to a call that another server, or this one a little later, lets wait: it is repeated soon.
+#[must_use]
+pub fn answered_to_repeat(answer: Answer, soon: Span) -> Answer {
+    with_waits(answer, &|retry_after| retry_after.min(soon), &|lease| lease)
+}
+
+/// The answer with other waits. An error keeps its own.
+fn with_waits(mut answer: Answer, retry: &dyn Fn(Span) -> Span, lease_left: &dyn Fn(Span) -> Span) -> Answer {
+    let verdict = match &mut answer {
+        Ok(Reply::Verdict(verdict)) => Some(verdict),
+        Ok(Reply::Found(finding)) => finding.verdict.as_mut(),
+        Ok(
+            Reply::Renewed { .. } | Reply::Completed { .. } | Reply::Failed { .. } | Reply::Released { .. },
+        )
+        | Err(_) => None,
+    };
+    match verdict {
+        Some(Verdict::InProgress { lease, retry_after, .. }) => {
+            (*lease, *retry_after) = (lease_left(*lease), retry(*retry_after));
+        }
+        Some(Verdict::Backoff { retry_after, .. }) => *retry_after = retry(*retry_after),
+        Some(
+            Verdict::Acquired { .. }
+            | Verdict::Completed { .. }
+            | Verdict::Failed { .. }
+            | Verdict::Parked { .. }
+            | Verdict::FingerprintMismatch { .. }
+            | Verdict::OutsideWindow { .. }
+            | Verdict::Suppressed { .. },
+        )
+        | None => {}
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::{Finding, Key, ParkCause, Policy, Rejection};
+
+    const SECOND: Span = Span::from_secs(1);
+
+    fn in_progress(retry_after: Span) -> Answer {
+        let (owner, lease) = (String::new(), retry_after - SECOND);
+        Ok(Reply::Verdict(Verdict::InProgress { owner, attempt: 1, lease, retry_after }))
+    }
+
+    fn backoff(retry_after: Span) -> Answer {
+        Ok(Reply::Verdict(Verdict::Backoff { attempts_left: None, last_error: String::new(), retry_after }))
+    }
+
+    fn found(state: Option<State>) -> Answer {
+        Ok(Reply::Found(Box::new(Finding { state, attempt: 1, verdict: None })))
+    }
+
+    #[test]
+    fn in_progress_and_a_backoff_that_ends_in_time_are_awaited_and_all_else_is_not() {
+        let wait = Span::from_secs(5);
+        let suppressed = Verdict::Suppressed { replay_run: "r".into() };
+        let failed = Verdict::Failed { error: String::new(), failed_at: StoreTime(0) };
+        let parked = Verdict::Parked {
+            cause: ParkCause::Operator,
+            error: String::new(),
+            parked_at: StoreTime(0),
+            newly: false,
+        };
+        let refused = |reason| Err(Rejection::new(reason, ""));
+        for (answer, expected) in [
+            (in_progress(SECOND), Some(Awaited::Holder(SECOND))),
+            (in_progress(Span::from_secs(600)), Some(Awaited::Holder(Span::from_secs(600)))),
+            (backoff(SECOND), Some(Awaited::Due(SECOND))),
+            (backoff(wait), Some(Awaited::Due(wait))),
+            (backoff(wait + Span(1)), None),
+            (Ok(Reply::Verdict(suppressed)), None),
+            (Ok(Reply::Verdict(failed)), None),
+            (Ok(Reply::Verdict(parked)), None),
+            (refused(Reason::Overloaded), None),
+            (refused(Reason::ConsumerDisabled), None),
+            (found(None), Some(Awaited::Settled)),
+            (found(Some(State::Received)), Some(Awaited::Settled)),
+            (found(Some(State::InProgress)), Some(Awaited::Settled)),
+            (found(Some(State::FailedRetryable)), Some(Awaited::Settled)),
+            (found(Some(State::Completed)), None),
+            (found(Some(State::FailedTerminal)), None),
+            (found(Some(State::Parked(ParkCause::Consumer))), None),
+        ] {
+            assert_eq!(awaited(&answer, wait), expected, "{answer:?}");
+            assert_eq!(awaited(&answer, Span::ZERO), None, "without a wait: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_an_entry_tells_who_may_be_answered() {
+        let now = StoreTime(1_000_000_000);
+        let claimant = Claimant { claim_id: Uuid::nil(), principal: "p".into(), owner: "o".into() };
+        let blank = Entry::blank(&Key::new("c", "s", "1"), &Policy::default(), now);
+        let of = |state| Entry { state, ..blank.clone() };
+        let held = Entry {
+            claimant: Some(claimant.clone()),
+            lease_until: now + SECOND,
+            grace: SECOND,
+            ..of(State::InProgress)
+        };
+        let later = Entry { not_before: now + SECOND, ..of(State::FailedRetryable) };
+        for (entry, at, expected) in [
+            (None, now, Sight::Claimable),
+            (Some(of(State::Completed)), now, Sight::Settled),
+            (Some(of(State::FailedTerminal)), now, Sight::Settled),
+            (Some(of(State::Parked(ParkCause::Operator))), now, Sight::Settled),
+            (Some(of(State::Received)), now, Sight::Claimable),
+            (Some(later.clone()), now, Sight::NotDue(SECOND)),
+            (Some(later), now + SECOND, Sight::Claimable),
+            (Some(held.clone()), now, Sight::Held(claimant.clone(), SECOND + SECOND)),
+            // In grace it is held, and over when a Claim may take it.
+            (Some(held.clone()), now + SECOND, Sight::Held(claimant, SECOND)),
+            (Some(held), now + SECOND + SECOND, Sight::Claimable),
+        ] {
+            assert_eq!(sight(entry.as_ref(), at), expected, "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn answers_given_later_have_shorter_waits() {
+        let (three, two) = (Span::from_secs(3), Span::from_secs(2));
+        assert_eq!(answered_after(in_progress(three), SECOND), in_progress(two));
+        assert_eq!(answered_after(backoff(SECOND), three), backoff(Span::ZERO), "never below zero");
+        assert_eq!(answered_to_repeat(backoff(three), SECOND), backoff(SECOND));
+        assert_eq!(answered_to_repeat(backoff(SECOND), three), backoff(SECOND), "never later than it was");
+        let Ok(Reply::Verdict(Verdict::InProgress { lease, retry_after, .. })) =
+            answered_to_repeat(in_progress(three), SECOND)
+        else {
+            panic!("another verdict")
+        };
+        assert_eq!((lease, retry_after), (two, SECOND), "what is left of the lease stays");
+    }
+}

@@ -1,0 +1,74 @@
+//! Reports changes of entries that this server has written to the calls that wait for them. Where no call waits, a
+//! change costs one relaxed atomic read.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::domain::{Entry, Key};
+
+/// Receives the changes.
+pub(super) trait Listener: Send + Sync {
+    /// The entry was written as it stands here, at the instant of its last change.
+    fn written(&self, entry: &Entry);
+
+    /// The entry of this key is COMPLETED.
+    fn completed(&self, key: &Key);
+
+    /// The entry of this key may have changed.
+    fn changed(&self, key: &Key);
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Changes {
+    waiting: AtomicUsize,
+    listener: OnceLock<Box<dyn Listener>>,
+}
+
+impl Changes {
+    /// Reports to this listener from now on. The first one stays.
+    pub(super) fn report_to(&self, listener: Box<dyn Listener>) {
+        self.listener.get_or_init(|| listener);
+    }
+
+    /// One more call waits.
+    pub(super) fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// A call waits no more.
+    pub(super) fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// How many calls wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// The write of this entry is durable.
+    pub(super) fn written(&self, entry: &Entry) {
+        if let Some(listener) = self.listener() {
+            listener.written(entry);
+        }
+    }
+
+    /// The completion of this key's entry is durable.
+    pub(super) fn completed(&self, key: &Key) {
+        if let Some(listener) = self.listener() {
+            listener.completed(key);
+        }
+    }
+
+    /// The entry of this key may have changed.
+    pub(super) fn changed(&self, key: &Key) {
+        if let Some(listener) = self.listener() {
+            listener.changed(key);
+        }
+    }
+
+    /// `None` if no call waits. A call that begins to wait at this very moment is answered by the next poll.
+    fn listener(&self) -> Option<&dyn Listener> {
+        if self.waiting() == 0 { None } else { self.listener.get().map(|listener| &**listener) }
+    }
+}

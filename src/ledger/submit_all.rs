@@ -1,0 +1,77 @@
+//! Batches of commands: each is answered, in the same order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::claims::answers::{AnswerTo, Answers};
+use super::claims::chain::{Chain, Request};
+use super::refusals::lost;
+use super::{Asked, Ledger, runtime};
+use crate::domain::{Answer, KeyHash, Rejection, Submission};
+use crate::give_way::{give_way, in_stretches};
+use crate::metrics;
+use crate::traces::CallSpan;
+
+impl Ledger {
+    /// Carries out the commands of the call that has this span, and answers each in the same order. Commands for the
+    /// same key are carried out one after the other.
+    ///
+    /// # Errors
+    /// The queue is full or closed; then none was carried out.
+    pub(crate) async fn submit_all(
+        &self,
+        mut submissions: Vec<Submission>,
+        span: CallSpan,
+    ) -> Result<Vec<Answer>, Rejection> {
+        let mut before = metrics::Before::default();
+        let each = |submission| self.asked(&mut before, submission);
+        let asked: Vec<Asked> = in_stretches(submissions.iter_mut(), each).await;
+        let answers = self.all_carried_out(submissions, &span).await;
+        match &answers {
+            Ok(answers) => {
+                let clock = OnceLock::new();
+                for (done, (asked, answer)) in asked.into_iter().zip(answers).enumerate() {
+                    give_way(done).await;
+                    self.note(asked, answer, &clock);
+                }
+            }
+            Err(rejection) => {
+                let rejected = Err(rejection.clone());
+                for asked in asked {
+                    self.note(asked, &rejected, &OnceLock::new());
+                }
+            }
+        }
+        answers
+    }
+
+    async fn all_carried_out(
+        &self,
+        submissions: Vec<Submission>,
+        span: &CallSpan,
+    ) -> Result<Vec<Answer>, Rejection> {
+        let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
+        let mut chain_of: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
+        let (answers, arrive) = Answers::of(submissions.len());
+        let (policies, now) = (OnceLock::new(), runtime::Instant::now());
+        for (place, submission) in submissions.into_iter().enumerate() {
+            give_way(place).await;
+            if let Err(rejection) = self.admit(&submission, &policies) {
+                answers.put(place, Err(rejection));
+                continue;
+            }
+            let Submission { key, command, .. } = submission;
+            let to = AnswerTo::Item { answers: Arc::clone(&answers), place };
+            let request = Request::new(command, to, span.clone());
+            let chain = *chain_of.entry(key.hash()).or_insert(chains.len());
+            match chains.get_mut(chain) {
+                Some(chain) if *chain.key() == key => chain.push(request),
+                Some(_) | None => chains.push(Chain::new(key, request, now)),
+            }
+        }
+        drop(answers);
+        self.inner.queue.push_all(chains)?;
+        let answers = arrive.await.map_err(|_| lost())?;
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect())
+    }
+}

@@ -1,0 +1,225 @@
+//! A call that waits: it looks, rests until something happens to its key, and looks again; until its verdict is not awaited
+//! any more, or its wait is over. Each look is the same command as one that arrives now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::line::{Looked, Seat};
+use super::room::{Call, Room, Waiter};
+use super::together::Together;
+use crate::domain::{
+    Answer, Awaited, Command, Key, Rejection, Span, Submission, answered_after, answered_to_repeat, awaited,
+    is_repeated,
+};
+use crate::metrics::{Metrics, WaitEnd};
+use crate::random;
+
+/// A call with less time than this looks no more: the answer would not arrive.
+pub(crate) const LEFT_MIN: Duration = Duration::from_millis(200);
+/// A wait that ends looks again if its last look is older.
+const FRESH: Duration = Duration::from_millis(100);
+/// How soon a call is repeated that another server would let wait, in milliseconds.
+const REPEATED_MIN: u32 = 50;
+const REPEATED_MAX: u32 = 1_000;
+
+/// How long a call may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitEnds {
+    /// When its wait is over.
+    pub(crate) at: Instant,
+    /// When its deadline is over.
+    pub(crate) deadline: Instant,
+}
+
+/// Who waits, as its edge knows it.
+pub(crate) trait Caller: Send + Sync {
+    /// What its connection keeps for a call that waits, until it is dropped.
+    type Place: Send;
+
+    /// Its principal. `None` if all callers are the same one.
+    fn principal(&self) -> Option<&str>;
+
+    /// A place for one more waiting call of its connection. `None` if there is none.
+    fn place(&self) -> Option<Self::Place>;
+
+    /// It rests: what it held while it was under way is free for others.
+    fn rests(&self);
+
+    /// Its credential and its right, as they are judged now, before it looks.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED`, `CONSUMER_NOT_ALLOWED`.
+    fn judged(&self) -> Result<(), Rejection>;
+
+    /// It is under way again.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`, `OVERLOADED`: there is no room for it now.
+    fn looks(&self) -> Result<(), Rejection>;
+}
+
+/// How a waiting call looks: alone, or together with others.
+pub(in crate::ledger) trait Looks: Send + Sync {
+    /// Looks again; the quota was taken before.
+    fn look(&self, together: Option<Arc<Together>>) -> impl Future<Output = Answer> + Send;
+}
+
+/// A place in the room, until this is dropped.
+struct Seated<'a> {
+    room: &'a Room,
+    key: &'a Key,
+    principal: Option<&'a str>,
+    seat: Seat,
+    called: mpsc::Receiver<Call>,
+}
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        self.room.leave(self.key, self.principal, self.seat);
+    }
+}
+
+/// What lets a resting call go on.
+enum Woken {
+    Looks(Option<Arc<Together>>),
+    Over,
+    Draining,
+}
+
+impl Seated<'_> {
+    fn looked(&self, found: Looked, due: Option<Span>) {
+        self.room.looked(self.key.hash(), self.seat, found, due);
+    }
+
+    async fn woken(&mut self, until: Instant) -> Woken {
+        tokio::select! {
+            biased;
+            () = self.room.drained() => Woken::Draining,
+            () = sleep_until(until) => Woken::Over,
+            // The room keeps the other end for as long as the seat.
+            called = self.called.recv() => Woken::Looks(called.flatten()),
+        }
+    }
+}
+
+/// What the room learns of an answer that is awaited.
+fn found(awaited: Awaited) -> (Looked, Option<Span>) {
+    match awaited {
+        Awaited::Holder(span) => (Looked::Held, Some(span)),
+        Awaited::Due(span) => (Looked::Nothing, Some(span)),
+        Awaited::Settled => (Looked::Nothing, None),
+    }
+}
+
+/// The answer to a call that does not wait here: it is repeated soon, at different times by different callers.
+fn repeated(answer: Answer) -> Answer {
+    let millis = REPEATED_MIN + random::below(REPEATED_MAX - REPEATED_MIN);
+    answered_to_repeat(answer, Span::from_millis(millis.into()))
+}
+
+/// Lets a call whose first look was answered like this wait, and answers it.
+pub(in crate::ledger) async fn answered_later<C: Caller>(
+    room: &Room,
+    metrics: &Metrics,
+    submission: &Submission,
+    first: Answer,
+    ends: WaitEnds,
+    (looks, caller): (&impl Looks, &C),
+) -> Answer {
+    let began = Instant::now();
+    let left = |now: Instant| Span::from_std(ends.at.saturating_duration_since(now));
+    let Some(waits) = awaited(&first, left(began)) else { return first };
+    let claimant = match &submission.command {
+        Command::Claim(claim) => Some(&claim.claimant),
+        Command::Settle(..) | Command::Lookup => None,
+    };
+    if room.is_draining() {
+        return repeated(first);
+    }
+    let waiter = Waiter { key: &submission.key, claimant, principal: caller.principal() };
+    let place = caller.place();
+    let entered = if place.is_some() { room.enter(&waiter) } else { None };
+    let Some((seat, called)) = entered else {
+        metrics.waits().ended(WaitEnd::NoPlace, Duration::ZERO);
+        return repeated(first);
+    };
+    let mut timed = metrics.waits().begin();
+    let mut seated = Seated { room, key: waiter.key, principal: waiter.principal, seat, called };
+    let (answer, end) = wait(&mut seated, first, waits, ends, looks, caller).await;
+    timed.ends(end);
+    drop((seated, place));
+    answer
+}
+
+async fn wait(
+    seated: &mut Seated<'_>,
+    first: Answer,
+    waits: Awaited,
+    ends: WaitEnds,
+    looks: &impl Looks,
+    caller: &impl Caller,
+) -> (Answer, WaitEnd) {
+    let (mut last, mut looked_at) = (first, Instant::now());
+    // The last look, where it failed.
+    let mut failed: Option<Rejection> = None;
+    if let (_, Some(due)) = found(waits) {
+        seated.room.is_due_after(seated.key.hash(), due);
+    }
+    loop {
+        caller.rests();
+        let woken = seated.woken(ends.at).await;
+        let now = Instant::now();
+        let later =
+            |last: Answer| answered_after(last, Span::from_std(now.saturating_duration_since(looked_at)));
+        let (together, is_last) = match woken {
+            Woken::Draining => return (repeated(later(last)), WaitEnd::Draining),
+            Woken::Looks(together) => (together, false),
+            Woken::Over if now.saturating_duration_since(looked_at) <= FRESH => {
+                return (failed.map_or_else(|| later(last), Err), WaitEnd::Over);
+            }
+            Woken::Over => (None, true),
+        };
+        if ends.deadline.saturating_duration_since(now) < LEFT_MIN {
+            return (later(last), WaitEnd::Over);
+        }
+        if is_last {
+            seated.room.looks(seated.key.hash(), seated.seat);
+        }
+        if let Err(refused) = caller.judged() {
+            return (Err(refused), WaitEnd::Refused);
+        }
+        let answer = match caller.looks() {
+            Ok(()) => looks.look(together).await,
+            // There is no room for it now, as for a look that finds the queue full.
+            Err(refused) => {
+                drop(together);
+                if is_last {
+                    return (Err(refused), WaitEnd::Over);
+                }
+                seated.looked(Looked::Failed, None);
+                failed = Some(refused);
+                continue;
+            }
+        };
+        looked_at = now;
+        match answer {
+            Err(refused) if is_repeated(refused.reason) && !is_last => {
+                seated.looked(Looked::Failed, None);
+                failed = Some(refused);
+            }
+            answer => {
+                let left = Span::from_std(ends.at.saturating_duration_since(Instant::now()));
+                let Some(waits) = awaited(&answer, left).filter(|_| !is_last) else {
+                    let end = if is_last { WaitEnd::Over } else { WaitEnd::of(&answer) };
+                    return (answer, end);
+                };
+                let (looked, due) = found(waits);
+                seated.looked(looked, due);
+                (failed, last) = (None, answer);
+            }
+        }
+    }
+}

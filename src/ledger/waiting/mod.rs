@@ -1,0 +1,21 @@
+//! Calls that wait for another verdict: docs/contract.md, section 4, "Waiting". They wait in memory: without a
+//! connection, a place in the queue, or a row lock.
+//!
+//! `line` says which calls of a key look when something happens, `places` how many may wait, `polls` when their keys are
+//! loaded. The `room` has all three for all keys; the `poller` loads, a `call` waits, and calls that look at the same time
+//! go to the queue `together`.
+
+mod call;
+mod line;
+mod places;
+mod poller;
+mod polls;
+mod room;
+mod together;
+
+pub(crate) use self::call::{Caller, LEFT_MIN, WaitEnds};
+pub(super) use self::call::{Looks, answered_later};
+pub use self::places::Bounds;
+pub(super) use self::poller::Poller;
+pub(super) use self::room::Room;
+pub(super) use self::together::Together;

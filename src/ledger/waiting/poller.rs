@@ -1,0 +1,91 @@
+//! Loads the keys for which calls wait, since other servers change them too: on a separate session, which is opened with
+//! the first call that waits, and counts for no health. Without such calls it does nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::room::Room;
+use crate::domain::{Key, sight};
+use crate::ledger::outdated::Outdated;
+use crate::ledger::runtime::{Instant, pause, timeout};
+use crate::ledger::tasks::opened;
+use crate::metrics::{Metrics, Statement};
+use crate::once_a_second::warn_once_a_second;
+use crate::store::{Purpose, Session, Store, StoreError};
+
+/// How long a poll may take, with the opening of its session.
+const WITHIN: Duration = Duration::from_secs(3);
+/// How long the session is kept while no call waits.
+const KEPT_FOR: Duration = Duration::from_mins(1);
+
+/// What the poller works with.
+#[derive(Clone)]
+pub(in crate::ledger) struct Poller {
+    room: Arc<Room>,
+    store: Arc<dyn Store>,
+    outdated: Outdated,
+    metrics: Metrics,
+}
+
+impl Poller {
+    pub(in crate::ledger) fn new(
+        room: &Arc<Room>,
+        store: &Arc<dyn Store>,
+        outdated: &Outdated,
+        metrics: &Metrics,
+    ) -> Poller {
+        let (outdated, metrics) = (outdated.clone(), metrics.clone());
+        Poller { room: Arc::clone(room), store: Arc::clone(store), outdated, metrics }
+    }
+
+    /// Polls until the server stops.
+    pub(in crate::ledger) async fn run(self, stop: CancellationToken) {
+        let mut session: Option<Box<dyn Session>> = None;
+        loop {
+            let stirred = self.room.stirred.notified();
+            match self.room.next() {
+                Some(at) => tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = stirred => {}
+                    () = pause(at.saturating_duration_since(Instant::now())) => {}
+                },
+                None => tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = stirred => {}
+                    () = pause(KEPT_FOR), if session.is_some() => session = None,
+                },
+            }
+            let now = Instant::now();
+            self.room.let_due_look(now);
+            let keys = self.room.to_load(now);
+            if !keys.is_empty()
+                && let Err(error) = self.poll(&mut session, &keys).await
+            {
+                warn_once_a_second!(%error, keys = keys.len(), "keys for which calls wait could not be loaded");
+                session = None;
+            }
+        }
+    }
+
+    async fn poll(&self, session: &mut Option<Box<dyn Session>>, keys: &[Key]) -> Result<(), StoreError> {
+        self.outdated.check()?;
+        let sent = std::time::Instant::now();
+        let load = async { opened(&*self.store, Purpose::Waits, session).await?.entries().load(keys).await };
+        let loaded = timeout(WITHIN, load).await;
+        self.metrics.work().sent(Statement::Poll, keys.len(), sent.elapsed());
+        let loaded = match loaded {
+            Ok(loaded) => loaded?,
+            Err(_) => return Err(StoreError::Unknown(format!("no answer within {WITHIN:?}"))),
+        };
+        for (key, found) in keys.iter().zip(loaded.found) {
+            // What cannot be read is for a look to say.
+            let entry = found.entry(key.hash()).unwrap_or_default();
+            self.room.polled(key.hash(), &sight(entry, loaded.reading.now));
+        }
+        Ok(())
+    }
+}

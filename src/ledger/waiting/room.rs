@@ -1,0 +1,228 @@
+//! The waiting room: the calls that wait on this server, by key. It lets them look when something happens to their key,
+//! and all of them go when the server drains.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::line::{Line, Looked, Seat, Who};
+use super::places::{Bounds, Places};
+use super::polls::Polls;
+use super::together::Together;
+use crate::domain::{Claimant, Entry, Key, KeyHash, Sight, Span, sight};
+use crate::ledger::changes::{Changes, Listener};
+use crate::ledger::runtime::{Instant, Mutex, MutexGuard};
+
+/// The order to look: together with others, where there are several.
+pub(super) type Call = Option<Arc<Together>>;
+
+#[derive(Default)]
+struct Waiting {
+    lines: HashMap<KeyHash, Line>,
+    /// Where each call receives the order to look, once until it has looked.
+    calls: HashMap<Seat, mpsc::Sender<Call>>,
+    places: Places,
+    polls: Polls,
+    last_seat: Seat,
+}
+
+impl Waiting {
+    /// Lets these calls look.
+    fn call(&self, seats: &[Seat]) {
+        let together = (seats.len() > 1).then(Arc::<Together>::default);
+        for call in seats.iter().filter_map(|seat| self.calls.get(seat)) {
+            // Room for one, and the seat gives an answer before it is called again.
+            let _sent = call.try_send(together.clone());
+        }
+    }
+
+    fn note_due(&mut self, key: KeyHash, sight: &Sight, now: Instant) {
+        if let Sight::Held(_, span) | Sight::NotDue(span) = sight {
+            self.polls.is_due_after(key, span.to_std(), now);
+        }
+    }
+
+    fn seen(&mut self, key: KeyHash, sight: &Sight, polled: bool) {
+        if let Some(line) = self.lines.get_mut(&key) {
+            let called = line.seen(sight, polled);
+            self.note_due(key, sight, Instant::now());
+            self.call(&called);
+        }
+    }
+}
+
+/// See the module.
+pub(in crate::ledger) struct Room {
+    waiting: Mutex<Waiting>,
+    bounds: Bounds,
+    changes: Arc<Changes>,
+    /// There may be something to do for the poller earlier than it knows.
+    pub(super) stirred: Notify,
+    /// All calls are let go, and none waits any more.
+    draining: CancellationToken,
+}
+
+/// Who waits, and for what.
+pub(super) struct Waiter<'a> {
+    pub(super) key: &'a Key,
+    /// `None` for a Lookup.
+    pub(super) claimant: Option<&'a Claimant>,
+    /// `None` if all callers are the same one.
+    pub(super) principal: Option<&'a str>,
+}
+
+impl Room {
+    pub(in crate::ledger) fn new(bounds: Bounds, changes: Arc<Changes>) -> Arc<Room> {
+        let (stirred, draining) = (Notify::new(), CancellationToken::new());
+        let room = Arc::new(Room {
+            waiting: Mutex::default(),
+            bounds,
+            changes: Arc::clone(&changes),
+            stirred,
+            draining,
+        });
+        changes.report_to(Box::new(Reports(Arc::downgrade(&room))));
+        room
+    }
+
+    /// Lets all calls go.
+    pub(in crate::ledger) fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+
+    /// Resolves once all calls are let go.
+    pub(super) async fn drained(&self) {
+        self.draining.cancelled().await;
+    }
+
+    /// A call begins to wait. `None` if there is no place for it.
+    pub(super) fn enter(&self, waiter: &Waiter<'_>) -> Option<(Seat, mpsc::Receiver<Call>)> {
+        let (key, hash) = (waiter.key, waiter.key.hash());
+        let (call, called) = mpsc::channel(1);
+        let mut guard = self.waiting();
+        let waiting = &mut *guard;
+        let of_key = waiting.lines.get(&hash).map_or(0, Line::len);
+        if !waiting.places.take(self.bounds, key.consumer(), waiter.principal, of_key) {
+            return None;
+        }
+        waiting.last_seat += 1;
+        let seat = waiting.last_seat;
+        let who = waiter.claimant.map_or(Who::LooksUp, |claimant| Who::Claims(claimant.clone()));
+        waiting.lines.entry(hash).or_default().enter(seat, who);
+        waiting.calls.insert(seat, call);
+        // Also for the second call: what it found may have changed since.
+        waiting.polls.begin(key, Instant::now());
+        self.changes.begin_wait();
+        drop(guard);
+        self.stirred.notify_one();
+        Some((seat, called))
+    }
+
+    /// A call that begins to wait has found that the key may be granted after this time.
+    pub(super) fn is_due_after(&self, key: KeyHash, due: Span) {
+        self.waiting().polls.is_due_after(key, due.to_std(), Instant::now());
+        self.stirred.notify_one();
+    }
+
+    /// A call has looked, and waits on.
+    pub(super) fn looked(&self, key: KeyHash, seat: Seat, found: Looked, due: Option<Span>) {
+        let mut waiting = self.waiting();
+        let Some(line) = waiting.lines.get_mut(&key) else { return };
+        let called = line.looked(seat, found);
+        if let Some(due) = due {
+            waiting.polls.is_due_after(key, due.to_std(), Instant::now());
+        }
+        waiting.call(&called);
+        drop(waiting);
+        self.stirred.notify_one();
+    }
+
+    /// A call looks since its wait is over.
+    pub(super) fn looks(&self, key: KeyHash, seat: Seat) {
+        if let Some(line) = self.waiting().lines.get_mut(&key) {
+            line.looks(seat);
+        }
+    }
+
+    /// A call waits no more.
+    pub(super) fn leave(&self, key: &Key, principal: Option<&str>, seat: Seat) {
+        let hash = key.hash();
+        let mut guard = self.waiting();
+        let waiting = &mut *guard;
+        waiting.calls.remove(&seat);
+        waiting.places.give_back(key.consumer(), principal);
+        let Some(line) = waiting.lines.get_mut(&hash) else { return };
+        let called = line.leave(seat);
+        if line.is_empty() {
+            waiting.lines.remove(&hash);
+            waiting.polls.end(hash);
+        }
+        waiting.call(&called);
+        drop(guard);
+        self.changes.end_wait();
+    }
+
+    /// Keys whose lease or back-off is over may be granted.
+    pub(super) fn let_due_look(&self, now: Instant) {
+        let mut waiting = self.waiting();
+        for hash in waiting.polls.due(now) {
+            let called =
+                waiting.lines.get_mut(&hash).filter(|line| line.has_claims()).map(Line::is_claimable);
+            waiting.call(&called.unwrap_or_default());
+        }
+    }
+
+    /// The keys of the poll that is sent now. Empty if none is.
+    pub(super) fn to_load(&self, now: Instant) -> Vec<Key> {
+        self.waiting().polls.to_load(now)
+    }
+
+    /// When the poller has something to do next. `None` if no call waits.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.waiting().polls.next()
+    }
+
+    /// A poll saw this of an entry.
+    pub(super) fn polled(&self, key: KeyHash, sight: &Sight) {
+        self.waiting().seen(key, sight, true);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Receives the changes that this server writes.
+struct Reports(std::sync::Weak<Room>);
+
+impl Reports {
+    fn seen(&self, key: KeyHash, sight: &Sight) {
+        if let Some(room) = self.0.upgrade() {
+            room.waiting().seen(key, sight, false);
+            room.stirred.notify_one();
+        }
+    }
+}
+
+impl Listener for Reports {
+    fn written(&self, entry: &Entry) {
+        self.seen(entry.key.hash(), &sight(Some(entry), entry.updated_at));
+    }
+
+    fn completed(&self, key: &Key) {
+        self.seen(key.hash(), &Sight::Settled);
+    }
+
+    fn changed(&self, key: &Key) {
+        if let Some(room) = self.0.upgrade() {
+            room.waiting().polls.load_soon(key.hash(), Instant::now());
+            room.stirred.notify_one();
+        }
+    }
+}

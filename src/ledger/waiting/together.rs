@@ -1,0 +1,37 @@
+//! Looks that reach the queue together: once the verdict of a key is final, all calls that wait for it look in one
+//! batch, whose keys are loaded once. The last call that joins, or whose caller is gone, sends them.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::ledger::claims::chain::{Chain, Request};
+use crate::ledger::claims::queue::Queue;
+use crate::ledger::runtime::{Instant, Mutex};
+
+use crate::domain::Key;
+
+/// See the module. One for each look, and one chain for all of them.
+#[derive(Default)]
+pub(in crate::ledger) struct Together(Mutex<Option<(Chain, Arc<Queue>)>>);
+
+impl Together {
+    /// Adds a look at this key.
+    pub(in crate::ledger) fn join(self: Arc<Together>, key: &Key, look: Request, queue: &Arc<Queue>) {
+        let mut joined = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *joined {
+            Some((chain, _)) => chain.push(look),
+            None => {
+                let chain = Chain::new(key.clone(), look, Instant::now()).loads_first();
+                *joined = Some((chain, Arc::clone(queue)));
+            }
+        }
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        let joined = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((chain, queue)) = joined {
+            queue.push_or_refuse(chain);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Many waiting calls: on one key, while the server drains, and what they cost the store. `LEDGER_PROOF_SIZE` is the number
+//! of calls that wait while the server drains.
+
+use std::time::{Duration, Instant};
+
+use idempotency_ledger::domain::Policy;
+use idempotency_ledger::ledger::WaitBounds;
+use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use tokio::sync::mpsc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+
+use super::{complete, ended, fail, held, until_waiting, waits};
+use crate::harness::details::{acquired, completed};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer};
+use crate::proof::run::Run;
+
+on_both_stores!(
+    of_1000_waiters_on_one_key_one_is_granted_it_at_each_failure,
+    waiters_are_let_go_within_a_second_when_the_server_drains,
+    the_store_is_asked_by_few_statements_however_many_calls_wait,
+);
+
+/// How many calls of one connection may wait.
+const OF_CONNECTION: usize = 128;
+
+/// Longer than a test takes.
+const LONG: Duration = Duration::from_secs(60);
+/// More calls than a test needs.
+const ANY: WaitBounds = WaitBounds { server: 1_000_000, key: 10_000 };
+
+async fn crowded(kind: Kind) -> TestServer {
+    TestServer::start_with(kind, Setup { waits: ANY, max_wait: LONG, ..Setup::default() }).await
+}
+
+type Answered = Result<Response<proto::ClaimResponse>, Status>;
+
+/// Sends this many Claims that wait, over as many connections as they need.
+async fn send(server: &TestServer, ids: impl Iterator<Item = String>) -> mpsc::UnboundedReceiver<Answered> {
+    let (tell, answered) = mpsc::unbounded_channel();
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address())).unwrap();
+    let mut client: Option<LedgerServiceClient<Channel>> = None;
+    for (number, id) in ids.enumerate() {
+        if number % OF_CONNECTION == 0 {
+            client = Some(LedgerServiceClient::new(endpoint.connect().await.unwrap()));
+        }
+        let (mut client, tell) = (client.clone().unwrap(), tell.clone());
+        tokio::spawn(async move {
+            let _ended = tell
+                .send(client.claim(proto::ClaimRequest { wait: super::secs(30), ..waits("c", &id) }).await);
+        });
+    }
+    answered
+}
+
+async fn of_1000_waiters_on_one_key_one_is_granted_it_at_each_failure(kind: Kind) {
+    const CALLS: usize = 1_000;
+    const FAILURES: usize = 20;
+    let default = Policy { max_attempts: 0, ..Policy::default() };
+    let server =
+        TestServer::start_with(kind, Setup { waits: ANY, max_wait: LONG, default, ..Setup::default() }).await;
+    let mut token = held(&server, "1").await;
+    let mut answered = send(&server, (0..CALLS).map(|_| "1".to_owned())).await;
+    until_waiting(&server, CALLS).await;
+    for failure in 1..=FAILURES {
+        fail(&server, "1", token).await;
+        let granted = acquired(answered.recv().await.unwrap().unwrap().get_ref());
+        token = granted.token;
+        assert_eq!(granted.attempt as usize, failure + 1);
+        until_waiting(&server, CALLS - failure).await;
+        assert!(answered.try_recv().is_err(), "one grant a failure");
+    }
+    complete(&server, "1", token).await;
+    for _ in FAILURES..CALLS {
+        completed(answered.recv().await.unwrap().unwrap().get_ref());
+    }
+    assert_eq!((ended(&server, "granted"), ended(&server, "answered")), (FAILURES, CALLS - FAILURES));
+    server.stop().await;
+}
+
+async fn waiters_are_let_go_within_a_second_when_the_server_drains(kind: Kind) {
+    let run = Run::new("waiters", 1_000);
+    let calls = run.size as usize;
+    let server = crowded(kind).await;
+    let keys = calls.div_ceil(100);
+    for key in 0..keys {
+        held(&server, &key.to_string()).await;
+    }
+    let mut answered = send(&server, (0..calls).map(|number| (number % keys).to_string())).await;
+    until_waiting(&server, calls).await;
+    let since = Instant::now();
+    let stopped = tokio::spawn(server.stop());
+    let (mut millis, mut spread) = (0, [0_usize; 10]);
+    for _ in 0..calls {
+        let answer = answered.recv().await.unwrap().unwrap().into_inner();
+        millis = since.elapsed().as_millis();
+        assert!(matches!(answer.verdict, Some(Verdict::InProgress(_))), "{answer:?}");
+        let again = answer.retry_after.unwrap();
+        assert!(again.seconds == 0 && again.nanos > 0 || again.seconds == 1 && again.nanos == 0, "{again:?}");
+        spread[(again.nanos / 100_000_000) as usize] += 1;
+    }
+    assert!(millis < 1_000, "{calls} calls were let go within {millis} ms");
+    assert!(spread.iter().all(|part| *part > 0), "they do not come again together: {spread:?}");
+    stopped.await.unwrap();
+    run.summary(format!("{kind:?}, {calls} calls that waited were answered within {millis} ms"));
+}
+
+async fn the_store_is_asked_by_few_statements_however_many_calls_wait(kind: Kind) {
+    const CALLS: usize = 1_200;
+    const SECONDS: f64 = 3.0;
+    let server = crowded(kind).await;
+    let polls = || {
+        let of = |what: &str| {
+            let series = format!("idempotency_ledger_store_statement_{what}{{statement=\"poll\"}}");
+            server.metric(&series).unwrap_or_default()
+        };
+        (of("seconds_count"), of("rows_sum"))
+    };
+    let opened = || {
+        let series = "idempotency_ledger_store_sessions_opened_total{outcome=\"ok\",purpose=\"waits\"}";
+        server.metric(series).unwrap_or_default()
+    };
+    for number in 0..CALLS {
+        held(&server, &number.to_string()).await;
+    }
+    assert_eq!((polls(), opened()), ((0.0, 0.0), 0.0), "without calls that wait nothing is asked");
+    let answered = send(&server, (0..CALLS).map(|number| number.to_string())).await;
+    until_waiting(&server, CALLS).await;
+    let (before, since) = (polls(), Instant::now());
+    tokio::time::sleep(Duration::from_secs_f64(SECONDS)).await;
+    let (now, took) = (polls(), since.elapsed().as_secs_f64());
+    let (statements, keys) = ((now.0 - before.0) / took, (now.1 - before.1) / took);
+    // Each key once a second at least.
+    assert!(
+        statements <= 11.0 && keys <= 5_100.0 && keys >= CALLS as f64 * 0.6,
+        "{statements} {keys} a second"
+    );
+    assert_eq!(opened(), 1.0, "one session for all");
+    drop(answered);
+    server.stop().await;
+    println!(
+        "SUMMARY {kind:?}: {CALLS} calls that wait: {statements:.1} statements, {keys:.0} keys a second"
+    );
+}
