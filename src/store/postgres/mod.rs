@@ -7,6 +7,7 @@ mod before_baseline;
 mod connect;
 mod entries;
 mod entry_statements;
+mod environment;
 mod errors;
 mod holds;
 mod left_behind;
@@ -35,6 +36,7 @@ mod transport;
 mod upkeep;
 mod url;
 mod url_options;
+mod url_tls;
 
 use std::sync::Arc;
 use std::time::Duration;
