@@ -65,13 +65,13 @@ impl KeyKind {
         const SECP256K1: &[u8] = b"\x06\x05\x2B\x81\x04\x00\x0A";
         const ED448: &[u8] = b"\x06\x03\x2B\x65\x71";
         let has = |oid: &[u8]| key.secret_der().windows(oid.len()).any(|part| part == oid);
-        match key {
-            PrivateKeyDer::Pkcs1(_) => None,
-            _ if has(P521) => Some(KeyKind::P521),
-            _ if has(SECP256K1) => Some(KeyKind::Other("secp256k1".into())),
-            _ if has(ED448) => Some(KeyKind::Other("Ed448".into())),
-            _ => None,
-        }
+        let kinds = [
+            (P521, KeyKind::P521),
+            (SECP256K1, KeyKind::Other("secp256k1".into())),
+            (ED448, KeyKind::Other("Ed448".into())),
+        ];
+        let is_rsa = matches!(key, PrivateKeyDer::Pkcs1(_));
+        kinds.into_iter().find(|(oid, _)| !is_rsa && has(oid)).map(|(_, kind)| kind)
     }
 
     /// Whether the cryptography of this program signs with it.

@@ -159,7 +159,7 @@ fn locked(error: sqlx::Error, name: &SchemaName) -> StoreError {
             "{text}: another session has held a lock on {name}.meta for 5 s, and the clock was not accepted; pg_stat_activity \
              shows that session: wait for its end or end it, and run `migrate --accept-clock` again"
         )),
-        error => error,
+        error @ (StoreError::NotApplied(_) | StoreError::Unknown(_)) => error,
     }
 }
 

@@ -9,8 +9,8 @@ use super::url_options::{CERTIFICATES, KEYS, MODES, ROOTS};
 impl PgUrl {
     /// Whether the mode verifies the name of the server.
     pub(super) fn is_full(&self) -> bool {
-        let modes = self.place.options.iter().filter(|(name, _)| MODES.contains(&&**name));
-        modes.last().is_some_and(|(_, mode)| mode.eq_ignore_ascii_case("verify-full"))
+        let mut modes = self.place.options.iter().filter(|(name, _)| MODES.contains(&&**name));
+        modes.next_back().is_some_and(|(_, mode)| mode.eq_ignore_ascii_case("verify-full"))
     }
 
     /// `ssl=true` and `sslrootcert=system` are libpq's; the driver takes the second for the name of a file.
