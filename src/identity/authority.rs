@@ -15,6 +15,7 @@ use rustls::{
 
 use super::LEEWAY;
 use super::certificate::{self, Wrong, certificates};
+use super::key_kind::has_mark;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -43,6 +44,10 @@ impl ClientAuthority {
         let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let mut lists_end_at = None;
         if let Some(revoked) = revoked {
+            // A list that is passed over revokes nothing.
+            if let Some(why) = has_mark(revoked) {
+                return Err(("client_crl", why.into()));
+            }
             let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(revoked).collect();
             let lists = lists.map_err(|error| ("client_crl", format!("is no PEM: {error}")))?;
             if lists.is_empty() {

@@ -5,7 +5,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::oid_registry::OID_X509_EXT_ISSUER_DISTRIBUTION_POINT;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, GeneralName, X509Certificate};
 
-use super::key_kind::why_not_pem;
+use super::key_kind::{has_mark, why_not_pem};
 use super::refused::Refused;
 
 /// What a SPIFFE id begins with.
@@ -67,6 +67,9 @@ pub(super) fn is_plain(name: &str) -> bool {
 
 /// The certificates of a file, as PEM.
 pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    if let Some(why) = has_mark(pem) {
+        return Err(why.into());
+    }
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| format!("is no PEM: {error}"))?;
     match found.len() {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::asn1_rs::Tag;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
@@ -33,12 +34,15 @@ impl KeyKind {
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<KeyKind> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let key = parsed.public_key();
-        let curve = || key.algorithm.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
+        // The library takes parameters of another form, which describe a curve without its name, for an identifier.
+        let named = key.algorithm.parameters.as_ref().filter(|curve| curve.tag() == Tag::Oid);
+        let curve = || named.and_then(|curve| curve.as_oid().ok());
         Some(match key.algorithm.algorithm.to_id_string().as_str() {
             RSA => match key.parsed() {
                 Ok(PublicKey::RSA(key)) => KeyKind::Rsa(key.key_size()),
                 _ => KeyKind::Other("RSA".into()),
             },
+            EC if named.is_none() => KeyKind::Other("EC with a curve that is described and not named".into()),
             EC => match curve().map(|curve| curve.to_id_string()).unwrap_or_default().as_str() {
                 "1.2.840.10045.3.1.7" => KeyKind::P256,
                 "1.3.132.0.34" => KeyKind::P384,
@@ -52,6 +56,22 @@ impl KeyKind {
             ED448 => KeyKind::Other("Ed448".into()),
             other => KeyKind::Other(other.to_owned()),
         })
+    }
+
+    /// Of a private key of a kind that this program cannot use; `None` if it is of another one. PKCS#8 names the kind by an
+    /// object identifier near the beginning, SEC1 (which is for EC alone) behind the key.
+    pub(super) fn of_unusable(key: &PrivateKeyDer<'_>) -> Option<KeyKind> {
+        const P521: &[u8] = b"\x06\x05\x2B\x81\x04\x00\x23";
+        const SECP256K1: &[u8] = b"\x06\x05\x2B\x81\x04\x00\x0A";
+        const ED448: &[u8] = b"\x06\x03\x2B\x65\x71";
+        let has = |oid: &[u8]| key.secret_der().windows(oid.len()).any(|part| part == oid);
+        let kinds = [
+            (P521, KeyKind::P521),
+            (SECP256K1, KeyKind::Other("secp256k1".into())),
+            (ED448, KeyKind::Other("Ed448".into())),
+        ];
+        let is_rsa = matches!(key, PrivateKeyDer::Pkcs1(_));
+        kinds.into_iter().find(|(oid, _)| !is_rsa && has(oid)).map(|(_, kind)| kind)
     }
 
     /// Whether the cryptography of this program signs with it.
@@ -86,11 +106,26 @@ pub(super) fn uses_ed25519(chain: &[CertificateDer<'_>]) -> bool {
     chain.first().and_then(KeyKind::of) == Some(KeyKind::Ed25519) || chain.iter().any(is_signed)
 }
 
+/// What is wrong with a text of which a part in PEM may be used and another one not: a reader of PEM passes over a line
+/// that begins with a byte order mark, and over all that belongs to it.
+pub(super) fn has_mark(bytes: &[u8]) -> Option<&'static str> {
+    const MARKED: &[u8] = b"\xEF\xBB\xBF-----BEGIN";
+    match bytes {
+        [0xEF, 0xBB, 0xBF, ..] => Some("begins with a byte order mark: save it as UTF-8 without one"),
+        _ if bytes.windows(MARKED.len()).any(|part| part == MARKED) => {
+            Some("has a byte order mark before a BEGIN line: save it as UTF-8 without one")
+        }
+        _ => None,
+    }
+}
+
 /// What a text is that has no part in PEM that can be used, as far as its form shows; `None` if it does not.
 pub(super) fn why_not_pem(bytes: &[u8]) -> Option<&'static str> {
     let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    if let Some(why) = has_mark(bytes) {
+        return Some(why);
+    }
     Some(match bytes {
-        [0xEF, 0xBB, 0xBF, ..] => "begins with a byte order mark: save it as UTF-8 without one",
         [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
             "is UTF-16 (it begins with a byte order mark): save it as UTF-8"
         }
@@ -118,6 +153,7 @@ mod tests {
     fn a_text_that_is_not_pem_is_named_by_its_form() {
         for (text, says) in [
             (&b"\xEF\xBB\xBF-----BEGIN CERTIFICATE-----"[..], Some("byte order mark")),
+            (b"-----BEGIN A-----\n\xEF\xBB\xBF-----BEGIN B-----", Some("mark before a BEGIN line")),
             (b"\xFF\xFE-\0-\0", Some("UTF-16")),
             (b"\xFE\xFF\0-\0-", Some("UTF-16")),
             (b"\x30\x82\x01\x02", Some("is DER")),

@@ -11,13 +11,17 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::authority::ClientAuthority;
 use super::certificate::{self, Wrong, certificates};
-use super::key_kind::{KeyKind, uses_ed25519, why_not_pem};
+use super::key_kind::{KeyKind, has_mark, uses_ed25519, why_not_pem};
 use super::peer::Peer;
 use super::refused::Refused;
 
 /// gRPC is HTTP/2. The HTTP door speaks both.
 const PROTOCOL: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
+
+/// What to do about the kind of a key.
+const USABLE: &str =
+    "which this server cannot use: make one for EC P-256, EC P-384 or RSA with 2048 to 4096 bits";
 
 /// The server's own certificate and key, which fit each other.
 #[derive(Clone, Debug)]
@@ -49,11 +53,10 @@ impl OwnCertificate {
         let uses_ed25519 = uses_ed25519(&chain);
         let kind = chain.first().and_then(KeyKind::of);
         if let Some(kind) = kind.as_ref().filter(|kind| !kind.is_usable()) {
-            let text = format!(
-                "is for a key of the kind {kind}, which this server cannot use: make one for EC P-256, EC P-384 or RSA \
-                 with 2048 to 4096 bits"
-            );
-            return Err(("cert", text));
+            return Err(("cert", format!("is for a key of the kind {kind}, {USABLE}")));
+        }
+        if let Some(why) = has_mark(key) {
+            return Err(("key", why.to_owned()));
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
             (
@@ -61,9 +64,15 @@ impl OwnCertificate {
                 why_not_pem(key).unwrap_or("has no private key in PEM (PKCS#8, PKCS#1 or SEC1)").to_owned(),
             )
         })?;
+        let unusable = KeyKind::of_unusable(&key);
         let kind = kind.map(|kind| format!(", which is for {kind}")).unwrap_or_default();
-        let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
-            .map_err(|error| ("key", format!("does not fit the certificate{kind}: {error}")))?;
+        let key =
+            CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(
+                |error| match unusable {
+                    Some(unusable) => ("key", format!("is of the kind {unusable}, {USABLE}")),
+                    None => ("key", format!("does not fit the certificate{kind}: {error}")),
+                },
+            )?;
         Ok(OwnCertificate { key: Arc::new(key), ends_at, name, uses_ed25519 })
     }
 }

@@ -1633,7 +1633,8 @@ MUTANTS = [
         ("src/store/postgres/transport.rs", "host.eq_ignore_ascii_case(\"localhost\")", "host.to_ascii_lowercase().starts_with(\"localhost\")"),
     ]),
     Mutant("J8", "any PGSSLMODE counts as a written mode", "process::settings", [
-        ("src/store/postgres/transport.rs", "is_ok_and(|text| text.parse::<PgSslMode>().is_ok())", "is_ok()"),
+        ("src/store/postgres/url_tls.rs", "if modes.iter().any(|mode| mode.parse::<PgSslMode>().is_err()) {", "if modes.iter().any(|mode| mode.is_empty()) {"),
+        ("src/store/postgres/servers.rs", "PgConnectOptions::from_str(&url)", "PgConnectOptions::from_str(&url.replace(\"sslmode=sometimes\", \"\"))"),
     ]),
     Mutant("J9", "of several databases only the first needs a written mode", "process::settings", [
         ("src/store/postgres/transport.rs", "match servers.iter().find(|server| !is_local(server)) {", "match servers.iter().take(1).find(|server| !is_local(server)) {"),
@@ -1898,6 +1899,48 @@ MUTANTS = [
     ]),
     Mutant("K59", "a libpq variable that asks for safety is passed over", "reaching::variables", [
         ("src/store/postgres/url_options.rs", "        if !value.is_empty() && !option.same.contains(&value.as_str()) {", "        if value.is_empty() && option.same.contains(&value.as_str()) {"),
+    ]),
+    Mutant("RP1", "an option of libpq behind a password is taken for a part of it", "store::postgres::url", [
+        ("src/store/postgres/url.rs", "if !is_known(name) && (before ==", "if (before =="),
+    ]),
+    Mutant("RP2", "an option with an @ is taken for a password that was cut", "reaching::urls", [
+        ("src/store/postgres/url.rs", "is_some_and(|(name, _)| is_known(name))", "is_some_and(|(name, _)| name.is_empty())"),
+    ]),
+    Mutant("RP3", "the name of a host is verified as its address", "store::postgres::url", [
+        ("src/store/postgres/url.rs", "if is_renamed && self.is_full() {", "if is_renamed && self.is_full() && self.place.hosts.is_empty() {"),
+    ]),
+    Mutant("RP4", "several ports of the environment are port 5432", "store::postgres::environment", [
+        ("src/store/postgres/environment.rs", "get(\"PGPORT\").filter(|ports| !ports.is_empty())", "get(\"PGPORT\").filter(|ports| ports.parse::<u16>().is_ok())"),
+    ]),
+    Mutant("RP5", "an empty authority of the environment is the name of a file", "reaching::variables", [
+        ("src/store/postgres/environment.rs", "not_empty(variable, Some(&value))?;", "not_empty(variable, Some(&value)).or_else(|why| if variable == ROOT_VARIABLE { Ok(()) } else { Err(why) })?;"),
+    ]),
+    Mutant("RP6", "a file of the environment that cannot be read is not named", "store::postgres::environment", [
+        ("src/store/postgres/place.rs", "options.chain(variables).find_map(", "options.chain(variables.take(0)).find_map("),
+    ]),
+    Mutant("RP7", "a reserved word names a schema", "schema::names", [
+        ("src/store/postgres/schema_name.rs", "if RESERVED.contains(&name) {", "if name == \"order\" {"),
+    ]),
+    Mutant("RP8", "a word that only newer versions reserve names a schema", "store::postgres::schema_name", [
+        ("src/store/postgres/schema_name.rs", " \"system_user\",", " \"system_users\","),
+    ]),
+    Mutant("RP9", "accept-clock waits for a lock without end", "schema::together", [
+        (PG_STATEMENTS, "SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '5s'\";", "SET idle_in_transaction_session_timeout = 0; SET lock_timeout = 0\";"),
+    ]),
+    Mutant("RP10", "what keeps the clock from being accepted is not named", "schema::together", [
+        (PG_UPKEEP, "StoreError::NotApplied(Fault::Locked(text)) => unavailable(", "StoreError::NotApplied(Fault::TimedOut(text)) => unavailable("),
+    ]),
+    Mutant("RP11", "certificates behind a byte order mark are taken without the first one", "reaching::keys", [
+        ("src/identity/certificate.rs", "if let Some(why) = has_mark(pem) {", "if let Some(why) = has_mark(pem).filter(|_| pem.is_empty()) {"),
+    ]),
+    Mutant("RP12", "a revocation list behind a byte order mark revokes nothing", "identity::tls", [
+        ("src/identity/authority.rs", "if let Some(why) = has_mark(revoked) {", "if let Some(why) = has_mark(revoked).filter(|_| revoked.is_empty()) {"),
+    ]),
+    Mutant("RP13", "a byte order mark amid a file is passed over", "reaching::keys", [
+        ("src/identity/key_kind.rs", "_ if bytes.windows(MARKED.len()).any(|part| part == MARKED) => {", "_ if bytes.windows(MARKED.len()).any(|part| part == MARKED && bytes.is_empty()) => {"),
+    ]),
+    Mutant("RP14", "the timeout of a role ends a statement of migrate", "reaching::databases", [
+        (PG_STATEMENTS, "NO_STATEMENT_TIMEOUT: &str = \"SET statement_timeout = 0\"", "NO_STATEMENT_TIMEOUT: &str = \"SELECT 1\""),
     ]),
     Mutant("R18", "a Complete is refused for a large result", "claims::carried", [
         ("src/rpc/wire/carried.rs", "            self.corrected(field, format!(\"has {} bytes, at most", "            self.wrong(field, format!(\"has {} bytes, at most"),

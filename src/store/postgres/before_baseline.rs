@@ -6,7 +6,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _, Row as _};
 
 use super::connect::schema;
-use super::errors::of_sqlx;
+use super::errors::{of_sqlx, said_of_migration};
 use crate::domain::{Key, KeyHash};
 use crate::store::StoreError;
 
@@ -67,7 +67,7 @@ pub(super) async fn carry_over(
     transaction.execute(sqlx::raw_sql(STAND_ASIDE)).await.map_err(of_sqlx)?;
     let baseline = migrations.iter().next().map(|migration| migration.version);
     let made = migrations.run_direct(baseline, &mut *transaction, false).await;
-    made.map_err(|error| schema(error.to_string()))?;
+    made.map_err(|error| schema(said_of_migration(&error)))?;
     transaction.execute(sqlx::raw_sql(CARRY_OVER)).await.map_err(of_sqlx)?;
     new_keys(&mut transaction).await?;
     transaction.execute(sqlx::raw_sql(FORGET)).await.map_err(of_sqlx)?;

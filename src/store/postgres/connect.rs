@@ -95,6 +95,7 @@ pub(super) async fn open_as_owner(servers: &Servers) -> Result<PgConnection, Sto
             let options = options.application_name("idempotency-ledger migrate");
             let mut connection = connect(&options, within).await?;
             let prepared = async {
+                connection.execute(sqlx::raw_sql(sql::NO_STATEMENT_TIMEOUT)).await.map_err(of_sqlx)?;
                 writable(&mut connection).await?;
                 let settings = format!("{}; {}", sql::OWNER_SETTINGS, sql::NO_TRANSACTION_TIMEOUT);
                 let settings = sqlx::raw_sql(sqlx::AssertSqlSafe(settings));

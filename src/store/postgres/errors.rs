@@ -1,5 +1,6 @@
 //! What a driver's error says about whether the statement was applied.
 
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use self::Means::{Conflict, Locked, Permanent, Schema, Stale, TimedOut, Unavailable, Unknown};
@@ -101,13 +102,34 @@ fn means(code: &str, routine: Option<&str>, ends: bool) -> Means {
     if ends && !is_certain { Unknown } else { means }
 }
 
+/// What an error says. The driver adds a line to the text of the server: that of Postgres' own source, which looks like
+/// one of the statement.
+pub(super) fn said(error: &sqlx::Error) -> String {
+    match error.as_database_error() {
+        Some(database) => format!("error returned from database: {}", database.message()),
+        None => error.to_string(),
+    }
+}
+
+/// The same of a migration, in the library's words.
+pub(super) fn said_of_migration(error: &MigrateError) -> String {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the library's list of errors is open")]
+    match error {
+        MigrateError::Execute(error) => format!("while executing migrations: {}", said(error)),
+        MigrateError::ExecuteMigration(error, version) => {
+            format!("while executing migration {version}: {}", said(error))
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Sorts an error that came of a statement which may have been sent.
 #[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
     if let sqlx::Error::AnyDriverError(ours) = error {
         return ours.downcast().map_or_else(|other| StoreError::Unknown(other.to_string()), |ours| *ours);
     }
-    let text = error.to_string();
+    let text = said(&error);
     let Some(database) = error.as_database_error() else {
         let never_sent = matches!(error, sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_));
         return if never_sent {
@@ -177,7 +199,7 @@ fn certificate(text: &str) -> Option<&'static str> {
 
 /// Sorts an error that came before anything was sent.
 pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
-    let mut text = error.to_string();
+    let mut text = said(error);
     if text.ends_with("UnknownIssuer") {
         text.push_str(
             ": no trusted authority has signed the server's certificate; name its authority by sslrootcert",

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::before_baseline::carry_over;
 use super::connect::{schema, unavailable};
-use super::errors::of_sqlx;
+use super::errors::{of_sqlx, said, said_of_migration};
 use super::owner::{Whose, whose};
 use super::schema_name::SchemaName;
 use super::statements::SCHEMA;
@@ -140,8 +140,9 @@ async fn make_schema(connection: &mut PgConnection, name: &SchemaName) -> Result
     let named = sqlx::raw_sql(DATABASE).fetch_one(connection).await.map_err(of_sqlx)?;
     let database: String = named.try_get("name").map_err(of_sqlx)?;
     Err(schema(format!(
-        "{error}: the role that migrates makes the schema `{name}`; as the owner of the database or an administrator run \
-         GRANT CREATE ON DATABASE {database} TO that role, and migrate again"
+        "{}: the role that migrates makes the schema `{name}`; as the owner of the database or an administrator run \
+         GRANT CREATE ON DATABASE {database} TO that role, and migrate again",
+        said(&error)
     )))
 }
 
@@ -194,7 +195,8 @@ async fn apply(
         if !in_the_way(&error) || Instant::now() >= give_up {
             return Err(of_migrate(&error));
         }
-        warn_once_a_second!(version = migration.version, %error, "a migration makes way, and tries again");
+        let error = said_of_migration(&error);
+        warn_once_a_second!(version = migration.version, error, "a migration makes way, and tries again");
         sleep(pace.rest).await;
     }
 }
@@ -261,5 +263,5 @@ fn of_migrate(error: &MigrateError) -> StoreError {
     } else {
         ""
     };
-    schema(format!("{error}{advice}"))
+    schema(format!("{}{advice}", said_of_migration(error)))
 }

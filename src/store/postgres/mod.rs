@@ -8,6 +8,7 @@ mod connect;
 mod counting;
 mod entries;
 mod entry_statements;
+mod environment;
 mod errors;
 mod holds;
 mod left_behind;
@@ -36,6 +37,7 @@ mod transport;
 mod upkeep;
 mod url;
 mod url_options;
+mod url_tls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,11 +2,10 @@
 
 use std::fs::File;
 
-use super::url_options::{MODES, ROOTS};
+use super::url_options::{CERTIFICATES, KEYS, MODES, ROOTS};
 
-/// Options that name a file.
-const FILES: [&str; 7] =
-    ["sslrootcert", "ssl-root-cert", "ssl-ca", "sslcert", "ssl-cert", "sslkey", "ssl-key"];
+/// Where the driver reads the authority that the URL does not name.
+pub(super) const ROOT_VARIABLE: &str = "PGSSLROOTCERT";
 
 /// Who connects.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -25,15 +24,32 @@ pub(super) struct Place {
     pub(super) database: Option<String>,
     /// Options of the driver, with their values.
     pub(super) options: Vec<(String, String)>,
+    /// Variables that the driver reads, since no option names such a file: each with its value.
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+/// Whether an option names a file.
+pub(super) fn is_file(option: &str) -> bool {
+    [&ROOTS[..], &CERTIFICATES, &KEYS].iter().any(|names| names.contains(&option))
+}
+
+/// Whether a text is taken for a certificate or a key itself, and not for the name of its file. The driver does so with
+/// variables alone: by the same two words.
+pub(super) fn is_inline(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with("-----BEGIN") && text.ends_with("-----")
 }
 
 impl Place {
-    /// The first file of certificates and keys that cannot be read, by its option: the driver does not name it.
+    /// The first file of certificates and keys that cannot be read, by its option or its variable: the driver does not
+    /// name it.
     pub(super) fn unreadable(&self) -> Option<String> {
-        self.options.iter().find_map(|(name, path)| {
-            // A certificate may stand in the URL itself.
-            let is_file = FILES.contains(&&**name) && !path.trim_start().starts_with("-----BEGIN");
-            let error = File::open(path).err().filter(|_| is_file)?;
+        let options = self.options.iter().filter(|(name, _)| is_file(name));
+        let options = options.map(|(name, path)| (name.clone(), path));
+        let variables = self.variables.iter().filter(|(_, path)| !is_inline(path));
+        let variables = variables.map(|(name, path)| (format!("the environment variable {name}"), path));
+        options.chain(variables).find_map(|(name, path)| {
+            let error = File::open(path).err()?;
             Some(format!("{name}: {path}: {error}"))
         })
     }
@@ -43,13 +59,14 @@ impl Place {
         self.has(&MODES)
     }
 
-    /// Whether an option names the authority of the server's certificate.
+    /// Whether an option or a variable names the authority of the server's certificate.
     pub(super) fn has_root(&self) -> bool {
-        self.has(&ROOTS)
+        self.has(&ROOTS) || self.variables.iter().any(|(name, _)| *name == ROOT_VARIABLE)
     }
 
-    fn has(&self, names: &[&str]) -> bool {
-        self.options.iter().any(|(name, _)| names.contains(&&**name))
+    /// Whether an option with one of these names has a value: without one the driver is not given it.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|(name, value)| names.contains(&&**name) && !value.is_empty())
     }
 
     /// One URL for each server, in which all is an option.

@@ -21,7 +21,114 @@ const TEMPLATE: &str = "ledger";
 /// Postgres cuts longer names.
 const BYTES_MAX: usize = 63;
 
-/// The name of a schema: `[a-z_][a-z0-9_]{0,62}`, so that it needs no quotes. By default `ledger`.
+/// The key words of Postgres 14 to 18 that are not the name of a schema without quotes: those whose `catcode` is R or T in
+/// `pg_get_keywords()`. The statements have no quotes.
+const RESERVED: [&str; 101] = [
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "binary",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "false",
+    "fetch",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "group",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "intersect",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "natural",
+    "not",
+    "notnull",
+    "null",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "outer",
+    "overlaps",
+    "placing",
+    "primary",
+    "references",
+    "returning",
+    "right",
+    "select",
+    "session_user",
+    "similar",
+    "some",
+    "symmetric",
+    "system_user",
+    "table",
+    "tablesample",
+    "then",
+    "to",
+    "trailing",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+/// The name of a schema: `[a-z_][a-z0-9_]{0,62}` and not a reserved word, so that it needs no quotes. By default
+/// `ledger`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaName(Arc<str>);
 
@@ -51,6 +158,11 @@ impl FromStr for SchemaName {
         }
         if name == "public" || name == "information_schema" || name.starts_with("pg_") {
             return Err(format!("`{name}` belongs to all users of the database: choose another name"));
+        }
+        if RESERVED.contains(&name) {
+            return Err(format!(
+                "`{name}` is a reserved word of Postgres, which cannot name a schema without quotes: choose another name"
+            ));
         }
         Ok(SchemaName(name.into()))
     }
@@ -169,6 +281,12 @@ mod tests {
             ("public", false),
             ("pg_ledger", false),
             ("information_schema", false),
+            ("order", false),
+            ("user", false),
+            ("system_user", false),
+            ("verbose", false),
+            ("orders", true),
+            ("values", true),
         ] {
             assert_eq!(name.parse::<SchemaName>().is_ok(), is_well, "{name}");
         }

@@ -61,8 +61,7 @@ impl Servers {
             );
         }
         let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
-        let is_written = url.place.has_mode() || transport::is_in_environment();
-        transport::check(&all, is_written).map_err(|text| source.wrong_url(text))?;
+        transport::check(&all, url.place.has_mode()).map_err(|text| source.wrong_url(text))?;
         let database =
             all.first().map(|options| options.get_database().unwrap_or_else(|| options.get_username()));
         Ok(Servers {

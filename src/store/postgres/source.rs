@@ -91,7 +91,8 @@ impl PostgresSource {
                 secret_file::read(path).map_err(|text| WrongSource { setting: URL_FILE, text })?
             }
         };
-        let mut url = PgUrl::parse(&text).map_err(|text| self.wrong_url(text))?;
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut url = PgUrl::parse(&text, environment).map_err(|text| self.wrong_url(text))?;
         let files = [
             ("database_user_file", "a user", &self.user_file, &mut url.login.user),
             ("database_password_file", "a password", &self.password_file, &mut url.login.password),

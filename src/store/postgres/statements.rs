@@ -21,9 +21,13 @@ pub(super) const NO_TRANSACTION_TIMEOUT: &str = "\
 SELECT set_config('transaction_timeout', '0', false)
 WHERE current_setting('transaction_timeout', true) IS NOT NULL";
 
-/// Settings of the connection of `migrate`: a role's settings must not end it between two statements or amid one.
+/// The first statement of `migrate`: the timeout of its role may be too short for any other one.
+pub(super) const NO_STATEMENT_TIMEOUT: &str = "SET statement_timeout = 0";
+
+/// Settings of the connection of `migrate`: a role's settings must not end it between two statements or amid one. No
+/// statement waits without a bound for a lock that a forgotten transaction holds; migrations have shorter bounds.
 pub(super) const OWNER_SETTINGS: &str = "\
-SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0";
+SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '5s'";
 
 /// What ends the locks of a server that is gone without a word. Not every operating system knows all of them.
 pub(super) const WATCHES: &str = "\

@@ -5,11 +5,6 @@ use std::net::IpAddr;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-/// Where the driver reads the mode that the URL does not have.
-const VARIABLE: &str = "PGSSLMODE";
-/// Where the driver reads the authority that the URL does not name.
-const ROOT_VARIABLE: &str = "PGSSLROOTCERT";
-
 /// A mode, as URLs have it.
 pub(super) fn word(mode: PgSslMode) -> &'static str {
     match mode {
@@ -22,15 +17,9 @@ pub(super) fn word(mode: PgSslMode) -> &'static str {
     }
 }
 
-/// Whether the environment has a mode that the driver honours: it ignores words that it does not know.
-pub(super) fn is_in_environment() -> bool {
-    std::env::var(VARIABLE).is_ok_and(|text| text.parse::<PgSslMode>().is_ok())
-}
-
 /// The mode as libpq means it: TLS is not spoken behind a socket of the file system, and `require` verifies the authority
 /// where one is named. The driver would ask for TLS behind the socket, in vain, and would not look at the authority.
 pub(super) fn as_libpq(options: PgConnectOptions, names_root: bool) -> PgConnectOptions {
-    let names_root = names_root || std::env::var_os(ROOT_VARIABLE).is_some_and(|path| !path.is_empty());
     let is_required = matches!(options.get_ssl_mode(), PgSslMode::Require);
     if options.get_socket().is_some() || options.get_host().starts_with('/') {
         return options.ssl_mode(PgSslMode::Disable);

@@ -6,13 +6,14 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row as _};
 use uuid::Uuid;
 
+use super::connect::unavailable;
 use super::errors::of_sqlx;
 use super::schema_name::SchemaName;
 use super::{PgSession, place, serves};
 use crate::domain::{ClockLimits, KeyHash, PurgeWorker, Reading, Span, StoreTime, TOKEN_CLOCK_MAX};
 use crate::store::numbers::number;
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, acceptable};
-use crate::store::{Created, PurgeTurn, Replica, StoreError, Upkeep};
+use crate::store::{Created, Fault, PurgeTurn, Replica, StoreError, Upkeep};
 
 /// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
 /// statement takes this long: whatever was created before is there to be seen.
@@ -137,8 +138,8 @@ pub(super) async fn accept_clock(
     limits: ClockLimits,
 ) -> Result<StoreTime, StoreError> {
     let rendered = |template: &str| AssertSqlSafe(name.render(template).into_owned());
-    let row =
-        sqlx::query(rendered(CLOCK)).persistent(false).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+    let read = sqlx::query(rendered(CLOCK)).persistent(false).fetch_one(&mut *connection).await;
+    let row = read.map_err(|error| locked(error, name))?;
     let reading = Reading {
         now: StoreTime(row.try_get("clock_now").map_err(of_sqlx)?),
         token_offset: row.try_get("token_offset").map_err(of_sqlx)?,
@@ -147,8 +148,19 @@ pub(super) async fn accept_clock(
     };
     acceptable(&reading)?;
     let query = sqlx::query(rendered(ACCEPT_CLOCK)).persistent(false).bind(reading.now.micros());
-    query.execute(connection).await.map_err(of_sqlx)?;
+    query.execute(connection).await.map_err(|error| locked(error, name))?;
     Ok(reading.now)
+}
+
+/// What keeps the clock from being accepted.
+fn locked(error: sqlx::Error, name: &SchemaName) -> StoreError {
+    match of_sqlx(error) {
+        StoreError::NotApplied(Fault::Locked(text)) => unavailable(format!(
+            "{text}: another session has held a lock on {name}.meta for 5 s, and the clock was not accepted; pg_stat_activity \
+             shows that session: wait for its end or end it, and run `migrate --accept-clock` again"
+        )),
+        error @ (StoreError::NotApplied(_) | StoreError::Unknown(_)) => error,
+    }
 }
 
 #[async_trait]

@@ -6,10 +6,8 @@
 
 use std::net::IpAddr;
 
-use sqlx::postgres::PgSslMode;
-
-use super::place::{Login, Place};
-use super::url_options::{Becomes, MODES, ROOTS, becomes};
+use super::place::{Login, Place, is_file};
+use super::url_options::{Becomes, CACHE, CERTIFICATE_MODE, becomes, is_known};
 
 /// The number of servers that a URL may name: they share the time that there is for one connection.
 const SERVERS_MAX: usize = 5;
@@ -22,6 +20,11 @@ const ATTRIBUTES: [&str; 2] = ["read-write", "primary"];
 const UNENCODED: &str = "has a sign that a password must not have as it is, or an @ in the name of a database: \
                          / ? # @ & and % are written %2F %3F %23 %40 %26 and %25";
 
+/// The same where it can be another mistake, too.
+const UNKNOWN: &str = "has an option without a value, or one that libpq does not know behind the password or with an @; or \
+                       the password has a sign that it must not have as it is: / ? # @ & and % are written %2F %3F \
+                       %23 %40 %26 and %25";
+
 /// `postgres://user:password@host:port,host:port/database?…`
 pub(super) struct PgUrl {
     pub(super) login: Login,
@@ -29,14 +32,31 @@ pub(super) struct PgUrl {
     /// Options that the ledger does not use, by their names.
     pub(super) ignored: Vec<String>,
     /// Addresses in place of the hosts.
-    addresses: Vec<String>,
-    says_ssl: bool,
+    pub(super) addresses: Vec<String>,
+    /// Whether the URL has ports, of which some may be empty: then libpq reads no others.
+    pub(super) has_ports: bool,
+    pub(super) says_ssl: bool,
+    /// What the URL or the environment says about sending the client's certificate.
+    pub(super) certificate_mode: Option<String>,
+    /// Where the hosts, the addresses, the ports and the mode stand.
+    pub(super) stands: Stands,
+}
+
+/// Where a part stands: by the name of its option, or of its variable.
+pub(super) struct Stands {
+    pub(super) host: &'static str,
+    pub(super) address: &'static str,
+    pub(super) port: &'static str,
+    pub(super) mode: &'static str,
+    pub(super) certificate_mode: &'static str,
 }
 
 impl PgUrl {
+    /// What a URL leaves out comes from the environment, as with libpq.
+    ///
     /// # Errors
     /// What is wrong with it, without its password.
-    pub(super) fn parse(url: &str) -> Result<PgUrl, String> {
+    pub(super) fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<PgUrl, String> {
         let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
         let rest = rest.ok_or("must start with postgres:// or postgresql://")?;
         if rest.contains(char::is_control) {
@@ -45,8 +65,12 @@ impl PgUrl {
         let (address, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (login, servers) = address.rsplit_once('@').unwrap_or(("", address));
         let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
-        // What would be taken for a host and a port is a user and a part of a password.
-        let is_cut = login.is_empty() && servers.contains(':') && rest.contains('@');
+        // What would be taken for a host and a port is a user and a part of a password. In the value of an option of
+        // libpq an @ is only an @.
+        let is_odd = |option: &str| {
+            option.contains('@') && !option.split_once('=').is_some_and(|(name, _)| is_known(name))
+        };
+        let is_cut = login.is_empty() && servers.contains(':') && options.split('&').any(is_odd);
         if is_cut || path.contains('@') || path.starts_with('#') {
             return Err(UNENCODED.into());
         }
@@ -56,16 +80,29 @@ impl PgUrl {
             place: Place { database: some(database(path)?), ..Place::default() },
             ignored: Vec::new(),
             addresses: Vec::new(),
+            has_ports: servers.contains(','),
             says_ssl: false,
+            certificate_mode: None,
+            stands: Stands {
+                host: "host",
+                address: "hostaddr",
+                port: "port",
+                mode: "sslmode",
+                certificate_mode: CERTIFICATE_MODE,
+            },
         };
         for server in servers.split(',') {
             let (host, port) = host_and_port(server)?;
             parsed.place.hosts.push(plain("host", host)?);
+            parsed.has_ports |= !port.is_empty();
             parsed.place.ports.push(port.to_owned());
         }
         let mut before = "";
         for option in options.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').ok_or(UNENCODED)?;
+            let Some((name, value)) = option.split_once('=') else {
+                let is_named = is_known(option) && before != "password";
+                return Err(if is_named { format!("{option}: has no value") } else { UNKNOWN.into() });
+            };
             let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.[]".contains(c);
             if name.is_empty() || !name.chars().all(is_name) {
                 return Err(UNENCODED.into());
@@ -73,6 +110,7 @@ impl PgUrl {
             parsed.option(name, value, before)?;
             before = name;
         }
+        parsed.fill_in(environment)?;
         parsed.checked()
     }
 
@@ -90,19 +128,31 @@ impl PgUrl {
             }
             "host" => self.place.hosts = list(&plain(name, encoded)?),
             "hostaddr" => self.addresses = list(&value),
-            "port" => self.place.ports = list(&value),
+            "port" => {
+                self.has_ports = true;
+                self.place.ports = list(&value);
+            }
             "dbname" => self.place.database = some(plain(name, encoded)?),
             "user" => self.login.user = some(plain(name, encoded)?),
             "password" => self.login.password = some(value),
             // What JDBC's URLs have, and libpq takes.
             "ssl" if value == "true" => self.says_ssl = true,
             "ssl" => return Err("ssl: must be true; sslmode=disable asks for a connection in clear".into()),
+            CACHE if value.parse::<usize>().is_err() => {
+                return Err(format!("{CACHE}: must be a number of statements, 0 or more"));
+            }
+            _ if is_file(name) && value.contains("-----BEGIN") => {
+                return Err(format!("{name}: must be the name of a file: its text is not read from a URL"));
+            }
             _ => match becomes(name, &value) {
                 Ok(Becomes::Driver) => self.place.options.push((name.to_owned(), value)),
+                Ok(Becomes::Nothing) if name == CERTIFICATE_MODE => self.certificate_mode = Some(value),
                 Ok(Becomes::Nothing) => {}
                 // It may be the rest of a password.
-                Ok(Becomes::Warning) | Err(_) if before == "password" || encoded.contains('@') => {
-                    return Err(UNENCODED.into());
+                Ok(Becomes::Warning) | Err(_)
+                    if !is_known(name) && (before == "password" || encoded.contains('@')) =>
+                {
+                    return Err(UNKNOWN.into());
                 }
                 Ok(Becomes::Warning) => self.ignored.push(name.to_owned()),
                 Err(why) => return Err(why),
@@ -113,16 +163,18 @@ impl PgUrl {
 
     /// What the parts say together.
     fn checked(mut self) -> Result<PgUrl, String> {
-        let place = &mut self.place;
+        let (place, stands) = (&mut self.place, &self.stands);
+        let named = place.hosts.clone();
         if !self.addresses.is_empty() {
             // libpq connects to the address, and verifies the name; the driver has the address alone.
             if place.hosts.len() != self.addresses.len() && place.hosts.iter().any(|host| !host.is_empty()) {
-                return Err("hostaddr: must have an address for each host".into());
+                return Err(format!("{}: must have an address for each host", stands.address));
             }
             place.hosts.resize(self.addresses.len(), String::new());
             for (host, address) in place.hosts.iter_mut().zip(&self.addresses) {
                 if !address.is_empty() {
-                    address.parse::<IpAddr>().map_err(|_| "hostaddr: is not an address of IPv4 or IPv6")?;
+                    let wrong = |_| format!("{}: is not an address of IPv4 or IPv6", stands.address);
+                    address.parse::<IpAddr>().map_err(wrong)?;
                     host.clone_from(address);
                 }
             }
@@ -135,55 +187,27 @@ impl PgUrl {
             return Err("has an empty host name beside a comma".into());
         }
         if place.hosts.iter().any(|host| host.starts_with('@')) {
-            return Err(
-                "host: a socket without a file (its name begins with @) is not supported: name a folder"
-                    .into(),
-            );
+            return Err(format!(
+                "{}: a socket without a file (its name begins with @) is not supported: name a folder",
+                stands.host
+            ));
         }
         if place.ports.len() != servers && place.ports.len() > 1 {
-            return Err(format!("port: names {} ports for {servers} servers", place.ports.len()));
+            return Err(format!("{}: names {} ports for {servers} servers", stands.port, place.ports.len()));
         }
         if place.ports.iter().any(|port| !port.is_empty() && port.parse::<u16>().unwrap_or(0) == 0) {
-            return Err("port: must be a number from 1 to 65535".into());
+            return Err(format!("{}: must be a number from 1 to 65535", stands.port));
         }
+        let is_renamed = named.iter().zip(&place.hosts).any(|(name, host)| !name.is_empty() && name != host);
         self.tls()?;
+        if is_renamed && self.is_full() {
+            return Err(format!(
+                "{}: with sslmode=verify-full the certificate is verified for the name of the host, and the ledger's \
+                 driver would have its address alone: leave the address out, so that the name is looked up",
+                self.stands.address
+            ));
+        }
         Ok(self)
-    }
-
-    /// `ssl=true` and `sslrootcert=system` are libpq's; the driver takes the second for the name of a file.
-    fn tls(&mut self) -> Result<(), String> {
-        let options = &mut self.place.options;
-        let modes: Vec<&String> =
-            options.iter().filter(|(name, _)| MODES.contains(&&**name)).map(|(_, mode)| mode).collect();
-        if modes.iter().any(|mode| mode.parse::<PgSslMode>().is_err()) {
-            return Err(
-                "sslmode: must be one of disable, allow, prefer, require, verify-ca and verify-full".into()
-            );
-        }
-        if self.says_ssl && !modes.is_empty() {
-            return Err("ssl=true is sslmode=require: leave one of ssl and sslmode out".into());
-        }
-        let is_full = modes.last().is_some_and(|mode| mode.eq_ignore_ascii_case("verify-full"));
-        let is_weaker = self.says_ssl || (!modes.is_empty() && !is_full);
-        let has_mode = !modes.is_empty();
-        let before = options.len();
-        options.retain(|(name, value)| !(ROOTS.contains(&&**name) && value == "system"));
-        if options.len() < before {
-            if is_weaker {
-                return Err(
-                    "sslrootcert=system: needs sslmode=verify-full, since every attacker can get a certificate of a \
-                            public authority"
-                        .into(),
-                );
-            }
-            if !has_mode {
-                options.push(("sslmode".into(), "verify-full".into()));
-            }
-        }
-        if self.says_ssl {
-            options.push(("sslmode".into(), "require".into()));
-        }
-        Ok(())
     }
 }
 
@@ -237,6 +261,11 @@ fn host_and_port(server: &str) -> Result<(&str, &str), String> {
 mod tests {
     use super::*;
 
+    /// With an empty environment.
+    fn parse(url: &str) -> Result<PgUrl, String> {
+        PgUrl::parse(url, |_| None)
+    }
+
     #[test]
     fn a_url_names_one_server_or_several() {
         let many = format!("postgres://{}/x", ["h"; 6].join(","));
@@ -283,6 +312,28 @@ mod tests {
             ("postgres://a/x?ssl=true&sslmode=disable", Err("leave one of")),
             ("postgres://a/x?sslrootcert=system&sslmode=require", Err("needs sslmode=verify-full")),
             ("postgres://a/x?hostaddr=b", Err("hostaddr: is not an address")),
+            ("postgres://a/x?hostaddr=::1&sslmode=verify-full", Err("hostaddr: with sslmode=verify-full")),
+            ("postgres://a/x?hostaddr=::1&sslrootcert=system", Err("hostaddr: with sslmode=verify-full")),
+            (
+                "postgres:///x?hostaddr=::1&sslmode=verify-full",
+                Ok(&["host=%3A%3A1&dbname=x&sslmode=verify-full"]),
+            ),
+            (
+                "postgres://a/x?hostaddr=::1&sslmode=verify-ca",
+                Ok(&["host=%3A%3A1&dbname=x&sslmode=verify-ca"]),
+            ),
+            // Options of libpq behind a password, or with an @.
+            ("postgres://a/x?password=p&connect_timeout=10", Ok(&["host=a&dbname=x&password=p"])),
+            ("postgres://a/x?password=p&keepalives=1", Ok(&["host=a&dbname=x&password=p"])),
+            ("postgres://a:1/x?user=me@corp", Ok(&["host=a&port=1&dbname=x&user=me%40corp"])),
+            ("postgres://a:1/x?user=me@corp&secret@b", Err(UNENCODED)),
+            ("postgres://a/x?password=p&channel_binding=require", Err("channel_binding asks for")),
+            ("postgres://a/x?sslmdoe=require", Err("sslmdoe is not an option of libpq")),
+            ("postgres://a/x?connect_timeout", Err("connect_timeout: has no value")),
+            ("postgres://a/x?statement-cache-capacity=b", Err("statement-cache-capacity: must be a number")),
+            ("postgres://a/x?sslkey=-----BEGIN PRIVATE KEY-----", Err("sslkey: must be the name of a file")),
+            ("postgres://a/x?sslcertmode=disable", Ok(&["host=a&dbname=x"])),
+            ("postgres://a/x?sslcertmode=disable&sslcert=/c&sslkey=/k", Err("sslcertmode=disable asks")),
             ("postgres://a,/x", Err("empty host name")),
             ("postgres://a:0/x", Err("port: must be")),
             ("postgres://::1/x", Err("[ADDRESS]")),
@@ -295,7 +346,7 @@ mod tests {
             ("sqlite://a", Err("postgres://")),
             (many.as_str(), Err("at most 5")),
         ] {
-            let parsed = PgUrl::parse(url).map(|parsed| parsed.place.urls(&parsed.login));
+            let parsed = parse(url).map(|parsed| parsed.place.urls(&parsed.login));
             match (parsed, expected) {
                 (Ok(found), Ok(expected)) => {
                     let expected: Vec<String> =
@@ -306,7 +357,7 @@ mod tests {
                 (found, expected) => panic!("{url}: {found:?}, not {expected:?}"),
             }
         }
-        let ignored = PgUrl::parse("postgres://a/x?passwrod=q").map(|parsed| parsed.ignored);
+        let ignored = parse("postgres://a/x?passwrod=q").map(|parsed| parsed.ignored);
         assert_eq!(ignored.ok(), Some(vec!["passwrod".to_owned()]));
     }
 
@@ -315,13 +366,14 @@ mod tests {
     fn no_part_of_a_password_is_quoted() {
         for password in ["12/se", "x?se", "x#se", "x@y/se", "x@y?se=1", "x@y#se", "x@y/a?se=1", "x@y?a=se"] {
             let url = format!("postgres://u:{password}cret@host/x");
-            let said = PgUrl::parse(&url).err().expect(&url);
-            assert_eq!(said, UNENCODED, "{url}");
+            let said = parse(&url).err().expect(&url);
+            assert!([UNENCODED, UNKNOWN].contains(&&*said), "{url}: {said}");
         }
-        for option in ["x&secret=y", "x&sslsecret=y", "x&secret", "x&a secret=y"] {
+        let options = ["x&secret=y", "x&sslsecret=y", "x&secret", "x&user", "x&a secret=y"];
+        for (option, expected) in options.into_iter().zip([UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNENCODED]) {
             let url = format!("postgres://u@a/x?password={option}");
-            let said = PgUrl::parse(&url).err().expect(&url);
-            assert_eq!(said, UNENCODED, "{url}");
+            let said = parse(&url).err().expect(&url);
+            assert_eq!(said, expected, "{url}");
         }
     }
 

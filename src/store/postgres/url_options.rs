@@ -24,6 +24,50 @@ pub(super) const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 /// Options that name the authority of the server's certificate.
 pub(super) const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 
+/// Options that name the client's certificate, and its key.
+pub(super) const CERTIFICATES: [&str; 2] = ["sslcert", "ssl-cert"];
+pub(super) const KEYS: [&str; 2] = ["sslkey", "ssl-key"];
+
+/// The option whose value `disable` keeps libpq from sending a client's certificate.
+pub(super) const CERTIFICATE_MODE: &str = "sslcertmode";
+
+/// The option for which the driver says what is wrong with a number, and not where it stands.
+pub(super) const CACHE: &str = "statement-cache-capacity";
+
+/// The other options of libpq, which the ledger reads itself or leaves out.
+const LIBPQ: [&str; 30] = [
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "ssl",
+    "target_session_attrs",
+    "options",
+    "client_encoding",
+    "connect_timeout",
+    "fallback_application_name",
+    "gssdelegation",
+    "gsslib",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "krbsrvname",
+    "load_balance_hosts",
+    "max_protocol_version",
+    "oauth_client_id",
+    "oauth_client_secret",
+    "oauth_scope",
+    "ssl_max_protocol_version",
+    "sslcompression",
+    "sslkeylogfile",
+    "tcp_user_timeout",
+    "authtype",
+    "tty",
+];
+
 /// What an option that is not known begins with, in lower case, where it probably asks for safety: `sslMode` and
 /// `sslaccept` of other drivers, a misspelt `sslmdoe`.
 const SAFETY: [&str; 8] = ["auth", "channel", "gss", "oauth", "require", "scram", "ssl", "tls"];
@@ -64,7 +108,8 @@ const REFUSED: [Refused; 20] = [
     refused(
         "sslcertmode",
         "PGSSLCERTMODE",
-        &["allow"],
+        // `disable` is refused where a certificate is named: see `url_tls.rs`.
+        &["allow", "disable"],
         "a certificate is sent where sslcert and sslkey name one and the server asks for it: leave it out, and ask \
          for certificates in pg_hba.conf",
     ),
@@ -138,6 +183,12 @@ const REFUSED: [Refused; 20] = [
     refused("oauth_issuer", "", &[], "OAuth is not spoken: use a password or a client certificate"),
 ];
 
+/// Whether libpq or the driver has an option with this name. Any other name may be the rest of a password.
+pub(super) fn is_known(name: &str) -> bool {
+    let is_refused = || REFUSED.iter().any(|option| option.name == name);
+    LIBPQ.contains(&name) || DRIVER.contains(&name) || is_refused()
+}
+
 /// What becomes of an option that is not refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Becomes {
@@ -202,7 +253,7 @@ mod tests {
             ("require_auth", "scram-sha-256", true),
             ("require_auth", "", false),
             ("sslcertmode", "require", true),
-            ("sslcertmode", "disable", true),
+            ("sslcertmode", "disable", false),
             ("sslnegotiation", "direct", true),
             ("sslnegotiation", "postgres", false),
             ("sslcrl", "/crl.pem", true),
@@ -232,6 +283,16 @@ mod tests {
         assert_eq!(becomes("sslmode", "require"), Ok(Becomes::Driver));
         assert_eq!(becomes("options[a]", "b"), Ok(Becomes::Driver));
         assert_eq!(becomes("connect_timeout", "10"), Ok(Becomes::Warning));
+    }
+
+    #[test]
+    fn options_of_libpq_and_of_the_driver_are_known() {
+        for name in ["connect_timeout", "channel_binding", "sslmode", "ssl-ca", "oauth_issuer", "user"] {
+            assert!(is_known(name), "{name}");
+        }
+        for name in ["sslmdoe", "passwrod", "secret", "options[a]", ""] {
+            assert!(!is_known(name), "{name}");
+        }
     }
 
     #[test]

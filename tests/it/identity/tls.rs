@@ -209,7 +209,13 @@ fn what_is_wrong_with_a_file_is_told_by_its_name() {
     let clients = |authority: &str, revoked: &str| {
         ClientAuthority::read(authority.as_bytes(), Some(revoked.as_bytes())).map(drop).unwrap_err()
     };
+    // What stands behind the mark would do by itself.
+    let marked = |text: &str| format!("\u{feff}{text}{text}");
     for ((word, text), which, says) in [
+        (own(&marked(&certificate), &key), "cert", "begins with a byte order mark"),
+        (own(&certificate, &marked(&key)), "key", "begins with a byte order mark"),
+        (clients(&marked(&authority), &pki.revoked(&[])), "client_ca", "begins with a byte order mark"),
+        (clients(&authority, &marked(&pki.revoked(&[]))), "client_crl", "begins with a byte order mark"),
         (own("", &key), "cert", "has no certificate"),
         (own(&key, &key), "cert", "has no certificate"),
         (own(&certificate, ""), "key", "has no private key"),

@@ -89,6 +89,29 @@ async fn a_session_outlives_the_settings_of_its_role() {
     server.client().await.claim(claim("c", "2")).await.unwrap();
 }
 
+/// What a role has set for its sessions bounds no statement of `migrate`; waits for locks are bounded by `migrate` itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrate_overrules_the_timeouts_of_its_role() {
+    let cluster = cluster("fsync = off").await;
+    for statement in [
+        "CREATE ROLE app SUPERUSER LOGIN",
+        "ALTER ROLE app SET statement_timeout = '1min'",
+        "ALTER ROLE app SET lock_timeout = '1min'",
+        "CREATE TABLE seen (statement text, lock text)",
+        "CREATE FUNCTION look() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO public.seen VALUES (current_setting('statement_timeout'), current_setting('lock_timeout'));
+         END $$",
+        "CREATE EVENT TRIGGER look ON ddl_command_start WHEN tag IN ('CREATE SCHEMA') EXECUTE FUNCTION look()",
+    ] {
+        cluster.execute("postgres", statement).await;
+    }
+    migrated(&cluster.url("postgres").replace("postgres@", "app@")).await.unwrap();
+    let mut connection = cluster.connect("postgres").await;
+    let seen: Vec<(String, String)> =
+        sqlx::query_as("SELECT statement, lock FROM seen").fetch_all(&mut connection).await.unwrap();
+    assert_eq!(seen, [("0".to_owned(), "5s".to_owned())]);
+}
+
 /// A role that does not own the database is named the right that it lacks; with it, it migrates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_without_the_right_to_create_is_named_the_statement_that_gives_it() {
@@ -99,6 +122,8 @@ async fn a_role_without_the_right_to_create_is_named_the_statement_that_gives_it
     let url = cluster.url("of%20others").replace("postgres@", "app@");
     let text = migrated(&url).await.unwrap_err();
     assert!(text.contains("permission denied"), "{text}");
+    // It would be a line of Postgres' own source.
+    assert!(!text.contains("at line"), "{text}");
     let (_, statement) = text.split_once("GRANT").expect(&text);
     let (statement, _) = statement.split_once("that role").expect(&text);
     cluster.execute("postgres", &format!("GRANT{statement}app")).await;

@@ -34,6 +34,11 @@ fn a_key_that_cannot_be_used_is_refused_by_its_kind() {
          openssl pkey -in p256.key -outform DER -out der.key
          (printf '\\357\\273\\277'; cat p256.key) > mark.key
          (printf '\\357\\273\\277'; cat p256.crt) > mark.crt
+         (printf '\\357\\273\\277'; cat p256.crt p384.crt) > leaf.crt
+         (printf '\\357\\273\\277'; cat p384.crt p256.crt) > root.crt
+         (cat p256.crt; printf '\\357\\273\\277'; cat p384.crt) > between.crt
+         (printf '\\357\\273\\277'; openssl ecparam -name prime256v1; cat p256.key) > parameters.key
+         make explicit -newkey ec -pkeyopt ec_paramgen_curve:P-256 -pkeyopt ec_param_enc:explicit
          iconv -f UTF-8 -t UTF-16 p256.crt > wide.crt",
     );
     for (certificate, key, says) in [
@@ -53,7 +58,16 @@ fn a_key_that_cannot_be_used_is_refused_by_its_kind() {
         ("p256", "der", Some("is DER")),
         ("p256", "mark", Some("listen_tls_key: AT/mark.key: begins with a byte order mark")),
         ("mark", "p256", Some("listen_tls_cert: AT/mark.crt: begins with a byte order mark")),
+        // Other certificates or keys behind the mark would do: a part of the file would be passed over.
+        ("leaf", "p256", Some("listen_tls_cert: AT/leaf.crt: begins with a byte order mark")),
+        ("root", "p256", Some("listen_tls_cert: AT/root.crt: begins with a byte order mark")),
+        ("between", "p256", Some("listen_tls_cert: AT/between.crt: has a byte order mark before a BEGIN")),
+        ("p256", "parameters", Some("listen_tls_key: AT/parameters.key: begins with a byte order mark")),
         ("wide", "p256", Some("is UTF-16")),
+        ("rsa2048", "p521", Some("listen_tls_key: AT/p521.key: is of the kind EC P-521")),
+        ("rsa2048", "koblitz", Some("listen_tls_key: AT/koblitz.key: is of the kind secp256k1")),
+        ("rsa2048", "ed448", Some("listen_tls_key: AT/ed448.key: is of the kind Ed448")),
+        ("explicit", "explicit", Some("of the kind EC with a curve that is described and not named, which")),
         ("p256", "p384", Some("does not fit the certificate, which is for EC P-256")),
     ] {
         let (text, code) = said(at, &format!("{certificate}.crt"), &format!("{key}.key"));

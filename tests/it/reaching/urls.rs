@@ -70,6 +70,33 @@ async fn each_form_of_url_connects_as_psql_does_or_is_refused_with_its_reason() 
             true,
             Ok(()),
         ),
+        (
+            format!(
+                "postgresql:///plain?host=localhost&hostaddr=127.0.0.1&port={port}&{options}&sslmode=verify-full"
+            ),
+            false,
+            Err("hostaddr: with sslmode=verify-full the certificate is verified for the name"),
+        ),
+        // Options of libpq behind a password, and with an @.
+        (
+            format!("postgresql:///plain?host=localhost&port={port}&{options}&connect_timeout=10"),
+            true,
+            Ok(()),
+        ),
+        (format!("postgresql:///plain?host=localhost&port={port}&{options}&keepalives=1"), true, Ok(())),
+        (
+            format!("postgresql://localhost:{port}/plain?{options}&fallback_application_name=me@corp"),
+            true,
+            Ok(()),
+        ),
+        (
+            format!("postgresql://localhost:{port}/plain?{options}&channel_binding=require"),
+            false,
+            Err("channel_binding asks for"),
+        ),
+        (format!("{here}?connect_timeout"), false, Err("connect_timeout: has no value")),
+        (format!("{here}?sslcertmode=disable"), false, Ok(())),
+        (format!("{here}?statement-cache-capacity=abc"), false, Err("statement-cache-capacity: must be")),
         // Several servers.
         (format!("postgresql://{login}@127.0.0.1:{down},127.0.0.1:{port}/plain"), true, Ok(())),
         (

@@ -33,6 +33,14 @@ fn a_variable_that_is_wrong_is_named() {
         ("PGCHANNELBINDING", "require", 2, &["PGCHANNELBINDING asks for"]),
         ("PGSSLNEGOTIATION", "direct", 2, &["PGSSLNEGOTIATION asks for"]),
         ("PGSSLNEGOTIATION", "postgres", 0, &[]),
+        ("PGSSLCERTMODE", "disable", 0, &[]),
+        ("PGPORT", "18470x", 2, &["PGPORT: must be a number from 1 to 65535"]),
+        ("PGPORT", "18470,18470", 2, &["PGPORT: names 2 ports for 1 servers"]),
+        ("PGPORT", "", 0, &[]),
+        ("PGHOSTADDR", "192.0.2.7", 2, &["PGHOSTADDR names an address, and the URL a host"]),
+        ("PGSSLMODE", "sometimes", 2, &["PGSSLMODE: must be one of"]),
+        ("PGSSLROOTCERT", "", 2, &["PGSSLROOTCERT is empty"]),
+        ("PGSSLROOTCERT", "system", 2, &["write sslrootcert=system into the URL"]),
         ("IDEMPOTENCY_LEDGER_ENDPOINT", "http://x", 0, &[]),
     ] {
         let (text, ended) = said(variable, value);

@@ -2,6 +2,7 @@
 
 use idempotency_ledger::rpc::proto;
 use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::store::SchemaName;
 use sqlx::{Executor as _, Row as _};
 use tonic_health::pb::health_check_response::ServingStatus;
 
@@ -67,6 +68,40 @@ async fn objects(database: &str) -> String {
                    WHERE pronamespace = 'ledger'::regnamespace) AS x(o)";
     let row = pg::shared().connect(database).await.fetch_one(all).await.unwrap();
     row.get(0)
+}
+
+/// Each key word of the running Postgres is refused with the reason, or `CREATE SCHEMA` and a call in it take it without
+/// quotes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schema_name_that_needs_quotes_is_refused() {
+    let cluster = pg::shared();
+    cluster.execute("postgres", "CREATE DATABASE words").await;
+    let mut connection = cluster.connect("words").await;
+    let words = "SELECT word, catcode IN ('R', 'T') AS is_reserved FROM pg_get_keywords() ORDER BY word";
+    for row in connection.fetch_all(words).await.unwrap() {
+        let (word, is_reserved): (String, bool) = (row.get(0), row.get(1));
+        let parsed = word.parse::<SchemaName>();
+        assert_eq!(parsed.is_err(), is_reserved, "{word}: {parsed:?}");
+        let made = format!(
+            "BEGIN; CREATE SCHEMA {word}; CREATE TABLE {word}.t (i int);
+             CREATE FUNCTION {word}.f() RETURNS int LANGUAGE sql AS 'SELECT 1';
+             INSERT INTO {word}.t SELECT {word}.f() FROM {word}.t x CROSS JOIN {word}.t;
+             UPDATE {word}.t SET i = greatest(i, {word}.f()); DELETE FROM {word}.t;
+             DROP TABLE {word}.t; DROP FUNCTION {word}.f(); ROLLBACK"
+        );
+        let made = connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(made))).await;
+        assert_eq!(made.is_err(), is_reserved, "{word}: {made:?}");
+        if is_reserved {
+            connection.execute("ROLLBACK").await.unwrap();
+        }
+    }
+    let url = cluster.url("words");
+    for command in ["migrate", "serve"] {
+        let (text, code) = run(&[command, "--database-url", &url, "--schema", "user"]);
+        assert_eq!(code, Some(2), "{command}: {text}");
+        assert!(text.contains("`user` is a reserved word of Postgres"), "{command}: {text}");
+        assert!(!text.contains("syntax error"), "{command}: {text}");
+    }
 }
 
 /// A ledger in a schema with another name, whose server purges every 100 ms.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use idempotency_ledger::store::migrations::POSTGRES;
 use sqlx::{Connection as _, Row as _};
 
-use super::{migrate, run};
+use super::{ended, migrate, run};
 use crate::harness::postgres as pg;
 use crate::process::{BINARY, sqlite};
 
@@ -124,4 +124,28 @@ async fn whoever_waits_for_another_is_idle_and_gives_up_in_time() {
     let said = waiting.await.unwrap().unwrap_err().to_string();
     assert!(said.contains("another `migrate`"), "{said}");
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+/// A transaction that is left open with a lock on `meta` keeps `migrate --accept-clock` for 5 s, and not for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn accept_clock_behind_a_held_lock_ends_with_the_reason() {
+    let cluster = pg::shared();
+    cluster.execute("postgres", "CREATE DATABASE clock_behind_lock").await;
+    let url = cluster.url("clock_behind_lock");
+    migrate(&url);
+    let mut holder = cluster.connect("clock_behind_lock").await;
+    for statement in ["BEGIN", "UPDATE ledger.meta SET level = level"] {
+        sqlx::raw_sql(statement).execute(&mut holder).await.unwrap();
+    }
+    let accept = ["migrate", "--accept-clock", "--database-url", &url];
+    let mut child = Command::new(BINARY).args(accept).stderr(Stdio::piped()).spawn().unwrap();
+    let code = ended(&mut child, Duration::from_secs(30)).await;
+    let text = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert_eq!(code, Some(1), "{text}");
+    for said in ["held a lock on ledger.meta for 5 s", "pg_stat_activity", "lock timeout:"] {
+        assert!(text.contains(said), "must say {said:?}: {text}");
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    let (text, code) = run(&accept);
+    assert_eq!(code, Some(0), "{text}");
 }
