@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::at_path::{AtPath, FileId, LOCK, MODE, refused, sibling};
 use super::before_baseline::carry_over;
-use super::errors::of_sqlx;
+use super::errors::{for_good, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::losses;
 use super::statements as sql;
@@ -117,6 +117,10 @@ pub(super) async fn open(path: &Path, waits: Duration) -> Result<SqliteConnectio
 }
 
 pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
+    migrated(path).await.map_err(for_good)
+}
+
+async fn migrated(path: &Path) -> Result<usize, StoreError> {
     let mut connection = connect(path, true, PATIENT).await?;
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
@@ -129,6 +133,7 @@ pub(super) async fn migrate(path: &Path) -> Result<usize, StoreError> {
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
     let after = applied(&mut connection).await?;
     losses::begin(&mut connection, path).await?;
+    try_to_write(&mut connection).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
 }
