@@ -2,6 +2,7 @@
 
 pub mod args;
 mod backup;
+mod bounded_lines;
 pub mod config;
 mod descriptors;
 mod failure;

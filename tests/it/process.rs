@@ -3,6 +3,7 @@
 
 mod early;
 pub(crate) mod log;
+mod odd;
 mod outputs;
 mod settings;
 mod start;
