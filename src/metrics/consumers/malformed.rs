@@ -8,6 +8,8 @@ use crate::domain::Malformed;
 
 /// The places of what is refused for its fields.
 const REJECTED: (usize, usize) = (8, 3);
+/// The place of a look-up that is refused.
+const LOOKUP_REJECTED: usize = 7;
 const REPLAY_REFUSED: usize = REPLAY_VERDICTS.len() - 1;
 
 impl Consumers {
@@ -32,8 +34,7 @@ impl Consumers {
         let asked = Asked { who: None, kind, minute: self.minute.load(Ordering::Relaxed), answered: true };
         match kind {
             Kind::Replay => consumer.replayed(REPLAY_REFUSED),
-            // Counted by its reason alone: it has found no state.
-            Kind::Lookup => {}
+            Kind::Lookup => self.of_lookups(consumer).looked(LOOKUP_REJECTED),
             Kind::Claim | Kind::Settle { .. } => {
                 asked.count(&consumer, &consumer.untold(), REJECTED.0, REJECTED.1);
             }
