@@ -7,12 +7,13 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::cli;
 use crate::server::args::ServerCommand;
+use crate::server::config::Known;
 
 /// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
 #[derive(Parser)]
@@ -36,21 +37,45 @@ pub fn run() -> ExitCode {
     let words = cli::options_behind_group(std::env::args_os().collect(), &CommandLine::command());
     let parsed = match CommandLine::try_parse_from(&words) {
         Ok(parsed) => parsed,
-        Err(error) => {
-            drop(error.print());
-            if let Some(variable) = of_variable(&error, &words, &CommandLine::command()) {
-                drop(writeln!(
-                    std::io::stderr(),
-                    "\nThe value is that of the environment variable {variable}"
-                ));
-            }
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX));
-        }
+        Err(error) => return not_parsed(&error, &words),
     };
     match parsed.command {
         Command::Operators(command) => operate(command),
-        Command::Server(command) => command.run(&variables(&CommandLine::command())),
+        Command::Server(command) => {
+            let all = CommandLine::command();
+            let own = all.find_subcommand(command.name()).map(variables).unwrap_or_default();
+            command.run(&Known { own, all: variables(&all) })
+        }
     }
+}
+
+/// Prints what clap has to say: an error, or the help that was asked for.
+fn not_parsed(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    let printed = error.print();
+    for variable in of_variables(error, words, &CommandLine::command()) {
+        drop(writeln!(std::io::stderr(), "\n{variable}"));
+    }
+    let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
+    match printed {
+        Err(unwritten) if code == 0 && unwritten.kind() != std::io::ErrorKind::BrokenPipe => {
+            drop(writeln!(std::io::stderr(), "error: standard output: {unwritten}"));
+            ExitCode::FAILURE
+        }
+        Ok(()) | Err(_) => ExitCode::from(code),
+    }
+}
+
+/// Names the variables whose values the error is about: it speaks of flags that were not given, or of no name at all.
+fn of_variables(error: &clap::Error, words: &[OsString], command: &clap::Command) -> Vec<String> {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let is_odd = |name: &String| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
+        let odd = variables(command).into_iter().filter(is_odd);
+        return odd
+            .map(|name| format!("The environment variable {name} has a value that is not UTF-8"))
+            .collect();
+    }
+    let found = of_variable(error, words, command).into_iter();
+    found.map(|name| format!("The value is that of the environment variable {name}")).collect()
 }
 
 /// The variable that has the value which cannot be read, where no argument has it: the error names a flag that was not

@@ -38,7 +38,7 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed or refused; policy lint --strict: there are warnings; retention status: falling behind;
-     tokens show: the clock is behind; rights check: no; rights lint --strict: there are warnings;
+     tokens show: the clock is behind, or has jumped ahead; rights check: no; rights lint --strict: there are warnings;
      bench: --max-p99 is exceeded, or a wrong answer was seen
   2  called wrongly, or not confirmed
   3  no such entry or policy
@@ -254,7 +254,8 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
             "try again in a moment"
         }
         ErrorReason::StoreClockBehind => {
-            "wait until the database's clock has caught up, and try again; `tokens show` tells by how much it is behind"
+            "wait until the database's clock has caught up, and try again; `tokens show` reports by how much it is behind, \
+             and whether it must be set right"
         }
         ErrorReason::StoreClockAhead => {
             "set the database's clock right; if it is right, accept it with `migrate --accept-clock`"

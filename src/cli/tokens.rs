@@ -15,7 +15,7 @@ use crate::rpc::proto;
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Show the store's clock and what is added to it for tokens; exits with 1 when the clock is behind
+    /// Show the store's clock and what is added to it for tokens; exits with 1 when the clock is behind, or has jumped ahead
     Show,
     /// Raise what is added to the store's clock for tokens, where that clock was set back. It only ever goes up
     RaiseOffset(Raise),
@@ -62,7 +62,8 @@ async fn show(client: &Client) -> Result<Exit, Problem> {
     let mut admin = client.connect().await?;
     let now = look(client, &mut admin).await?;
     let screen = client.screen;
-    let exit = if now.behind.is_some() { Exit::Failed } else { Exit::Done };
+    let is_sound = now.behind.is_none() && now.ahead.is_none();
+    let exit = if is_sound { Exit::Done } else { Exit::Failed };
     if screen.json() {
         screen.message("RaiseTokenOffsetResponse", &now)?;
     } else {
@@ -73,15 +74,38 @@ async fn show(client: &Client) -> Result<Exit, Problem> {
 
 fn lines(screen: Screen, now: &proto::RaiseTokenOffsetResponse) -> Vec<String> {
     let clock = now.clock.as_ref().map_or_else(|| "-".to_owned(), when);
-    let verdict = match &now.behind {
-        None => screen.toned("the clock is not behind", Tone::Good),
-        Some(behind) => {
+    let mark = now.clock_mark.as_ref().map_or_else(|| "none".to_owned(), when);
+    let verdict = match (&now.behind, &now.ahead) {
+        (Some(behind), _) if now.before_release => screen.toned(&before_release(behind), Tone::Bad),
+        (Some(behind), _) => {
             let text =
                 format!("the clock is behind by {}: nothing is granted until it has caught up", span(behind));
             screen.toned(&text, Tone::Bad)
         }
+        (None, Some(ahead)) => {
+            let text = format!(
+                "the clock is ahead of its mark by {}: nothing is granted until it is set right, or accepted with \
+                 `migrate --accept-clock`",
+                span(ahead)
+            );
+            screen.toned(&text, Tone::Bad)
+        }
+        (None, None) => screen.toned("the clock is not behind", Tone::Good),
     };
-    vec![format!("the store's clock shows {clock}"), format!("token offset: {}", offset(now)), verdict]
+    vec![
+        format!("the store's clock shows {clock}"),
+        format!("its mark, the highest reading so far: {mark}"),
+        format!("token offset: {}", offset(now)),
+        verdict,
+    ]
+}
+
+fn before_release(behind: &Duration) -> String {
+    format!(
+        "the clock is before the date of the server's release, by {}: nothing is granted; set it right, a higher \
+         token_offset does not help",
+        span(behind)
+    )
 }
 
 fn offset(now: &proto::RaiseTokenOffsetResponse) -> String {
@@ -115,6 +139,9 @@ impl Raise {
         let screen = client.screen;
         for line in lines(screen, &now) {
             screen.note(&line);
+        }
+        if let Some(behind) = now.behind.as_ref().filter(|_| now.before_release) {
+            return Err(Problem::new(Exit::Unavailable, before_release(behind)));
         }
         let question = format!(
             "Raise the token offset from {} to {}, for good (it can never be lowered)?",

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::clock_fault::ClockFault;
 use super::command::Claim;
 use super::context::{Context, Decision};
 use super::entrance::{doubtful, held_back, lacks, refusal_by, without_entry};
@@ -56,7 +57,7 @@ fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     }
     // By a clock that has jumped every message would be outside the window.
     if context.clock_ahead {
-        return not_granted(&blank, policy, Reason::StoreClockAhead);
+        return not_granted_by(&blank, ClockFault::Ahead);
     }
     // What a run replays may be older than all that is remembered: the run has a deduplication of its own.
     if let Some(occurred_at) = claim.occurred_at.filter(|_| policy.run == Standing::Live) {
@@ -120,7 +121,7 @@ fn in_progress(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision 
         return not_granted(entry, context.policy, reason);
     }
     if context.clock_ahead {
-        return not_granted(entry, context.policy, Reason::StoreClockAhead);
+        return not_granted_by(entry, ClockFault::Ahead);
     }
     let cause = if entry.effect_started { ParkCause::EffectUnknown } else { ParkCause::LeaseExpired };
     park(entry, cause, context)
@@ -152,13 +153,13 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
         return not_granted(entry, policy, reason);
     }
     if context.clock_ahead {
-        return not_granted(entry, policy, Reason::StoreClockAhead);
+        return not_granted_by(entry, ClockFault::Ahead);
     }
     if policy.exhausted(entry.attempts) {
         return park(entry, ParkCause::AttemptsExhausted, context);
     }
-    if context.clock_behind {
-        return not_granted(entry, policy, Reason::StoreClockBehind);
+    if let Some(fault) = ClockFault::behind(context) {
+        return not_granted_by(entry, fault);
     }
     if context.tokens_are_used_up(entry.token) {
         return not_granted(entry, policy, Reason::EntryUnreadable);
@@ -225,8 +226,17 @@ fn closed(entry: &Entry) -> Decision {
 
 /// Nothing may be granted now. Of a key without an entry there is no state to tell.
 fn not_granted(entry: &Entry, policy: &Policy, reason: Reason) -> Decision {
+    refused(entry, refusal_by(policy, reason))
+}
+
+/// Nothing may be granted while the store's clock has this fault.
+fn not_granted_by(entry: &Entry, fault: ClockFault) -> Decision {
+    refused(entry, fault.refusal())
+}
+
+fn refused(entry: &Entry, rejection: Rejection) -> Decision {
     let state = (entry.version > 0).then_some(entry.state);
-    Decision::read(Err(Rejection { state, ..refusal_by(policy, reason) }))
+    Decision::read(Err(Rejection { state, ..rejection }))
 }
 
 /// What an `acquired` stands for.

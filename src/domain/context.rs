@@ -16,6 +16,8 @@ pub struct Context<'a> {
     pub position: i64,
     /// The store's clock runs behind what it showed before: no new token is safe.
     pub clock_behind: bool,
+    /// The store's clock shows an instant before the date of the release, whatever it showed before.
+    pub clock_before_release: bool,
     /// The store's clock has jumped ahead: leases, windows and retentions seem over that are not.
     pub clock_ahead: bool,
 }
@@ -30,6 +32,7 @@ impl<'a> Context<'a> {
             token_offset: reading.token_offset,
             position,
             clock_behind: reading.behind(),
+            clock_before_release: reading.before_release(),
             clock_ahead: reading.ahead(),
         }
     }

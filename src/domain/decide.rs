@@ -51,6 +51,7 @@ pub(crate) fn decide_absent(
         token_offset: 0,
         position,
         clock_behind: false,
+        clock_before_release: false,
         clock_ahead: false,
     };
     match command {

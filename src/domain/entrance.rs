@@ -67,7 +67,7 @@ pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
             .then_some(Reason::ReplayForbidden))
 }
 
-/// The refusal of a grant that [`held_back`] or the store's clock does not allow, and what to do.
+/// The refusal of a grant that [`held_back`] does not allow, and what to do.
 pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
     if reason == Reason::StoreUnavailable && policy.doubt == Doubt::Lost {
         return Rejection::new(
@@ -104,15 +104,8 @@ pub(super) fn refusal(reason: Reason) -> Rejection {
     } else if reason == Reason::EntryUnreadable {
         "the next token of this key would not be below 2^53: the stored token or the store's clock is damaged; nothing \
          was changed: an operator must look, see \"A damaged row\" in docs/runbooks.md"
-    } else if reason == Reason::ReplayForbidden {
-        "the consumer's policy forbids replays by now, so nothing more is granted in this run: stop the replay"
-    } else if reason == Reason::StoreClockAhead {
-        "the store's clock is more than a year ahead of what it showed before, so that leases and retentions would seem \
-         over; nothing was changed: set the clock right, or have an operator accept it (`migrate --accept-clock`)"
     } else {
-        "the store's clock runs behind what it showed before, or behind the date of this server's release, so no new \
-         token is safe; nothing was changed: wait until it has caught up, set it right, or have an operator raise \
-         token_offset"
+        "the consumer's policy forbids replays by now, so nothing more is granted in this run: stop the replay"
     };
     Rejection::new(reason, why)
 }

@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 
+use super::clock_fault::ClockFault;
 use super::context::Context;
-use super::entrance::refusal;
 use super::entry::{ClosedBy, Entry, State};
-use super::operate::clock_fault;
 use super::reason::{Reason, Rejection};
 use super::{FingerprintMode, Key, StoreTime};
 
@@ -79,8 +78,8 @@ pub fn import(
             ));
         }
     }
-    if let Some(reason) = clock_fault(context.clock_behind, context.clock_ahead) {
-        return Err(refusal(reason));
+    if let Some(fault) = ClockFault::of_context(context) {
+        return Err(fault.refusal());
     }
     let completed_at = import.completed_at.unwrap_or(context.now).min(context.now);
     let retain_until = completed_at + context.policy.retention;

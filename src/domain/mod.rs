@@ -6,6 +6,7 @@
 mod advice;
 mod backoff;
 mod claim;
+mod clock_fault;
 mod command;
 mod context;
 mod decide;
@@ -40,6 +41,7 @@ mod waiting;
 
 pub use advice::Advice;
 pub(crate) use claim::guessable;
+pub use clock_fault::clock_refusal;
 pub use command::{Claim, Command, FailureKind, Settle};
 pub use context::{Context, Decision};
 pub use decide::decide;
@@ -51,9 +53,7 @@ pub use hold::{Hold, held_consumers, liftable, names_many, placeable};
 pub use import::{Import, Imported, ImportedEntry, import};
 pub use key::{Key, KeyHash};
 pub use namespace::Namespace;
-pub use operate::{
-    Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, clock_refusal, operate,
-};
+pub use operate::{Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, operate};
 pub use patch::PolicyPatch;
 pub use policy::{
     Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::clock_fault::ClockFault;
 use super::context::Context;
 use super::entrance::refusal;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
@@ -98,11 +99,7 @@ pub struct AllowedChange {
 /// The changes that an entry allows at this reading of the store's clock, each once.
 #[must_use]
 pub fn allowed_changes(entry: &Entry, reading: &Reading) -> Vec<AllowedChange> {
-    let clock = Clock {
-        now: reading.now,
-        for_tokens: reading.token_clock(),
-        fault: clock_fault(reading.behind(), reading.ahead()),
-    };
+    let clock = Clock { now: reading.now, for_tokens: reading.token_clock(), fault: ClockFault::of(reading) };
     let allowed = ChangeKind::ALL.into_iter().map(|kind| (kind, obstacles(entry, kind, clock)));
     let allowed = allowed.filter(|(_, obstacles)| obstacles.refusal.is_none());
     allowed.map(|(kind, obstacles)| AllowedChange { kind, needs_force: obstacles.danger.is_some() }).collect()
@@ -115,18 +112,7 @@ struct Clock {
     /// Clock + offset.
     for_tokens: i64,
     /// Why nothing may be made or forgotten by it; `None` if it is sound.
-    fault: Option<Reason>,
-}
-
-/// Why nothing may be made or forgotten by a clock; `None` if it is sound.
-pub(super) fn clock_fault(behind: bool, ahead: bool) -> Option<Reason> {
-    behind.then_some(Reason::StoreClockBehind).or(ahead.then_some(Reason::StoreClockAhead))
-}
-
-/// Why no entry may be made by this reading of the clock; `None` if it is sound.
-#[must_use]
-pub fn clock_refusal(reading: &Reading) -> Option<Rejection> {
-    clock_fault(reading.behind(), reading.ahead()).map(refusal)
+    fault: Option<ClockFault>,
 }
 
 /// What stands in the way of a change.
@@ -222,8 +208,8 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
             format!("there is no entry, not one of version {}: look again", change.expected_version),
         ));
     }
-    if let Some(reason) = clock_fault(context.clock_behind, context.clock_ahead) {
-        return Err(refusal(reason));
+    if let Some(fault) = ClockFault::of_context(context) {
+        return Err(fault.refusal());
     }
     let mut next = Entry::blank(key, context.policy, context.now);
     next.token = context.next_token(0);
@@ -241,11 +227,8 @@ fn at_work(entry: &Entry, now: StoreTime) -> bool {
 
 /// Whether the entry allows the change at this moment.
 fn permitted(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<(), Rejection> {
-    let clock = Clock {
-        now: context.now,
-        for_tokens: context.token_clock(),
-        fault: clock_fault(context.clock_behind, context.clock_ahead),
-    };
+    let clock =
+        Clock { now: context.now, for_tokens: context.token_clock(), fault: ClockFault::of_context(context) };
     let Obstacles { danger, refusal } = obstacles(entry, change.action.kind(), clock);
     match danger {
         Some(danger) if !change.force => Err(not_allowed(entry, danger)),
@@ -285,8 +268,8 @@ fn not_parkable(entry: &Entry) -> Option<Rejection> {
 /// Why the entry cannot be deleted now. As with the purge: a later token or version of this key must not be
 /// lower.
 fn not_forgettable(entry: &Entry, clock: Clock) -> Option<Rejection> {
-    if let Some(reason) = clock.fault {
-        return Some(refusal(reason));
+    if let Some(fault) = clock.fault {
+        return Some(fault.refusal());
     }
     (!retention::forgettable(entry, clock.for_tokens)).then(too_recent)
 }

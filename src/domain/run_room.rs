@@ -38,7 +38,10 @@ impl RunCounts {
         Err(Rejection::new(
             Reason::StateNotAllowed,
             format!(
-                "{whose} {own} replay runs that still count, and {most} are the most now: {} of a consumer, and of the {} of                  all consumers a consumer and a principal may have half of what the others leave free; nothing was                  changed: a run counts until the purge has taken its entries, one that never had any until an hour                  after its end, so close runs that are not needed",
+                "{whose} {own} replay runs that still count, and {most} are the most now: {} of a consumer, and of the {} of \
+                 all consumers a consumer and a principal may have half of what the others leave free; nothing was \
+                 changed: a run counts until the purge has taken its entries, one that never had any until an hour \
+                 after its end, so close runs that are not needed",
                 RUNS_MAX.0, RUNS_MAX.1
             ),
         ))

@@ -356,6 +356,7 @@ mod tests {
                 token_offset: 0,
                 position: 0,
                 clock_behind: false,
+                clock_before_release: false,
                 clock_ahead: false,
             };
             let settle = |settle| Command::Settle(token, settle);

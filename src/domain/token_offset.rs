@@ -1,7 +1,8 @@
 //! `token_offset`: what an operator adds to the store's clock where it is behind, so that tokens go on growing.
 
+use super::clock_fault::ClockFault;
 use super::reason::{Reason, Rejection, Violation};
-use super::{Span, StoreTime, TOKEN_MAX};
+use super::{Reading, Span, TOKEN_MAX};
 
 /// By how much it may be raised at once: a slip of the hand must not use up the tokens.
 pub const TOKEN_OFFSET_STEP_MAX: Span = Span::from_days(366);
@@ -10,17 +11,17 @@ pub const TOKEN_OFFSET_MAX: Span = Span::from_days(36_500);
 /// For how long the clock must be able to go on before tokens come to [`TOKEN_MAX`].
 const LEFT_MIN: Span = Span::from_days(3_650);
 
-/// Decides whether the offset may be raised from `present` to `asked` while the clock shows `now`.
+/// Decides whether the offset may be raised to `asked` at this reading of the clock and the present offset. An offset never
+/// falls: it is not raised where it does not help.
 ///
 /// # Errors
-/// `VERSION_MISMATCH` where the operator looked at another offset, `INVALID_FIELD` where the new one is not
+/// `STORE_CLOCK_BEHIND` where the clock shows an instant before the date of the release, `VERSION_MISMATCH` where the operator looked at another offset, `INVALID_FIELD` where the new one is not
 /// higher, or beyond a bound.
-pub fn raise_token_offset(
-    present: Span,
-    expected: Span,
-    asked: Span,
-    now: StoreTime,
-) -> Result<(), Rejection> {
+pub fn raise_token_offset(reading: &Reading, expected: Span, asked: Span) -> Result<(), Rejection> {
+    let (now, present) = (reading.now, Span(reading.token_offset));
+    if reading.before_release() {
+        return Err(ClockFault::BeforeRelease.refusal());
+    }
     if expected != present {
         return Err(Rejection::new(
             Reason::VersionMismatch,
@@ -53,11 +54,14 @@ pub fn raise_token_offset(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{ClockLimits, StoreTime};
 
     const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
 
     fn refused(present: Span, expected: Span, asked: Span, now: StoreTime) -> Option<Reason> {
-        raise_token_offset(present, expected, asked, now).err().map(|rejection| rejection.reason)
+        let limits = ClockLimits { earliest: NOW, ..ClockLimits::NONE };
+        let reading = Reading { now, token_offset: present.micros(), mark: 0, limits };
+        raise_token_offset(&reading, expected, asked).err().map(|rejection| rejection.reason)
     }
 
     #[test]
@@ -79,6 +83,8 @@ mod tests {
             (none, none, day, late, None),
             (none, none, day + Span(1), late, Some(Reason::InvalidField)),
             (none, none, Span(i64::MAX), NOW, Some(Reason::InvalidField)),
+            // Before the date of the release no offset helps.
+            (none, none, day, NOW - Span(1), Some(Reason::StoreClockBehind)),
         ] {
             assert_eq!(refused(present, expected, asked, now), reason, "{present:?} {asked:?}");
         }

@@ -268,7 +268,8 @@ pub(super) const LOSSES: Family = counter(
 pub(super) const CLOCK_BEHIND: Family = gauge(
     "idempotency_ledger_store_clock_behind_seconds",
     &[],
-    "How far the store's clock is behind what it has shown before, rounded up: nothing is granted or purged then.",
+    "How far the store's clock is behind what it has shown before, or behind the date of the release, rounded up: nothing is \
+     granted or purged then.",
 );
 pub(super) const CLOCK_AHEAD: Family = gauge(
     "idempotency_ledger_store_clock_ahead_seconds",
@@ -344,7 +345,8 @@ pub(super) const ENTRIES_COUNTED_AT: Family = gauge(
 pub(super) const STORED_NAMES: Family = gauge(
     "idempotency_ledger_stored_names",
     &["kind"],
-    "How many names the store keeps as numbers, at the last count. kind: consumer (also in replay runs), source, principal.      None is ever forgotten: a source for each object grows without end.",
+    "How many names the store keeps as numbers, at the last count. kind: consumer (also in replay runs), source, principal. \
+     None is ever forgotten: a source for each object grows without end.",
 );
 pub(super) const REQUEST_BYTES: Family = gauge(
     "idempotency_ledger_request_bytes",

@@ -40,6 +40,18 @@ impl Consumers {
         }
     }
 
+    /// The one under which a look-up is counted that was refused before any was answered: this consumer where it has series
+    /// for look-ups, or an operator has named it; else the others.
+    pub(super) fn of_lookups(&self, consumer: Arc<Consumer>) -> Arc<Consumer> {
+        if consumer.has_lookups() {
+            consumer
+        } else if consumer.named() == Named::ByOperator {
+            self.with_lookups(&consumer.name, Named::ByOperator)
+        } else {
+            Arc::clone(self.others())
+        }
+    }
+
     /// The consumer of this name, once it has series for look-ups; the others where there is no room.
     fn with_lookups(&self, name: &str, named: Named) -> Arc<Consumer> {
         let consumer = self.consumer(name, named);

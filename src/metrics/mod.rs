@@ -233,7 +233,7 @@ impl Metrics {
         self.inner.entries.took(time);
     }
 
-    /// So many names are stored.
+    /// The number of names that the store keeps.
     pub(crate) fn names_counted(&self, stored: &NameCounts) {
         self.inner.entries.names(stored);
     }

@@ -1,6 +1,5 @@
 //! What is typed to run and tend a server.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
 use super::config::{
-    AdminListen, Config, Database, Given, HttpListen, InForce, Settings, Typed, unknown_variables,
+    AdminListen, Config, Database, Given, HttpListen, InForce, Known, Settings, Typed, unknown_variables,
 };
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
@@ -114,23 +113,41 @@ pub struct ConfigArgs {
 }
 
 impl ServerCommand {
-    /// Runs the command, and reports why it fails. `variables` are those that any command reads.
+    /// The name by which it is called.
     #[must_use]
-    pub fn run(self, variables: &BTreeSet<String>) -> ExitCode {
+    pub fn name(&self) -> &'static str {
+        match self {
+            ServerCommand::Serve { .. } => "serve",
+            ServerCommand::Migrate { .. } => "migrate",
+            ServerCommand::Backup { .. } => "backup",
+            ServerCommand::Restore { .. } => "restore",
+            ServerCommand::Health(_) => "health",
+        }
+    }
+
+    /// Runs the command, and reports why it fails.
+    #[must_use]
+    pub fn run(self, variables: &Known) -> ExitCode {
         let code = self.carry_out(variables);
         telemetry::end();
         code
     }
 
-    fn carry_out(self, variables: &BTreeSet<String>) -> ExitCode {
+    fn carry_out(self, variables: &Known) -> ExitCode {
         match self {
             ServerCommand::Serve { config, check_config, accept_loss, ephemeral } => {
                 let log = config.log.clone();
-                let code = if check_config { UNDONE } else { ENDED_BEFORE };
+                let reporting = log.clone();
                 let signals = match Signals::received(Box::new(move |name| {
-                    tracing::info!("{name}: the server ends before it served");
+                    if check_config {
+                        reporting.report(&format!(
+                            "{name}: ended before the configuration was checked: run it again"
+                        ));
+                    } else {
+                        tracing::info!("{name}: the server ends before it served");
+                    }
                     telemetry::end();
-                    code
+                    if check_config { UNDONE } else { ENDED_BEFORE }
                 })) {
                     Ok(signals) => signals,
                     Err(problem) => return ended(&log, Err(problem.into())),
@@ -153,8 +170,7 @@ impl ServerCommand {
                     Err(problems) => return wrong(&log, &problems),
                 };
                 if check_config {
-                    log.print(&in_force.to_string(), &in_force.json());
-                    return ExitCode::SUCCESS;
+                    return ended(&log, log.print(&in_force.to_string(), &in_force.json()));
                 }
                 let threads = config.runtime_threads();
                 let work = serve::serve(config, files, &log, signals, accept_loss);
@@ -227,7 +243,7 @@ impl ConfigArgs {
     /// Carries out a command on the store that does not serve. `interrupted`: what a signal to end leaves, and what to do.
     fn tend(
         mut self,
-        variables: &BTreeSet<String>,
+        variables: &Known,
         interrupted: &'static str,
         work: impl AsyncFnOnce(Config, &LogArgs) -> Result<(), Failure>,
     ) -> ExitCode {
@@ -253,17 +269,26 @@ impl ConfigArgs {
     }
 
     /// Starts the logs, and checks everything; all that is wrong is reported.
-    fn load(self, variables: &BTreeSet<String>) -> Result<(Config, InForce), ExitCode> {
+    fn load(self, variables: &Known) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();
         // Before the first secret is read.
         memory::keep_to_itself();
         let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         for variable in unknown_variables(variables, set) {
-            tracing::warn!(
-                variable = variable.name,
-                nearest = variable.nearest,
-                "the environment has a variable that is not a setting of this program; it is left out"
-            );
+            let (variable, nearest, is_of_others) = (variable.name, variable.nearest, variable.is_of_others);
+            if is_of_others {
+                tracing::warn!(
+                    variable,
+                    nearest,
+                    "the environment has a variable that other commands of this program read; this one leaves it out"
+                );
+            } else {
+                tracing::warn!(
+                    variable,
+                    nearest,
+                    "the environment has a variable that is not a setting of this program; it is left out"
+                );
+            }
         }
         let checked = Config::check(*self.settings, self.typed, self.config.as_deref());
         let (checked, mut problems) = match checked {

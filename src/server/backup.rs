@@ -24,8 +24,7 @@ pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &Log
         copied.bytes,
         copied.heartbeat
     );
-    log.print(&text, &json);
-    Ok(())
+    log.print(&text, &json)
 }
 
 /// Puts a backup in the place of the ledger, while no server runs.
@@ -56,8 +55,7 @@ pub(super) async fn restore(
         copied.heartbeat,
         program()
     );
-    log.print(&text, &json);
-    Ok(())
+    log.print(&text, &json)
 }
 
 /// The file of the ledger, which must be one.

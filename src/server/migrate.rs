@@ -41,6 +41,5 @@ pub(super) async fn migrate(
     let clock = accepted
         .map(|micros| format!("; its clock is accepted, at {micros} us since 1970"))
         .unwrap_or_default();
-    log.print(&format!("migrations applied: {applied}, to the {store}{granted}{clock}"), &json);
-    Ok(())
+    log.print(&format!("migrations applied: {applied}, to the {store}{granted}{clock}"), &json)
 }

@@ -3,6 +3,7 @@
 mod addresses;
 pub mod args;
 mod backup;
+mod bounded_lines;
 pub mod config;
 mod descriptors;
 mod failure;

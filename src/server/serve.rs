@@ -31,7 +31,7 @@ const WARN_EVERY: Duration = Duration::from_mins(1);
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT, or until the store does not serve this binary any more; then drains. A second
-/// signal ends at once.
+/// signal ends it immediately.
 ///
 /// # Errors
 /// What is wrong, and with which setting.
@@ -118,7 +118,7 @@ pub(super) async fn serve(
         served = serving => served,
         () = signals.reach(2) => {
             exported.give_up();
-            return Err(Failure::Wrong("ended at once by a second signal".into()));
+            return Err(Failure::Wrong("ended immediately by a second signal".into()));
         }
     };
     match (served, outdated) {

@@ -1,4 +1,5 @@
-//! The signals that end a server, from the first line of the program on, and one that does not.
+//! The signals that end a server, from the first line of the program on, and two that do not: SIGHUP, as of a terminal that
+//! is closed, and SIGXFSZ.
 //!
 //! The first process of a container has no default action for any signal: without a handler SIGTERM is ignored until the
 //! supervisor's whole grace is over. So a separate thread receives SIGTERM and SIGINT before anything is read that may
@@ -41,12 +42,15 @@ impl Signals {
             let received = async {
                 let mut both = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
                 let mut too_large = listen(SignalKind::from_raw(TOO_LARGE.as_raw()))?;
+                let mut hangup = listen(SignalKind::hangup())?;
                 drop(ready.send(Ok(())));
                 loop {
                     let name = tokio::select! {
                         _ = both.0.recv() => "SIGTERM",
                         _ = both.1.recv() => "SIGINT",
                         _ = too_large.recv() => continue,
+                        // Before the server serves there is nothing to read again; then `hangups` receives it, too.
+                        _ = hangup.recv() => continue,
                     };
                     if let Some(end) = taken(&early) {
                         std::process::exit(end(name).into());
@@ -81,8 +85,7 @@ fn taken(end: &Mutex<Option<End>>) -> Option<End> {
     end.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// From here on SIGHUP, as of a terminal that is closed, does not end the process: it has the files of credentials read
-/// at once. Tells of each.
+/// From here on SIGHUP has the files of credentials read immediately. The returned handle is notified of each.
 ///
 /// # Errors
 /// Signals cannot be received.

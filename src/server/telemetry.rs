@@ -1,28 +1,17 @@
 //! Logs: for people on a terminal, JSON by a switch. Never a payload.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io::IsTerminal as _;
-use std::time::Instant;
+use std::io::{ErrorKind, IsTerminal as _};
 
-use tracing::{Level, Subscriber};
-use tracing_subscriber::filter::{Targets, dynamic_filter_fn};
-use tracing_subscriber::layer::{Filter, Layer as _, SubscriberExt as _};
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::bounded_lines::Bounded;
+use super::failure::Failure;
 use super::log_queue::{self, LogQueue};
-use crate::once_a_second::EachOnceASecond;
 use crate::patient_write::write_all;
-
-/// The exporter of traces logs a line or two of each export that fails, and the driver a line of each notice of Postgres,
-/// one for each statement where a server's extension sends them: one of each kind a second is enough.
-fn bounded<S: Subscriber>() -> impl Filter<S> {
-    let written = EachOnceASecond::new();
-    dynamic_filter_fn(move |line, _| {
-        let target = line.target();
-        let is_bounded = target.starts_with("opentelemetry") || target == "sqlx::postgres::notice";
-        !is_bounded || written.turn(line.name(), Instant::now()).is_some()
-    })
-}
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -69,10 +58,12 @@ impl LogArgs {
         let started = match self.log_format {
             LogFormat::Text => {
                 let colours = std::io::stderr().is_terminal();
-                filtered.with(logs.with_ansi(colours).with_target(false).with_filter(bounded())).try_init()
+                let logs = logs.with_ansi(colours).with_target(false);
+                filtered.with(logs.map_event_format(|format| Bounded::new(format, false))).try_init()
             }
             LogFormat::Json => {
-                filtered.with(logs.json().flatten_event(true).with_filter(bounded())).try_init()
+                let logs = logs.json().flatten_event(true);
+                filtered.with(logs.map_event_format(|format| Bounded::new(format, true))).try_init()
             }
         };
         // The usual hook writes to standard error itself, and waits for its reader.
@@ -98,13 +89,22 @@ impl LogArgs {
     }
 
     /// Prints the lines for people on standard output; in JSON the value.
-    pub(super) fn print(&self, text: &str, json: &serde_json::Value) {
+    ///
+    /// # Errors
+    /// Standard output is full. One that is closed has no reader, and is not a reason to fail.
+    pub(super) fn print(&self, text: &str, json: &serde_json::Value) -> Result<(), Failure> {
         let line = match self.log_format {
             LogFormat::Text => format!("{}\n", text.trim_end()),
             LogFormat::Json => format!("{json}\n"),
         };
-        // A closed standard output is no reason to end.
-        let _unread = write_all(&mut std::io::stdout(), &mut line.as_bytes());
+        match write_all(&mut std::io::stdout(), &mut line.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                let text =
+                    format!("standard output: {error}; the command was carried out, and its answer is lost");
+                Err(Failure::Wrong(text))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 

@@ -289,6 +289,7 @@ fn the_core_answers_every_row() {
             token_offset: 0,
             position: 1,
             clock_behind: false,
+            clock_before_release: false,
             clock_ahead: false,
         };
         let decision = decide(&key(case, number), before.as_ref(), &command, &context);

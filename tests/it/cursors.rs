@@ -100,6 +100,7 @@ fn granted(consumer: &str, number: u128, now: StoreTime) -> Entry {
         token_offset: 0,
         position: 1,
         clock_behind: false,
+        clock_before_release: false,
         clock_ahead: false,
     };
     let key = Key::new(consumer, "s", &number.to_string());

@@ -1,6 +1,7 @@
 //! A store that fails: what is unknown is resolved or said to be unknown, what is poisoned fails
 //! alone, what dies is answered and comes back.
 
+mod held;
 mod marks;
 mod second_try;
 

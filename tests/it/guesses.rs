@@ -21,8 +21,15 @@ fn policy(retention: Span) -> Policy {
 }
 
 fn decided(key: &Key, entry: Option<&Entry>, command: &Command, policy: &Policy, now: StoreTime) -> Entry {
-    let context =
-        Context { policy, now, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false };
+    let context = Context {
+        policy,
+        now,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_before_release: false,
+        clock_ahead: false,
+    };
     decide(key, entry, command, &context).write.unwrap()
 }
 

@@ -193,11 +193,18 @@ async fn lookups_are_counted_by_consumer_and_state(kind: Kind) {
         found(&server, "c", "1").await;
     }
     server.client.lookup(look("c", "")).await.unwrap_err();
+    assert_eq!(count(&server, "c", "rejected"), Some(1.0));
+    // A consumer that was never answered is counted among the others.
+    server.client.lookup(look("unseen", "")).await.unwrap_err();
+    assert_eq!(count(&server, "other", "rejected"), Some(1.0));
+    assert_eq!(count(&server, "unseen", "rejected"), None);
     assert_eq!(count(&server, "c", "absent"), Some(1.0));
     assert_eq!(count(&server, "c", "in_progress"), Some(2.0));
     assert_eq!(count(&server, "c", "completed"), Some(0.0));
     // Who never looks has no series of it.
     server.client.claim(claim("d", "1")).await.unwrap();
+    server.client.lookup(look("d", "")).await.unwrap_err();
+    assert_eq!(count(&server, "other", "rejected"), Some(2.0));
     assert_eq!(count(&server, "d", "absent"), None);
     server.stop().await;
 }

@@ -40,6 +40,7 @@ fn granted(id: &str, now: StoreTime) -> Entry {
         token_offset: 0,
         position: 1,
         clock_behind: false,
+        clock_before_release: false,
         clock_ahead: false,
     };
     decide(&Key::new("c", "s", id), None, &Command::Claim(claim), &context).write.unwrap()

@@ -214,6 +214,7 @@ fn context(policy: &Policy) -> Context<'_> {
         token_offset: OFFSET,
         position: POSITION,
         clock_behind: false,
+        clock_before_release: false,
         clock_ahead: false,
     }
 }

@@ -4,6 +4,7 @@
 mod early;
 mod ephemeral;
 pub(crate) mod log;
+mod odd;
 mod outputs;
 mod settings;
 mod start;

@@ -7,8 +7,8 @@ mod wire;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    Claimant, ClosedBy, Command, Context, Entry, FailureKind, Key, OnExpiry, ParkCause, Policy, Reply,
-    Settle, Span, State, StoreTime, decide,
+    Claimant, ClockLimits, ClosedBy, Command, Context, Entry, FailureKind, Key, OnExpiry, ParkCause, Policy,
+    Reading, Reply, Settle, Span, State, StoreTime, decide,
 };
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ const CLOSED: Want = Want::Refused("CLAIM_CLOSED");
 
 /// The two tables of docs/contract.md, section 5.
 fn sound(policy: &Policy) -> Context<'_> {
-    Context { policy, now: START, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false }
+    Context::at(&Reading { now: START, token_offset: 0, mark: 0, limits: ClockLimits::NONE }, policy, 1)
 }
 
 fn want(case: &Case) -> Want {

@@ -49,7 +49,15 @@ fn claim(number: u128) -> Command {
 }
 
 fn context(policy: &Policy, now: StoreTime) -> Context<'_> {
-    Context { policy, now, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false }
+    Context {
+        policy,
+        now,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_before_release: false,
+        clock_ahead: false,
+    }
 }
 
 /// What the core decides for a first claim.

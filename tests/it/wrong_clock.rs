@@ -59,6 +59,9 @@ async fn a_clock_before_the_release_grants_nothing(kind: Kind) {
         server.at.set_clock(clock).await;
         beats(&server).await;
         refused(&mut server, claim("c", "1"), "STORE_CLOCK_BEHIND").await;
+        let status = server.client.claim(claim("c", "1")).await.unwrap_err();
+        assert!(!status.message().contains("token_offset"), "no offset helps: {status:?}");
+        offset_does_not_help(&mut server, RELEASED - clock).await;
         let requests = vec![claim("c", "2"), claim("c", "3")];
         let batch = proto::BatchClaimRequest { requests };
         let answers = server.client.batch_claim(batch).await.unwrap().into_inner().responses;
@@ -79,6 +82,26 @@ async fn a_clock_before_the_release_grants_nothing(kind: Kind) {
     server.at.set_clock(START).await;
     take(&mut server, "1").await;
     server.stop().await;
+}
+
+/// How far the clock is behind is reported, and `token_offset` stays as it is.
+async fn offset_does_not_help(server: &mut TestServer, behind: Span) {
+    let raise = proto::RaiseTokenOffsetRequest {
+        request_id: "raise".into(),
+        reason: "the clock is behind".into(),
+        token_offset: Some(prost_types::Duration { seconds: 366 * 86_400, nanos: 0 }),
+        ..Default::default()
+    };
+    for validate_only in [true, false] {
+        let raise = proto::RaiseTokenOffsetRequest { validate_only, ..raise.clone() };
+        let refused = refusal(&server.admin.raise_token_offset(raise).await.unwrap_err());
+        assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "STORE_CLOCK_BEHIND"));
+    }
+    let look = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
+    let shown = server.admin.raise_token_offset(look).await.unwrap().into_inner();
+    let millis = |it: prost_types::Duration| it.seconds * 1_000 + i64::from(it.nanos) / 1_000_000;
+    assert_eq!(shown.behind.map(millis), Some((behind.micros() + 999) / 1_000));
+    assert_eq!(shown.token_offset.map(millis), Some(0));
 }
 
 /// A claim that is held, one that is done, and a clock that has jumped since.
@@ -109,6 +132,13 @@ async fn a_clock_that_jumps_a_year_grants_nothing_until_it_is_accepted(kind: Kin
     let young = proto::ClaimRequest { occurred_at: Some(made), ..claim("c", "young") };
     refused(&mut server, young, "STORE_CLOCK_AHEAD").await;
     told(&server, "idempotency_ledger_store_clock_ahead_seconds").await;
+    let look = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
+    let shown = server.admin.raise_token_offset(look).await.unwrap().into_inner();
+    assert_eq!(
+        shown.clock_mark.map(|mark| mark.seconds),
+        Some(START.micros() / 1_000_000),
+        "not the jumped clock"
+    );
     let delete = proto::DeleteEntryRequest {
         key: key("c", "done"),
         request_id: "erase".into(),

@@ -75,6 +75,8 @@ LOOKUP = "src/domain/lookup.rs"
 ONCE = "src/cli/once"
 HTTP_LEDGER = "examples/http/ledger.py"
 HTTP_MIDDLEWARE = "examples/http/idempotency.py"
+TOKEN_OFFSET_RPC = "src/rpc/admin/token_offset.rs"
+CLI_LIST = "src/cli/entries/list.rs"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
@@ -177,7 +179,7 @@ MUTANTS = [
         ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            chains", "            chains"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [
-        ("src/ledger/claims/batch.rs", "if self.shared.locked.holds(chain.key.hash()) && !chain.only_looks() {", "if self.shared.locked.holds(chain.key.hash()) && chain.head.unknown > 9 {"),
+        (BATCH, "let is_held = self.shared.locked.holds(chain.key.hash());", "let is_held = self.shared.locked.holds(chain.key.hash()) && chain.head.unknown > 9;"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
         (PG_ENTRIES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
@@ -380,7 +382,7 @@ MUTANTS = [
         ("src/ledger/claims/batch.rs", "WRITTEN.turn(alert.reason.word(), Instant::now())", "WRITTEN.turn(alert.reason.word(), Instant::now()).or(Some(Default::default()))"),
     ]),
     Mutant("KL5", "each notice of Postgres has its line", "process::log", [
-        ("src/server/telemetry.rs", '|| target == "sqlx::postgres::notice";', '|| target == "sqlx::postgres::notices";'),
+        ("src/server/bounded_lines.rs", '|| line.target() == "sqlx::postgres::notice";', '|| line.target() == "sqlx::postgres::notices";'),
     ]),
     Mutant("KL6", "an answer that is lost makes a plain failure of every exit code", "cli::output", [
         ("src/cli/screen.rs", "if exit == Exit::Done { Exit::Failed } else { exit }", "Exit::Failed"),
@@ -1424,7 +1426,7 @@ MUTANTS = [
     ]),
     Mutant("F1", "claims are granted while the store's clock is behind", "proof::live::clocks", [
         (PG_ENTRIES, "now + token_offset >= greatest(clock_mark, $1) AND now <= $2", "$1::bigint IS NOT NULL AND now <= $2"),
-        (CLAIM, "if context.clock_behind {", "if false {"),
+        (CLAIM, "if let Some(fault) = ClockFault::behind(context) {", "if let Some(fault) = ClockFault::behind(context).filter(|_| false) {"),
     ]),
     Mutant("F2", "nobody looks for what a database that failed over had acknowledged", "proof::live::failover", [
         ("src/store/postgres/opener.rs", "sought.judge(&rows);", "drop((sought, rows));"),
@@ -1877,7 +1879,7 @@ MUTANTS = [
         (PG_STATEMENTS, "SET idle_session_timeout = 0; SET timezone", "SET timezone"),
     ]),
     Mutant("K52", "a misspelt variable is passed over in silence", "reaching::variables", [
-        ("src/server/config/variables.rs", "let unknown = ours.iter().filter(|name| !known.contains(*name) &&", "let unknown = ours.iter().filter(|name| known.contains(*name) &&"),
+        ("src/server/config/variables.rs", "let unread = ours.iter().filter(|name| !known.own.contains(*name) &&", "let unread = ours.iter().filter(|name| known.own.contains(*name) &&"),
     ]),
     Mutant("K53", "what Kubernetes puts there for a Service is taken for a misspelt variable", "server::config::variables", [
         ("src/server/config/variables.rs", "name.strip_suffix(\"SERVICE_HOST\")", "name.strip_suffix(\"SERVICE_ADDRESS\")"),
@@ -2103,7 +2105,7 @@ MUTANTS = [
         (PG_ENTRIES, "WHERE d.late OR d.attempts <> 1 OR d.doubled OR", "WHERE d.late OR d.attempts <> 1 OR"),
     ]),
     Mutant("DE8", "a mark waits for a locked row", "faults::marks", [
-        (FAILURES, "let others = without_refused(chain).and_then(|chain| self.shared.locked.take(chain));", "let others = self.shared.locked.take(chain);"),
+        (FAILURES, "let refused = writers.and_then(without_refused).and_then(|chain| self.shared.locked.take(chain));", "let refused = writers.and_then(|chain| self.shared.locked.take(chain));"),
     ]),
     Mutant("DE9", "the history forgets the tokens", "stores::", [
         ("src/store/history.rs", "            t: one.token,\n", "            t: one.token.filter(|_| false),\n"),
@@ -2242,5 +2244,51 @@ MUTANTS = [
     ]),
     Mutant("WT15", "the calls of a settled key look one by one", "waiting::", [
         ("src/ledger/waiting/room.rs", "(seats.len() > 1).then(", "(seats.len() > 10_000).then("),
+    ]),
+    Mutant("RL1", "a Lookup among Claims of a held row is refused", "faults::held", [
+        (FAILURES, "let (lookups, writers) = chain.split(|request| matches!(request.command, Command::Lookup));", "let (lookups, writers) = (None::<Chain>, Some(chain));"),
+    ]),
+    Mutant("RL2", "a clock before the release is shown as sound", "wrong_clock", [
+        (TOKEN_OFFSET_RPC, "behind: some(reading.behind_by()),", "behind: some(reading.mark.saturating_sub(reading.token_clock())),"),
+    ]),
+    Mutant("RL3", "the offset is raised where it does not help", "wrong_clock", [
+        ("src/domain/token_offset.rs", "if reading.before_release() {", "if false {"),
+    ]),
+    Mutant("RL4", "a clock that has jumped is shown as its mark", "wrong_clock", [
+        (TOKEN_OFFSET_RPC, "shown(StoreTime(reading.mark))", "shown(StoreTime(reading.mark.max(reading.token_clock())))"),
+    ]),
+    Mutant("RL5", "`tokens show` calls a clock sound that has jumped", "cli::tokens", [
+        ("src/cli/tokens.rs", "now.behind.is_none() && now.ahead.is_none()", "now.behind.is_none()"),
+    ]),
+    Mutant("RL6", "rows that cannot be read are listed beyond the limit", "cli::damaged", [
+        (CLI_LIST, "while more && readable + unreadable < limit {", "while more && readable < limit {"),
+        (CLI_LIST, "let left = limit - readable - unreadable;", "let left = limit - readable;"),
+    ]),
+    Mutant("RL15", "the last page of rows that cannot be read is not cut at the limit", "cli::damaged", [
+        (CLI_LIST, "            page.unreadable.truncate(left - page.entries.len());\n", ""),
+    ]),
+    Mutant("RL7", "a list of rows that cannot be read goes on without a reader", "cli::damaged", [
+        (CLI_LIST, "    let screen = client.screen.listing();\n    if screen.json() {\n        let line", "    let screen = client.screen;\n    if screen.json() {\n        let line"),
+    ]),
+    Mutant("RL8", "a damaged token is called too recent", "damaged", [
+        ("src/domain/delete_unreadable.rs", "shown.saturating_add(AHEAD_MAX.micros())", "shown.saturating_add(i64::MAX)"),
+    ]),
+    Mutant("RL9", "a Lookup that is refused for its fields is not counted", "lookups", [
+        ("src/metrics/consumers/malformed.rs", "Kind::Lookup => self.of_lookups(consumer).looked(LOOKUP_REJECTED),", "Kind::Lookup => self.of_lookups(consumer).looked(usize::MAX),"),
+    ]),
+    Mutant("RL10", "a start waits for a file that is not a database", "process::odd", [
+        ("src/store/sqlite/errors.rs", "Some(26) =>", "Some(1_026) =>"),
+    ]),
+    Mutant("RL11", "a misspelt variable is taken for one of another command", "process::odd", [
+        ("src/server/config/variables.rs", "nearest: nearest(&known.own, name),", "nearest: nearest(&known.all, name),"),
+    ]),
+    Mutant("RL12", "a closed terminal ends a start", "process::odd", [
+        ("src/server/signals.rs", "let mut hangup = listen(SignalKind::hangup())?;\n                drop(", "let mut hangup = listen(SignalKind::user_defined1())?;\n                drop("),
+    ]),
+    Mutant("RL13", "an answer that cannot be written is a success", "process::odd", [
+        ("src/server/telemetry.rs", "Err(error) if error.kind() != ErrorKind::BrokenPipe => {", "Err(error) if error.kind() == ErrorKind::Other => {"),
+    ]),
+    Mutant("RL14", "the number of notices that were held back is lost", "process::log", [
+        ("src/server/bounded_lines.rs", "let Some(held_back) = turn.logged() else", "let Some(held_back) = turn.logged().filter(|_| false) else"),
     ]),
 ]

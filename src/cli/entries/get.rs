@@ -150,7 +150,7 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         put("superseded", text, Tone::Doubtful);
     }
     if entry.result_dropped {
-        put("result", "dropped: it was larger than allowed".to_owned(), Tone::Doubtful);
+        put("result", "dropped: it was larger than the ledger stores".to_owned(), Tone::Doubtful);
     } else {
         put("result", counted(entry.result_bytes, "byte", "bytes"), Tone::Plain);
     }

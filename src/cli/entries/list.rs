@@ -26,7 +26,7 @@ pub(in crate::cli) struct List {
     /// The newest first, not the oldest
     #[arg(long)]
     newest_first: bool,
-    /// How many at the most; 0: all
+    /// Maximum number of entries, rows that cannot be read included (0 = no limit)
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
 }
@@ -43,16 +43,19 @@ impl List {
             page_size: i32::try_from(limit.min(PAGE_MAX)).unwrap_or(i32::MAX),
             page_token: String::new(),
         };
-        let (mut printed, mut unreadable, mut more) = (0_usize, 0_usize, true);
-        while more && printed < limit {
+        // The limit counts all that is printed: rows that cannot be read, too.
+        let (mut readable, mut unreadable, mut more) = (0_usize, 0_usize, true);
+        while more && readable + unreadable < limit {
             let page = admin.list_entries(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
-            let cut = page.entries.len() > limit - printed;
-            page.entries.truncate(limit - printed);
+            let left = limit - readable - unreadable;
+            let cut = page.entries.len() + page.unreadable.len() > left;
+            page.entries.truncate(left);
+            page.unreadable.truncate(left - page.entries.len());
             more = cut || !page.next_page_token.is_empty();
             request.page_token = page.next_page_token;
-            show(client, &page.entries, printed == 0)?;
-            printed += page.entries.len();
+            show(client, &page.entries, readable == 0)?;
+            readable += page.entries.len();
             unreadable += page.unreadable.len();
             page.unreadable.iter().try_for_each(|entry| name_unreadable(client, entry))?;
         }
@@ -62,7 +65,7 @@ impl List {
                 counted(unreadable, "entry", "entries")
             ));
         }
-        if printed == 0 && unreadable == 0 {
+        if readable == 0 && unreadable == 0 {
             client.screen.note("there is no such entry");
         } else if more {
             client.screen.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
@@ -73,12 +76,13 @@ impl List {
 
 /// Of a row that cannot be read the hash of its key is all that names it.
 fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<(), Problem> {
-    if client.screen.json() {
+    let screen = client.screen.listing();
+    if screen.json() {
         let line = serde_json::json!({ "unreadable": json::value("UnreadableEntry", entry)? });
-        return client.screen.line(&line.to_string());
+        return screen.line(&line.to_string());
     }
     let created = ago(entry.created_at.as_ref(), &clock::now());
-    client.screen.line(&format!(
+    screen.line(&format!(
         "cannot be read: key hash {}, column {}, created {created}",
         clean(&entry.key_hash),
         clean(&entry.column)

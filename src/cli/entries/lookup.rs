@@ -11,7 +11,7 @@ use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, counted, exact, instant};
 use crate::rpc::proto::lookup_response::Found;
-use crate::rpc::proto::{EntryState, LookupRequest, LookupResponse};
+use crate::rpc::proto::{Completed, EntryState, LookupRequest, LookupResponse};
 
 /// Which message.
 #[derive(Args)]
@@ -29,55 +29,64 @@ impl Lookup {
         if client.screen.json() {
             client.screen.message("LookupResponse", &found)?;
         } else {
-            shown(&found).print(client.screen)?;
+            shown(&found, self.key.replay_run.is_some()).print(client.screen)?;
         }
         Ok(Exit::Done)
     }
 }
 
-fn shown(response: &LookupResponse) -> Table {
+/// What became of the result: an empty one may have been left out.
+fn result(completed: &Completed) -> String {
+    if completed.result_dropped {
+        return "dropped: it was larger than the ledger stores, or its Complete left it out".to_owned();
+    }
+    if completed.result_omitted {
+        return "omitted: the answer had no room for it".to_owned();
+    }
+    let bytes = i64::try_from(completed.result.len()).unwrap_or(i64::MAX);
+    let expired = if completed.result_expired { " (expired)" } else { "" };
+    format!("{}{expired}", counted(bytes, "byte", "bytes"))
+}
+
+fn shown(response: &LookupResponse, is_of_run: bool) -> Table {
     let (mut table, now) = (Table::bare(), clock::now());
     let mut put = |name: &str, text: String, tone: Tone| {
         table.row(vec![Cell::new(name, Tone::Faint), Cell::new(text, tone)]);
     };
     if response.state() == EntryState::Unspecified {
-        put("state", "no entry: the message is new, or was forgotten".to_owned(), Tone::Plain);
+        // The answer does not say which: a run that suppresses effects looks at no entry.
+        let or = if is_of_run { "; or the run suppresses effects, and no entry is looked at" } else { "" };
+        put("state", format!("no entry: the message is new, or was forgotten{or}"), Tone::Plain);
         return table;
     }
     put("state", enums::state(response.state), enums::tone(response.state, false));
     put("attempt", response.attempt.to_string(), Tone::Plain);
-    let mut told = |name: &str, text: &str| {
+    let mut put_text = |name: &str, text: &str| {
         if !text.is_empty() {
             put(name, clean(text), Tone::Plain);
         }
     };
     match &response.found {
         Some(Found::Completed(it)) => {
-            told("completed", &it.completed_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
-            let bytes = i64::try_from(it.result.len()).unwrap_or(i64::MAX);
-            let lacks = match (it.result_expired, it.result_dropped) {
-                (true, _) => " (expired)",
-                (false, true) => " (dropped: it was too large to be stored)",
-                (false, false) => "",
-            };
-            told("result", &format!("{}{lacks}", counted(bytes, "byte", "bytes")));
+            put_text("completed", &it.completed_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
+            put_text("result", &result(it));
         }
         Some(Found::Failed(it)) => {
-            told("failed", &it.failed_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
-            told("error", &it.error);
+            put_text("failed", &it.failed_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
+            put_text("error", &it.error);
         }
         Some(Found::Parked(it)) => {
-            told("cause", &enums::cause(it.cause));
-            told("parked", &it.parked_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
-            told("error", &it.error);
+            put_text("cause", &enums::cause(it.cause));
+            put_text("parked", &it.parked_at.as_ref().map(|at| instant(at, &now)).unwrap_or_default());
+            put_text("error", &it.error);
         }
         Some(Found::InProgress(it)) => {
-            told("owner", &it.owner);
-            told("lease", &it.lease.as_ref().map(exact).unwrap_or_default());
+            put_text("owner", &it.owner);
+            put_text("lease", &it.lease.as_ref().map(exact).unwrap_or_default());
         }
-        Some(Found::Backoff(it)) => told("last error", &it.last_error),
+        Some(Found::Backoff(it)) => put_text("last error", &it.last_error),
         None => {}
     }
-    told("retry after", &response.retry_after.as_ref().map(exact).unwrap_or_default());
+    put_text("retry after", &response.retry_after.as_ref().map(exact).unwrap_or_default());
     table
 }

@@ -160,7 +160,8 @@ fn names_that_grow(observed: &Observed) -> Option<(&'static str, String)> {
         (
             "source",
             format!(
-                "the newest {} have {sources} different sources: each source is stored for ever. Name the producer in                  `source`, and the object in `id`",
+                "the newest {} have {sources} different sources: each source is stored for ever. Name the producer in \
+                 `source`, and the object in `id`",
                 counted(sample, "completed entry", "completed entries")
             ),
         )

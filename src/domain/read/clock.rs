@@ -47,6 +47,12 @@ impl Reading {
         self.behind_by() > 0
     }
 
+    /// The clock shows an instant before the earliest one that is possible: no `token_offset` makes it right.
+    #[must_use]
+    pub fn before_release(&self) -> bool {
+        self.now < self.limits.earliest
+    }
+
     /// By how many microseconds the clock is behind; zero or below if it is not.
     #[must_use]
     pub fn behind_by(&self) -> i64 {

@@ -75,11 +75,11 @@ impl<'a> Round<'a> {
         let trusted = self.policies.trusted(now.unwrap_or_default()) && !self.shared.store.withholds_grants();
         let guess = trusted && self.shared.guess.is_new();
         for (chain, position) in chains.into_iter().zip(1..) {
-            // A load does not wait for a locked row.
-            if self.shared.locked.holds(chain.key.hash()) && !chain.only_looks() {
-                self.hold_out(chain);
-                continue;
-            }
+            // A load does not wait for a locked row. Lookups are answered in this round: in another one they would stand
+            // behind other claims of the same key again.
+            let is_held = self.shared.locked.holds(chain.key.hash());
+            let rest = if is_held { self.hold_out(chain) } else { Some(chain) };
+            let Some(chain) = rest else { continue };
             // What is live pays nothing for runs.
             let rest =
                 if chain.key.is_of_run() { self.answered_by_its_run(chain).await } else { Some(chain) };

@@ -5,7 +5,7 @@ use super::chain::{Chain, Request};
 use super::locked::row_held;
 use super::part::{Part, Pending};
 use super::statement::within;
-use crate::domain::{Key, Reason, Rejection};
+use crate::domain::{Command, Key, Reason, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::metrics::Statement;
 use crate::once_a_second::{error_once_a_second, warn_once_a_second};
@@ -156,23 +156,36 @@ impl Round<'_> {
             self.shared.locked.remember(keys.iter().filter(|key| is_held(key)), false);
             let (held, free) = part.partition(|chain| is_held(&chain.key));
             work.push(free);
-            held.chains().for_each(|chain| self.hold_out(chain));
+            held.chains().for_each(|chain| self.refuse_locked(chain));
         } else if part.len() > 1 && self.lock_waits < LOCK_WAITS_MAX {
             // What somebody is about to insert cannot be seen: halve until it stands alone.
             work.push(part.split_off(part.len() / 2));
             work.push(part);
         } else {
             self.shared.locked.remember(keys.iter(), true);
-            part.chains().for_each(|chain| self.hold_out(chain));
+            part.chains().for_each(|chain| self.refuse_locked(chain));
         }
     }
 
-    /// Somebody holds its row: what ends a claim waits until it is free, the others are refused. A Complete that
-    /// only waits for its mark is answered without the mark.
-    pub(super) fn hold_out(&mut self, chain: Chain) {
-        let others = without_refused(chain).and_then(|chain| self.shared.locked.take(chain));
-        if let Some(chain) = others {
+    /// Another session holds its row: settlements that end a claim wait until the row is free, claims and renewals are
+    /// refused. A Complete that only waits for its mark is answered without the mark. Returns the Lookups of the
+    /// chain, which read what is committed.
+    pub(super) fn hold_out(&mut self, chain: Chain) -> Option<Chain> {
+        let (lookups, writers) = chain.split(|request| matches!(request.command, Command::Lookup));
+        let refused = writers.and_then(without_refused).and_then(|chain| self.shared.locked.take(chain));
+        if let Some(chain) = refused {
             refuse(chain, &row_held());
+        }
+        lookups
+    }
+
+    /// As [`Round::hold_out`], of a chain whose statement met the row: its Lookups are answered in the next round.
+    fn refuse_locked(&mut self, chain: Chain) {
+        let is_of_lookups = chain.only_looks();
+        match self.hold_out(chain) {
+            // A load that waits for a row would come again without end.
+            Some(lookups) if is_of_lookups => refuse(lookups, &row_held()),
+            lookups => self.leftover.again.extend(lookups),
         }
     }
 

@@ -118,8 +118,8 @@ impl Round<'_> {
         self.write_changed(replaces).await;
     }
 
-    /// Claims that find the policies too old have them read at once: a hold is then seen, and all else goes on. So do
-    /// look-ups: a run is then known.
+    /// Claims that find the policies too old have them read immediately: a hold is then seen, and all else goes on. So do
+    /// Lookups: a run is then known.
     /// Where they cannot be read the claims are refused that would be granted.
     ///
     /// # Errors

@@ -250,7 +250,7 @@ impl Operators {
             self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let set = set::set(session, policies, order).await?;
-                    // What an earlier try of this very call has done is no repeat of a caller's.
+                    // What an earlier try of this very call has done is not a caller's repeat.
                     Ok(set.map(|result| PolicyResult {
                         replayed: result.replayed && before == Before::NotSent,
                         ..result
@@ -270,7 +270,7 @@ impl Operators {
             self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let done = replays::carry_out(session, policies, order).await?;
-                    // What an earlier try of this very call has done is no repeat of a caller's.
+                    // What an earlier try of this very call has done is not a caller's repeat.
                     Ok(done.map(|done| RunResult {
                         replayed: done.replayed && before == Before::NotSent,
                         ..done

@@ -70,7 +70,7 @@ pub(super) async fn raise(
         let now = TokenClock { reading, replayed: false };
         let Some(asked) = order.token_offset else { return Ok(Ok(now)) };
         let present = Span(reading.token_offset);
-        if let Err(rejection) = raise_token_offset(present, order.expected, asked, reading.now) {
+        if let Err(rejection) = raise_token_offset(&reading, order.expected, asked) {
             return Ok(Err(rejection));
         }
         if order.validate_only {

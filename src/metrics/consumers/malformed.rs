@@ -9,6 +9,8 @@ use crate::metrics::asked::REPLAY_OTHER;
 
 /// The places of what is refused for its fields.
 const REJECTED: (usize, usize) = (8, 3);
+/// The place of a look-up that is refused.
+const LOOKUP_REJECTED: usize = 7;
 
 impl Consumers {
     /// A request was refused for its fields. Only a consumer that has its own series, or that operators have named, is
@@ -32,8 +34,7 @@ impl Consumers {
         let asked = Asked { who: None, kind, minute: self.minute.load(Ordering::Relaxed), answered: true };
         match kind {
             Kind::Replay => self.count_later(&consumer, &consumer.untold(), Later::Replay(REPLAY_OTHER)),
-            // Counted by its reason alone: it has found no state.
-            Kind::Lookup => {}
+            Kind::Lookup => self.of_lookups(consumer).looked(LOOKUP_REJECTED),
             Kind::Claim | Kind::Settle { .. } => {
                 asked.count(&consumer, &consumer.untold(), REJECTED.0, REJECTED.1);
             }

@@ -43,13 +43,16 @@ pub(super) fn order(
 
 pub(super) fn response(clock: TokenClock) -> proto::RaiseTokenOffsetResponse {
     let reading = clock.reading;
-    let behind = reading.mark.saturating_sub(reading.token_clock());
-    let up = behind.saturating_add(MILLI - 1) / MILLI * MILLI;
+    // Rounded up.
+    let millis = |micros: i64| Span(micros.saturating_add(MILLI - 1) / MILLI * MILLI);
+    let some = |micros: i64| (micros > 0).then(|| duration(millis(micros)));
     proto::RaiseTokenOffsetResponse {
         token_offset: Some(duration(Span(reading.token_offset))),
         clock: Some(shown(reading.now)),
-        clock_mark: Some(shown(StoreTime(reading.mark.max(reading.token_clock())))),
-        behind: (behind > 0).then(|| duration(Span(up))),
+        clock_mark: (reading.mark > 0).then(|| shown(StoreTime(reading.mark))),
+        behind: some(reading.behind_by()),
         replayed: clock.replayed,
+        ahead: some(reading.ahead_by()),
+        before_release: reading.before_release(),
     }
 }

@@ -39,6 +39,7 @@ pub use self::issuers::{IssuerSettings, JwksPlace};
 pub use self::local_listen::{HttpListen, LocalListen, ObserveListen};
 pub use self::problem::{Problem, Typed};
 pub use self::settings::Settings;
+pub use self::variables::Known;
 pub(super) use self::variables::unknown as unknown_variables;
 
 impl Config {

@@ -30,8 +30,8 @@ pub struct Settings {
     /// Where AdminService is served by HTTP, for operators with an admin_listen [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_ADMIN_HTTP_LISTEN", value_name = "ADDRESS")]
     pub admin_http_listen: Option<Given<AdminListen>>,
-    /// The host names by which HTTP may be called while callers are anonymous, besides IP addresses and localhost, parted
-    /// by commas [default: none]
+    /// The host names by which HTTP may be called while callers are anonymous, besides IP addresses and localhost,
+    /// separated by commas [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_HTTP_HOSTS", value_name = "LIST")]
     pub http_hosts: Option<String>,
     /// Whether gRPC reflection is offered [default: true]
@@ -68,7 +68,7 @@ pub struct Settings {
     #[arg(long, env = "IDEMPOTENCY_LEDGER_JWKS_KEEP", value_name = "DURATION")]
     pub jwks_keep: Option<Given<DurationArg>>,
     /// The proxies whose x-forwarded-client-cert is believed: addresses, networks, and names of their certificates like
-    /// spiffe://mesh/gateway or dns:gateway.example, parted by commas [default: none]
+    /// spiffe://mesh/gateway or dns:gateway.example, separated by commas [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_TRUSTED_PROXIES", value_name = "LIST")]
     pub trusted_proxies: Option<String>,
     /// Listen where others reach it though nobody is authenticated [default: false]

@@ -8,20 +8,33 @@ const PREFIX: &str = "IDEMPOTENCY_LEDGER_";
 /// A name that is nearer than this to one of a setting is taken for that one, misspelt (Jaro–Winkler, 0 to 1).
 const NEAR: f64 = 0.85;
 
-/// A variable that is not a setting.
+/// The variables that this program reads.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Those of the command that runs.
+    pub own: BTreeSet<String>,
+    /// Those of all commands.
+    pub all: BTreeSet<String>,
+}
+
+/// A variable that the command which runs does not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     /// Its name.
     pub(crate) name: String,
-    /// The setting whose name is the nearest; `None` if none is near.
+    /// The setting of the command that runs whose name is the nearest; `None` if none is near.
     pub(crate) nearest: Option<String>,
+    /// Other commands read it.
+    pub(crate) is_of_others: bool,
 }
 
-/// Variables with the prefix that are neither known nor put there by Kubernetes, in the order of their names.
+/// Variables with the prefix that the command which runs does not read, in the order of their names: those that no command
+/// reads and Kubernetes has not put there, and those of other commands whose names are near to one of its own. All other
+/// variables of operators' commands may stand in the environment of a server.
 ///
 /// Kubernetes puts variables into each container for each Service of the namespace: `NAME_SERVICE_HOST`,
 /// `NAME_PORT_50051_TCP` and others. A Service named `idempotency-ledger` gives them the prefix.
-pub(crate) fn unknown(known: &BTreeSet<String>, set: impl Iterator<Item = String>) -> Vec<Unknown> {
+pub(crate) fn unknown(known: &Known, set: impl Iterator<Item = String>) -> Vec<Unknown> {
     let ours: BTreeSet<String> = set.filter(|name| name.starts_with(PREFIX)).collect();
     let services: Vec<&str> = ours.iter().filter_map(|name| name.strip_suffix("SERVICE_HOST")).collect();
     let is_of_service = |name: &str| {
@@ -30,8 +43,13 @@ pub(crate) fn unknown(known: &BTreeSet<String>, set: impl Iterator<Item = String
             rests.map(|rest| rest.starts_with("SERVICE_") || rest.split('_').next() == Some("PORT"));
         kinds.any(|is| is)
     };
-    let unknown = ours.iter().filter(|name| !known.contains(*name) && !is_of_service(name));
-    unknown.map(|name| Unknown { name: name.clone(), nearest: nearest(known, name) }).collect()
+    let unread = ours.iter().filter(|name| !known.own.contains(*name) && !is_of_service(name));
+    let unread = unread.map(|name| Unknown {
+        name: name.clone(),
+        nearest: nearest(&known.own, name),
+        is_of_others: known.all.contains(name),
+    });
+    unread.filter(|variable| !variable.is_of_others || variable.nearest.is_some()).collect()
 }
 
 fn nearest(known: &BTreeSet<String>, name: &str) -> Option<String> {
@@ -50,6 +68,7 @@ mod tests {
         let known: BTreeSet<String> = ["DATABASE_URL", "DATABASE_URL_FILE", "LISTEN", "LOG_FORMAT", "CONFIG"]
             .map(|name| format!("{PREFIX}{name}"))
             .into();
+        let known = Known { all: known.clone(), own: known };
         for (name, nearest) in [
             ("DATABSE_URL", Some("DATABASE_URL")),
             ("LOGFORMAT", Some("LOG_FORMAT")),
@@ -58,9 +77,24 @@ mod tests {
         ] {
             let set = [format!("{PREFIX}{name}"), format!("{PREFIX}LISTEN"), "OTHER_LISTEM".to_owned()];
             let nearest = nearest.map(|name| format!("{PREFIX}{name}"));
-            let expected = vec![Unknown { name: format!("{PREFIX}{name}"), nearest }];
+            let expected = vec![Unknown { name: format!("{PREFIX}{name}"), nearest, is_of_others: false }];
             assert_eq!(unknown(&known, set.into_iter()), expected);
         }
+    }
+
+    #[test]
+    fn a_variable_of_another_command_is_named_where_a_setting_is_near() {
+        let names = |names: &[&str]| names.iter().map(|name| format!("{PREFIX}{name}")).collect();
+        let own: BTreeSet<String> = names(&["TOKENS_FILE", "LISTEN"]);
+        let all = own.union(&names(&["TOKEN_FILE", "ENDPOINT"])).cloned().collect();
+        let set: BTreeSet<String> = names(&["TOKEN_FILE", "ENDPOINT", "TOKENZ_FILE", "LISTEN"]);
+        let near = |name: &str, is_of_others| Unknown {
+            name: format!("{PREFIX}{name}"),
+            nearest: Some(format!("{PREFIX}TOKENS_FILE")),
+            is_of_others,
+        };
+        let found = unknown(&Known { own, all }, set.into_iter());
+        assert_eq!(found, [near("TOKENZ_FILE", false), near("TOKEN_FILE", true)]);
     }
 
     #[test]
@@ -70,7 +104,7 @@ mod tests {
             rests.map(|rest| format!("{PREFIX}{service}{rest}"))
         });
         let set = of_services.chain([format!("{PREFIX}PORTAL"), format!("{PREFIX}OTHER_PORT")]);
-        let found = unknown(&BTreeSet::new(), set).into_iter().map(|one| one.name);
+        let found = unknown(&Known::default(), set).into_iter().map(|one| one.name);
         assert_eq!(found.collect::<Vec<_>>(), [format!("{PREFIX}OTHER_PORT"), format!("{PREFIX}PORTAL")]);
     }
 }

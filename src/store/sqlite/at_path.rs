@@ -87,6 +87,12 @@ fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
             ));
         }
     }
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(format!(
+            "{} is not a regular file, but a folder, a device or a pipe: name a file",
+            path.display()
+        ));
+    }
     for end in ["", WAL] {
         let path = sibling(path, end);
         let names = std::fs::metadata(&path).map_or(1, |metadata| metadata.nlink());

@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::at_path::{AtPath, FileId, LOCK, MODE, refused, sibling};
 use super::before_baseline::carry_over;
-use super::errors::of_sqlx;
+use super::errors::{for_good, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::losses;
 use super::statements as sql;
@@ -143,6 +143,10 @@ pub(super) async fn open(
 
 /// Brings the schema up to this binary's version. `path`: of a file.
 pub(super) async fn migrate(options: SqliteConnectOptions, path: Option<&Path>) -> Result<usize, StoreError> {
+    migrated(options, path).await.map_err(for_good)
+}
+
+async fn migrated(options: SqliteConnectOptions, path: Option<&Path>) -> Result<usize, StoreError> {
     let mut connection = connect(options, PATIENT).await?;
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
@@ -157,6 +161,7 @@ pub(super) async fn migrate(options: SqliteConnectOptions, path: Option<&Path>) 
     if let Some(path) = path {
         losses::begin(&mut connection, path).await?;
     }
+    try_to_write(&mut connection).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
 }

@@ -159,6 +159,26 @@ fn long_files_say_why() {
     }
 }
 
+/// A run of spaces within a text: its line was broken without a backslash, and users read the indentation.
+#[test]
+fn texts_have_no_indentation_inside() {
+    let is_broken = |line: &str| {
+        let line = line.trim_start();
+        let (before, after) = line.split_once("      ").unwrap_or_default();
+        // Within quotation marks, an odd number of which stands before it, and between words: tables have such runs, too.
+        let is_inside = before.replace("\\\"", "").matches('"').count() % 2 == 1 && !before.ends_with("\\n");
+        let is_of_words = before.ends_with(|one: char| one.is_lowercase() || ".,;}`".contains(one))
+            && after.trim_start().starts_with(|one: char| one.is_alphabetic() || "{`".contains(one));
+        is_inside && is_of_words && !line.starts_with("//")
+    };
+    assert!(is_broken("    \"the producer in       the source\"") && !is_broken("A,       \"b\""));
+    assert!(!is_broken("\"backoff:\\n      initial\""));
+    for (path, text) in files("src") {
+        let broken = text.lines().find(|line| is_broken(line));
+        assert_eq!(broken, None, "{}", path.display());
+    }
+}
+
 #[test]
 fn time_and_randomness_have_one_home_each() {
     // The operators' command line has a clock of its own, which only tells ages.

@@ -1,7 +1,7 @@
 //! `entries lookup`: how a message stands, as its consumer may ask for it.
 
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto::CompleteRequest;
+use idempotency_ledger::rpc::proto::{self, CompleteRequest};
 
 use super::{ask, complete, park, take};
 use crate::harness::details::key;
@@ -9,7 +9,12 @@ use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::identity::People;
 
-on_both_stores!(lookup_shows_how_a_message_stands, lookup_needs_the_right_to_claim);
+on_both_stores!(
+    lookup_shows_how_a_message_stands,
+    lookup_needs_the_right_to_claim,
+    lookup_of_a_dropped_result_shows_that_it_was_dropped,
+    lookup_in_a_suppressing_run_does_not_call_the_message_new,
+);
 
 async fn lookup_shows_how_a_message_stands(kind: Kind) {
     let server = TestServer::start(kind).await;
@@ -29,7 +34,7 @@ async fn lookup_shows_how_a_message_stands(kind: Kind) {
     server.client.clone().complete(done).await.unwrap();
     for command in ["lookup", "get"] {
         let shown = ask(&server, &["entries", command, "c", "tests", "4"]).await;
-        shown.says(0, &["COMPLETED", "0 bytes (dropped: it was too large to be stored)"]);
+        shown.says(0, &["COMPLETED", "dropped: it was larger than the ledger stores"]);
     }
     server.stop().await;
 }
@@ -49,5 +54,32 @@ async fn lookup_needs_the_right_to_claim(kind: Kind) {
         let arguments = [&["entries", command, "c", "tests", "1"][..], &token].concat();
         ask(&server, &arguments).await.says(code, words);
     }
+    server.stop().await;
+}
+
+async fn lookup_of_a_dropped_result_shows_that_it_was_dropped(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for (id, result_left_out) in [("dropped", true), ("empty", false)] {
+        let token = take(&server, id).await;
+        let request =
+            proto::CompleteRequest { key: key("c", id), token, result_left_out, ..Default::default() };
+        server.client.clone().complete(request).await.unwrap();
+    }
+    let look = async |id: &str| ask(&server, &["entries", "lookup", "c", "tests", id]).await;
+    let dropped = look("dropped").await;
+    assert!(!dropped.out.contains("0 bytes"), "{dropped:?}");
+    dropped.says(0, &["COMPLETED", "dropped: it was larger than the ledger stores"]);
+    look("empty").await.says(0, &["COMPLETED", "0 bytes"]);
+    server.stop().await;
+}
+
+async fn lookup_in_a_suppressing_run_does_not_call_the_message_new(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    ask(&server, &["policy", "set", "c", "--replay", "SUPPRESS", "--reason", "a replay"]).await.says(0, &[]);
+    ask(&server, &["replay", "create", "c", "run", "--reason", "ticket 4711"]).await.says(0, &["SUPPRESS"]);
+    let look = ["entries", "lookup", "c", "tests", "1"];
+    ask(&server, &look).await.is(0, "state  no entry: the message is new, or was forgotten\n");
+    let in_run = ask(&server, &[&look[..], &["--replay-run", "run"]].concat()).await;
+    in_run.says(0, &["no entry: the message is new, or was forgotten; or the run suppresses effects, and no entry is looked at"]);
     server.stop().await;
 }

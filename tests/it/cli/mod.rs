@@ -5,6 +5,7 @@ mod bench;
 mod bulk;
 mod context_file;
 mod contexts;
+mod damaged;
 mod doubt;
 mod entries;
 mod import;

@@ -1,12 +1,52 @@
 //! `tokens`: how the store's clock stands, and raising what is added to it.
 
-use idempotency_ledger::domain::Span;
+use idempotency_ledger::domain::{Span, StoreTime};
 
 use super::{alone, ask, take};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, START, TestServer};
+use crate::harness::server::{Kind, START, Setup, TestServer, TestStore};
 
-on_both_stores!(an_offset_is_shown_and_raised, an_offset_is_not_raised_unasked);
+on_both_stores!(
+    an_offset_is_shown_and_raised,
+    an_offset_is_not_raised_unasked,
+    a_clock_before_the_release_must_be_set_right,
+    a_clock_that_has_jumped_ahead_is_reported,
+);
+
+async fn judged(kind: Kind) -> TestServer {
+    TestServer::on(TestStore::new(kind).await.judged().await, Setup::default()).await
+}
+
+async fn a_clock_before_the_release_must_be_set_right(kind: Kind) {
+    let server = judged(kind).await;
+    server.at.set_clock(StoreTime(86_400_000_000)).await;
+    let shown = ask(&server, &["tokens", "show"]).await;
+    shown.says(
+        1,
+        &["the store's clock shows 1970-01-02", "before the date of the server's release", "set it right"],
+    );
+    let raise = ["tokens", "raise-offset", "--by", "366d", "--reason", "r", "--yes"];
+    let raised = ask(&server, &raise).await;
+    raised.says(5, &["before the date of the server's release", "token_offset does not help"]);
+    let json = ask(&server, &["tokens", "show"]).await;
+    json.says(1, &["token offset: 0s\n"]);
+    server.at.set_clock(START).await;
+    ask(&server, &["tokens", "show"]).await.says(0, &["the clock is not behind"]);
+    server.stop().await;
+}
+
+async fn a_clock_that_has_jumped_ahead_is_reported(kind: Kind) {
+    let server = judged(kind).await;
+    take(&server, "1").await;
+    server.at.set_clock(START + Span::from_days(400)).await;
+    let shown = ask(&server, &["tokens", "show"]).await;
+    let ahead = "the clock is ahead of its mark by 1year";
+    shown.says(
+        1,
+        &["the store's clock shows 2027-", "highest reading so far: 2026-", ahead, "migrate --accept-clock"],
+    );
+    server.stop().await;
+}
 
 async fn an_offset_is_shown_and_raised(kind: Kind) {
     let server = TestServer::start(kind).await;

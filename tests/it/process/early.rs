@@ -13,7 +13,7 @@ use crate::harness::postgres::{self as pg, free_port};
 use crate::harness::signals::signal;
 
 /// No grace of a supervisor is shorter.
-const AT_ONCE: Duration = Duration::from_secs(5);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// As the first process of a separate namespace, or as any other process.
 fn command(first: bool) -> Command {

@@ -206,9 +206,19 @@ async fn a_notice_of_postgres_for_each_row_writes_few_lines() {
         Server::with(Command::new(BINARY), &url, &["--observe-listen", "off"], Stdio::from(file)).await;
     let requests = (0..1_000).map(|number| claim("notices", &number.to_string())).collect();
     server.client().await.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
+    // The next line of the kind may be written a second after the first one, and has the number of those between them.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    acquired(server.client().await.claim(claim("notices", "last")).await.unwrap().get_ref());
     signal("TERM", &[server.child.id()]);
     assert_eq!(ends(&mut server.child, END_MAX).await.code(), Some(0));
     let text = std::fs::read_to_string(&path).unwrap();
     let notices = text.lines().filter(|line| line.contains("a row of another application")).count();
     assert!((1..40).contains(&notices), "{notices} lines for 1,000 rows: {text}");
+    let held_back =
+        text.lines().filter_map(|line| line.split("held_back=").nth(1)?.trim().parse::<usize>().ok());
+    let held_back = held_back.sum::<usize>();
+    assert!(
+        held_back > 0 && held_back + notices <= 1_001,
+        "{held_back} and {notices} of 1,001 notices: {text}"
+    );
 }

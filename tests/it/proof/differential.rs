@@ -152,6 +152,7 @@ impl Walk {
             token_offset: self.offset,
             position,
             clock_behind: behind,
+            clock_before_release: false,
             clock_ahead: ahead,
         };
         let mut fold = Fold::new(&key, read.as_ref());
@@ -240,6 +241,7 @@ impl Walk {
             token_offset: self.offset,
             position: 1,
             clock_behind: behind,
+            clock_before_release: false,
             clock_ahead: ahead,
         };
         let row = self.row();

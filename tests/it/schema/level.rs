@@ -193,6 +193,7 @@ async fn writes_nothing_after(outdated: &str) {
             token_offset: 0,
             position: 1,
             clock_behind: false,
+            clock_before_release: false,
             clock_ahead: false,
         };
         let claimant = Claimant { claim_id: Uuid::from_u128(1), principal: "p".into(), owner: "o".into() };

@@ -105,6 +105,7 @@ fn a_settlement_of_a_run_that_is_not_registered_is_no_alarm() {
             token_offset: 0,
             position: 1,
             clock_behind: false,
+            clock_before_release: false,
             clock_ahead: false,
         };
         let young = START.micros() - 1_000_000;

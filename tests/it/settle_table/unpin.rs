@@ -20,7 +20,15 @@ const CASE: Case = Case {
 };
 
 fn context(policy: &Policy, now: StoreTime) -> Context<'_> {
-    Context { policy, now, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false }
+    Context {
+        policy,
+        now,
+        token_offset: 0,
+        position: 1,
+        clock_behind: false,
+        clock_before_release: false,
+        clock_ahead: false,
+    }
 }
 
 /// An open claim without a flag, whose fingerprint is pinned.

@@ -109,13 +109,14 @@ async fn modes_that_change_lose_nothing() {
             "--listen",
             "127.0.0.1:0",
             "--startup-wait",
-            "0s",
+            "10s",
             "--database-url",
             &sqlite(&data),
         ]);
         let output = again.output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && text.contains(says), "{text}");
+        assert!(!text.contains("waiting"), "no wait mends it: {text}");
     };
     refused("cannot write the file");
     set(&data, 0o777);

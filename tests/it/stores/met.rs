@@ -208,6 +208,7 @@ async fn an_operators_insert_that_meets_an_entry_is_lost() {
         token_offset: 0,
         position: 1,
         clock_behind: false,
+        clock_before_release: false,
         clock_ahead: false,
     };
     let imported = |row: &Entry| {

@@ -200,6 +200,7 @@ impl OneRun {
             token_offset: 0,
             position: 1,
             clock_behind: false,
+            clock_before_release: false,
             clock_ahead: false,
         };
         let decision = decide(&self.key, world.row.as_deref(), command, &context);

@@ -171,8 +171,15 @@ impl OneKey {
 
     pub(super) fn decide(&self, row: Option<&Entry>, command: &Command, now: StoreTime) -> Decision {
         let policy = &self.policy;
-        let context =
-            Context { policy, now, token_offset: 0, position: 1, clock_behind: false, clock_ahead: false };
+        let context = Context {
+            policy,
+            now,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_before_release: false,
+            clock_ahead: false,
+        };
         (self.rules.decide)(&self.key, row, command, &context)
     }
 

@@ -1,0 +1,56 @@
+//! Lines that libraries log: the exporter of traces a line or two of each export that fails, and the driver a line of each
+//! notice of Postgres, one for each statement where a server's extension sends them. One of each kind a second is written,
+//! with the number of those that were held back since the one before.
+
+use std::fmt;
+use std::time::Instant;
+
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::once_a_second::EachOnceASecond;
+
+/// A format of log lines that writes few lines of the libraries named above. A filter could not add the number to a line.
+pub(super) struct Bounded<F> {
+    format: F,
+    json: bool,
+    written: EachOnceASecond,
+}
+
+impl<F> Bounded<F> {
+    pub(super) fn new(format: F, json: bool) -> Bounded<F> {
+        Bounded { format, json, written: EachOnceASecond::new() }
+    }
+}
+
+impl<S, N, F> FormatEvent<S, N> for Bounded<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let line = event.metadata();
+        let is_bounded =
+            line.target().starts_with("opentelemetry") || line.target() == "sqlx::postgres::notice";
+        if !is_bounded {
+            return self.format.format_event(context, writer, event);
+        }
+        let Some(turn) = self.written.turn(line.name(), Instant::now()) else { return Ok(()) };
+        let Some(held_back) = turn.logged() else { return self.format.format_event(context, writer, event) };
+        let mut text = String::new();
+        self.format.format_event(context, Writer::new(&mut text), event)?;
+        let text = text.trim_end();
+        match text.strip_suffix('}').filter(|_| self.json) {
+            Some(object) => writeln!(writer, "{object},\"held_back\":{held_back}}}"),
+            None => writeln!(writer, "{text} held_back={held_back}"),
+        }
+    }
+}
