@@ -16,6 +16,7 @@ mod fold;
 mod hold;
 mod import;
 mod key;
+mod key_place;
 mod lookup;
 mod namespace;
 mod operate;
@@ -33,7 +34,6 @@ mod stored_policy;
 mod submission;
 mod terms;
 mod time;
-mod timed_id;
 mod token_offset;
 mod unreadable;
 
@@ -48,7 +48,7 @@ pub use entry::{Attempt, Claimant, ClosedBy, Entry, HISTORY_MAX, ParkCause, Stat
 pub use fold::{Fold, Folded};
 pub use hold::{Hold, held_consumers, liftable, names_many, placeable};
 pub use import::{Import, Imported, ImportedEntry, import};
-pub use key::{Key, KeyHash};
+pub use key::{KEY_FORMAT, Key, KeyHash};
 pub use namespace::Namespace;
 pub use operate::{
     Action, AllowedChange, Change, ChangeKind, Changed, Resolution, allowed_changes, clock_refusal, operate,
