@@ -25,12 +25,15 @@ const ALONE: &str = "-- no-transaction";
 
 /// Those of Postgres, in order.
 pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
-    postgres(migrations!("postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds"))
+    postgres(
+        migrations!("postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "key_format"),
+    )
 });
 
 /// Those of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
-    let all = migrations!("sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds");
+    let all =
+        migrations!("sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "key_format");
     in_table(all, SQLITE_TABLE.into())
 });
 

@@ -816,9 +816,24 @@ MUTANTS = [
     Mutant("K6", "two migrate at once", "schema::together", [
         ("src/store/postgres/migrate.rs", "SELECT pg_try_advisory_lock(1818584167, 1) AS mine", "SELECT true AS mine"),
     ]),
-    Mutant("K7", "entries from before the baseline keep their place", "schema::before", [
-        ("src/store/postgres/before_baseline.rs", "            if key != after {\n", "            if key == after {\n"),
-        ("src/store/sqlite/before_baseline.rs", "            if key == after {\n", "            if key != after {\n"),
+    Mutant("KP1", "a UUID of version 1 has the place of its low bits", "domain::key_place", [
+        ("src/domain/key_place.rs", "b'6' | b'7' => Some(last_six(first)),", "b'1' | b'6' | b'7' => Some(last_six(first)),"),
+    ]),
+    Mutant("KP2", "a decimal with more digits has a smaller place", "domain::key_place", [
+        ("src/domain/key_place.rs", "u64::from(length) << room | first", "(u64::from(length) & 0x3f) << room | first"),
+    ]),
+    Mutant("KP3", "all partitions have one place", "domain::key_place", [
+        ("src/domain/key_place.rs", "u64::from(fnv1a(prefix) >> (32 - PREFIX_BITS))", "u64::from(fnv1a(&prefix[..1]) >> (32 - PREFIX_BITS))"),
+    ]),
+    Mutant("KP4", "text beyond 160 bits is a KSUID", "domain::key_place", [
+        ("src/domain/key_place.rs", "if carried > 0 {", "if carried > u64::from(u32::MAX) {"),
+    ]),
+    Mutant("KP5", "a decimal with a leading zero has a place", "domain::key_place", [
+        ("src/domain/key_place.rs", "        [b'0', _, ..] => false,\n", ""),
+    ]),
+    Mutant("KP6", "entries under keys of another format are taken", "schema::level", [
+        ("src/store/schema.rs", "if has_entries && key_format != KEY_FORMAT {", "if has_entries && key_format > KEY_FORMAT {"),
+        ("migrations/postgres/0005_key_format.sql", "IF EXISTS (SELECT FROM ledger.entries) THEN", "IF false THEN"),
     ]),
     Mutant("K8", "a server that is named second is never tried", "schema::servers", [
         ("src/store/postgres/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),

@@ -10,6 +10,7 @@ use super::{audit, entry_statements, holds, listing, names, operators, policies,
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     vec![
         sql::TRUST,
+        sql::KEY_FORMAT,
         sql::SCHEMA,
         sql::BEGUN,
         sql::PROVE,
