@@ -851,7 +851,7 @@ MUTANTS = [
         ("src/store/row.rs", ".then(|| changed(self.closed_at)),", ".then_some(updated_at),"),
     ]),
     Mutant("R3", "an id's time stands behind its hash", "domain::key", [
-        ("src/domain/key.rs", "hash[..6].copy_from_slice(&made_at);", "hash[10..].copy_from_slice(&made_at);"),
+        ("src/domain/key.rs", "hash[..key_place::BYTES].copy_from_slice(&place);", "hash[10..].copy_from_slice(&made_at);"),
     ]),
     Mutant("Q1", "two servers have a turn of the purge at the same time", "stores::", [
         (PG_PURGE, "      AND (n.purge_held <= c.now OR n.purge_held > c.now + $2)\n", ""),
