@@ -6,11 +6,15 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
+use super::key_place;
 use super::namespace::Namespace;
-use super::timed_id;
 
 /// The 128-bit hash under which the store files a key.
 pub type KeyHash = Uuid;
+
+/// The number of the way in which [`Key::hash`] is made, which each store keeps: entries that were filed otherwise are not
+/// found. 1: only `UUIDv7` and ULID had places.
+pub const KEY_FORMAT: i32 = 2;
 
 /// The namespace of `idempotency_key`: the `UUIDv5` of `idempotency-ledger` in the DNS namespace.
 /// Published in the protobuf comments; it must never change.
@@ -40,9 +44,9 @@ impl Key {
     pub fn of(namespace: Namespace, source: String, id: String) -> Key {
         let digest = with_name(Sha256::new(), [namespace.name(), &source, &id]).finalize();
         let mut hash = head(&digest);
-        if let Some(made_at) = timed_id::made_at(&id) {
-            hash.copy_within(..10, 6);
-            hash[..6].copy_from_slice(&made_at);
+        if let Some(place) = key_place::of(&id) {
+            hash.copy_within(..16 - key_place::BYTES, key_place::BYTES);
+            hash[..key_place::BYTES].copy_from_slice(&place);
         }
         Key(Arc::new(Parts { hash: Uuid::from_bytes(hash), namespace, source: source.into(), id: id.into() }))
     }
@@ -89,10 +93,10 @@ impl Key {
         self.0.namespace.name().len() + self.0.source.len() + self.0.id.len()
     }
 
-    /// The first 128 bits of the SHA-256 of the length-prefixed parts. Where the id is a `UUIDv7` or a ULID in
-    /// its canonical form, the 48 bits of its time come first, and 80 bits of the SHA-256 after them: so the store
-    /// keeps neighbours in time beside each other, and does not touch a page of its own for each. Two keys with
-    /// the same hash are told apart by their parts, which the store keeps too.
+    /// The first 128 bits of the SHA-256 of the length-prefixed parts. Where the id has an order of its own, the 48 bits of
+    /// its place (`key_place`) come first, and 80 bits of the SHA-256 after them: so the store files neighbours beside each
+    /// other, and does not touch a page of its own for each. Two keys with the same hash are told apart by their parts,
+    /// which the store keeps too.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         self.0.hash
@@ -152,7 +156,8 @@ mod tests {
     #[test]
     fn the_hash_of_a_key_never_changes() {
         for (id, hash) in [
-            ("order-1", "c99706d150e069fc41ead52a8d0c52da"),
+            ("first order", "5ee41570403d8be12c84472b54f6b374"),
+            ("order-1", "085020000001c99706d150e069fc41ea"),
             ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "017f22e279b029e19d473d497ab4c636"),
             ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "01563e3ab5d3961626a2fe8cd340c3ca"),
         ] {
@@ -175,7 +180,7 @@ mod tests {
             assert_ne!((&other, other.hash()), (&run, run.hash()));
         }
         // It is a stored format.
-        assert_eq!(run.hash().simple().to_string(), "fb73a8665f3852fb080be735fcaca8b2");
+        assert_eq!(run.hash().simple().to_string(), "085020000001fb73a8665f3852fb080b");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! # The way of a command
 //!
 //! 1. It waits in the queue, in the lane of its kind: what ends something comes before what begins something. In a
-//!    lane the consumers take turns, so that the flood of one keeps nobody waiting for longer than one batch.
+//!    lane consumers are served by deficit round robin, so that the backlog of one keeps nobody waiting for longer than one batch.
 //! 2. A worker takes what waits as one batch. While a batch is at the store the next one gathers: a second worker takes
 //!    it only where it is large enough to be worth a statement of its own, or where the first one stays away for long.
 //! 3. Commands for one key become one chain of the batch, in the order in which they came.

@@ -26,14 +26,16 @@ const ALONE: &str = "-- no-transaction";
 /// Those of Postgres, in order.
 pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
     postgres(migrations!(
-        "postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index"
+        "postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index",
+        7 "key_format"
     ))
 });
 
 /// Those of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
     let all = migrations!(
-        "sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index"
+        "sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index",
+        7 "key_format"
     );
     in_table(all, SQLITE_TABLE.into())
 });

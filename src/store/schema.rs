@@ -1,6 +1,6 @@
 //! Whether this binary may work with a store: by what the store says of itself.
 
-use crate::domain::POLICY_FORMAT;
+use crate::domain::{KEY_FORMAT, POLICY_FORMAT};
 use crate::program::program;
 use crate::store::Fault;
 
@@ -16,7 +16,7 @@ pub(super) use level;
 /// with the migrations.
 macro_rules! known {
     () => {
-        6
+        7
     };
 }
 pub(super) use known;
@@ -54,6 +54,17 @@ impl Standing {
     }
 }
 
+/// Whether this binary would find the entries of a store whose keys are of this format.
+pub(super) fn finds(key_format: i32, has_entries: bool) -> Result<(), Fault> {
+    if has_entries && key_format != KEY_FORMAT {
+        return Err(Fault::Outdated(format!(
+            "the store has entries under keys of format {key_format}, this binary makes keys of format {KEY_FORMAT} and would \
+             not find them; nothing was changed: go on with the binary that wrote them, or give this one a store of its own"
+        )));
+    }
+    Ok(())
+}
+
 /// Whether a binary that works with the store may go on.
 pub(super) fn still(serves_from: i32, level: i32, known: i64) -> Result<(), Fault> {
     if i64::from(serves_from) > known {
@@ -85,6 +96,20 @@ mod tests {
     fn statements_know_the_last_migration() {
         for all in [&migrations::POSTGRES, &migrations::SQLITE] {
             assert_eq!(migrations::newest(all), known!());
+        }
+    }
+
+    #[test]
+    fn entries_under_keys_of_another_format_are_refused() {
+        for (format, has_entries, found) in [
+            (KEY_FORMAT, true, true),
+            (KEY_FORMAT, false, true),
+            (KEY_FORMAT - 1, false, true),
+            (KEY_FORMAT - 1, true, false),
+            (KEY_FORMAT + 1, true, false),
+        ] {
+            let told = finds(format, has_entries);
+            assert_eq!(told.is_ok(), found, "{format} {has_entries}: {told:?}");
         }
     }
 

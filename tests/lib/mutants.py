@@ -41,8 +41,7 @@ PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue/mod.rs"
 LANE = "src/ledger/claims/lane.rs"
-FLOOD = "src/ledger/claims/flood.rs"
-TURNS = "src/ledger/claims/turns.rs"
+ROUND_ROBIN = "src/ledger/claims/round_robin.rs"
 ANSWERS = "src/ledger/claims/answers.rs"
 CHAIN = "src/ledger/claims/chain.rs"
 FAILURES = "src/ledger/claims/failures.rs"
@@ -675,10 +674,10 @@ MUTANTS = [
         (QUEUE, " || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max))", ""),
     ]),
     Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "crowd::", [
-        (QUEUE, "waits(turns, chain) + more <= few", "waits(turns, chain) == 0 || more <= few"),
+        (QUEUE, "lane.waiting(&chain.key) + more <= few", "lane.waiting(&chain.key) == 0 || more <= few"),
     ]),
     Mutant("U5", "batches are large while several consumers are served", "crowd::", [
-        ("src/ledger/claims/mix.rs", "max.min(BATCH_MAX)", "max.max(BATCH_MAX)"),
+        ("src/ledger/claims/batch_bound.rs", "max.min(self.fits.unwrap_or_else(|| fits(ASSUMED)))", "max.max(self.fits.unwrap_or_else(|| fits(ASSUMED)))"),
     ]),
     Mutant("U2", "a server does not start on the next schema", "proof::live::versions", [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
@@ -780,8 +779,26 @@ MUTANTS = [
     Mutant("H7", "commands for one key are carried out one by one", "hot::", [
         (CLAIMS_FOLD, "if chain.together > 0 { chain.together.min(self.together_max) } else { self.together_max }", "1.min(chain.together + self.together_max)"),
     ]),
-    Mutant("H8", "a flood of one consumer is served to its end", "ledger::claims::turns", [
-        ("src/ledger/claims/turns.rs", "while self.left == 0 && !self.order.is_empty() {", "while self.left == usize::MAX && !self.order.is_empty() {"),
+    Mutant("H8", "the backlog of one consumer is served to its end", "ledger::claims::round_robin", [
+        (ROUND_ROBIN, "self.deficit = self.deficit.checked_sub(next.len())?;", "self.deficit = self.deficit.saturating_sub(next.len());"),
+    ]),
+    Mutant("RR1", "a consumer saves its turns up", "ledger::claims::round_robin", [
+        (ROUND_ROBIN, "                    self.current = None;\n                    self.backlog = Backlog::default();", "                    self.current = None;\n                    self.backlog = Backlog { deficit: self.backlog.deficit + 40, ..Backlog::default() };"),
+    ]),
+    Mutant("RR2", "whoever has had its turn has the next one too", "ledger::claims::round_robin", [
+        (ROUND_ROBIN, "self.order.push_back(consumer.clone());\n                self.others.insert(consumer, before);", "self.order.push_front(consumer.clone());\n                self.others.insert(consumer, before);"),
+    ]),
+    Mutant("RR3", "the time of a command has that of its statement in it", "ledger::claims::batch_bound", [
+        ("src/ledger/claims/batch_bound.rs", "slopes.push((one.nanos - other.nanos) / more);", "slopes.push(one.nanos / one.commands.max(1));"),
+    ]),
+    Mutant("RR4", "one batch that waited for a row makes all others small", "ledger::claims::batch_bound", [
+        ("src/ledger/claims/batch_bound.rs", "let middle = slopes.len() / 2;", "let middle = slopes.len().saturating_sub(1);"),
+    ]),
+    Mutant("RR5", "what batches took is not measured", "ledger::claims::queue", [
+        (QUEUE, "self.waiting().bound.carried(commands, took);", "self.waiting().bound.carried(commands, took * 0);"),
+    ]),
+    Mutant("RR6", "slow batches are parted beyond the least", "ledger::claims::batch_bound", [
+        ("src/ledger/claims/batch_bound.rs", "unwrap_or(usize::MAX).max(LEAST)", "unwrap_or(usize::MAX).max(LEAST / 8)"),
     ]),
     Mutant("H9", "each worker takes whatever waits", "ledger::claims::away", [
         ("src/ledger/claims/away.rs", "if commands >= worth || self.batches.is_empty() {", "if commands > 0 || worth == 0 || self.batches.is_empty() {"),
@@ -821,9 +838,24 @@ MUTANTS = [
     Mutant("K6", "two migrate at once", "schema::together", [
         ("src/store/postgres/migrate.rs", "SELECT pg_try_advisory_lock(1818584167, 1) AS mine", "SELECT true AS mine"),
     ]),
-    Mutant("K7", "entries from before the baseline keep their place", "schema::before", [
-        ("src/store/postgres/before_baseline.rs", "            if key != after {\n", "            if key == after {\n"),
-        ("src/store/sqlite/before_baseline.rs", "            if key == after {\n", "            if key != after {\n"),
+    Mutant("KP1", "a UUID of version 1 has the place of its low bits", "domain::key_place", [
+        ("src/domain/key_place.rs", "b'6' | b'7' => Some(last_six(first)),", "b'1' | b'6' | b'7' => Some(last_six(first)),"),
+    ]),
+    Mutant("KP2", "a decimal with more digits has a smaller place", "domain::key_place", [
+        ("src/domain/key_place.rs", "u64::from(length) << room | first", "(u64::from(length) & 0x3f) << room | first"),
+    ]),
+    Mutant("KP3", "all partitions have one place", "domain::key_place", [
+        ("src/domain/key_place.rs", "u64::from(fnv1a(prefix) >> (32 - PREFIX_BITS))", "u64::from(fnv1a(&prefix[..1]) >> (32 - PREFIX_BITS))"),
+    ]),
+    Mutant("KP4", "text beyond 160 bits is a KSUID", "domain::key_place", [
+        ("src/domain/key_place.rs", "if carried > 0 {", "if carried > u64::from(u32::MAX) {"),
+    ]),
+    Mutant("KP5", "a decimal with a leading zero has a place", "domain::key_place", [
+        ("src/domain/key_place.rs", "        [b'0', _, ..] => false,\n", ""),
+    ]),
+    Mutant("KP6", "entries under keys of another format are taken", "schema::level", [
+        ("src/store/schema.rs", "if has_entries && key_format != KEY_FORMAT {", "if has_entries && key_format > KEY_FORMAT {"),
+        ("migrations/postgres/0007_key_format.sql", "IF EXISTS (SELECT FROM ledger.entries) THEN", "IF false THEN"),
     ]),
     Mutant("K8", "a server that is named second is never tried", "schema::servers", [
         ("src/store/postgres/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),
@@ -841,7 +873,7 @@ MUTANTS = [
         ("src/store/row.rs", ".then(|| changed(self.closed_at)),", ".then_some(updated_at),"),
     ]),
     Mutant("R3", "an id's time stands behind its hash", "domain::key", [
-        ("src/domain/key.rs", "hash[..6].copy_from_slice(&made_at);", "hash[10..].copy_from_slice(&made_at);"),
+        ("src/domain/key.rs", "hash[..key_place::BYTES].copy_from_slice(&place);", "hash[10..].copy_from_slice(&made_at);"),
     ]),
     Mutant("Q1", "two servers have a turn of the purge at the same time", "stores::", [
         (PG_PURGE, "      AND (n.purge_held <= c.now OR n.purge_held > c.now + $2)\n", ""),
@@ -998,57 +1030,6 @@ MUTANTS = [
     ]),
     Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
-    ]),
-    Mutant("L65", "beside a flood, those who have few share its batches", "ledger::claims::queue", [
-        (QUEUE, "if self.flood.few_may_leave(&self.away, workers, now) {", "if workers > 1_000 {"),
-    ]),
-    Mutant("L66", "a flood has all workers", "ledger::claims::queue", [
-        (QUEUE, "self.flood.wait(&self.away, workers, now)", "self.flood.wait(&self.away, workers + 1, now)"),
-    ]),
-    Mutant("L67", "no worker is called for those who have few", "ledger::claims::queue", [
-        (QUEUE, "(before == 0 || worth || has_few ||", "(before == 0 || worth || has_few && worth ||"),
-    ]),
-    Mutant("L68", "the rest of many claims is taken for few", "ledger::claims::turns", [
-        (TURNS, "self.most <= few", "self.commands <= few"),
-    ]),
-    Mutant("L69", "those who have few keep a flood waiting for many batches", "ledger::claims::flood", [
-        (FLOOD, "(!self.few_last ||", "(!self.few_last || workers > 0 ||"),
-    ]),
-    Mutant("L70", "a worker is kept for those who came once", "ledger::claims::flood", [
-        (FLOOD, "!is_recent(self.few_left, now)", "self.few_left.is_none()"),
-    ]),
-    Mutant("L71", "busy consumers are taken for a flood", "ledger::claims::flood", [
-        (FLOOD, "if commands > FLOOD {", "if commands > FLOOD / 4 {"),
-    ]),
-    Mutant("L72", "of two workers one is kept for those who have few", "ledger::claims::flood", [
-        (FLOOD, "const WORKERS: usize = 3;", "const WORKERS: usize = 2;"),
-    ]),
-    Mutant("L73", "a consumer that is alone is taken for a flood of others", "ledger::claims::queue", [
-        (QUEUE, "self.flood.is_there(now) && self.mix.is_mixed(now)", "self.flood.is_there(now)"),
-    ]),
-    Mutant("L74", "of those who have few, claims are served before completions", "ledger::claims::queue", [
-        (QUEUE, "for place in 0..LANES {", "for place in (0..LANES).rev() {"),
-    ]),
-    Mutant("L75", "what those who have few took still counts as waiting", "interleavings", [
-        (QUEUE, "            self.commands -= chain.len();\n            if let", "            if let"),
-    ]),
-    Mutant("L81", "what those who have few took still counts in its lane", "ledger::claims::queue", [
-        (QUEUE, "                *waits -= chain.len();\n            }", "                *waits -= 0;\n            }"),
-    ]),
-    Mutant("L76", "whoever floods with claims has few completions", "ledger::claims::queue", [
-        (TURNS, "line.has_few(few) && elsewhere(key) &&", "line.has_few(few) &&"),
-    ]),
-    Mutant("L77", "what is carried out once more of those who have few is filled up by a flood", "crowd::", [
-        ("src/ledger/claims/worker.rs", "if at_store.as_ref().is_none_or(AtStore::takes_others) { batch_max } else { 0 }", "batch_max"),
-    ]),
-    Mutant("L78", "those who have few take all workers", "ledger::claims::flood", [
-        (FLOOD, "away.of(Whose::Few).count() < (workers / 3).max(2)", "away.of(Whose::Few).count() < workers"),
-    ]),
-    Mutant("L79", "the kept worker is lost where batches take long", "ledger::claims::flood", [
-        (FLOOD, "const RECENT: Duration = Duration::from_millis(100);", "const RECENT: Duration = Duration::from_millis(5);"),
-    ]),
-    Mutant("L80", "what comes back does not count towards many", "ledger::claims::turns", [
-        (TURNS, "        line.comes(chain.len());\n        line.chains.push_front(chain);", "        line.commands += chain.len();\n        line.chains.push_front(chain);"),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
         ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

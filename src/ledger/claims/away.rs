@@ -14,19 +14,9 @@ pub(super) const WORTH: usize = 250;
 /// session hangs: then others must not wait for it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Whose commands a batch has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
-    /// Of all that wait, in turns.
-    All,
-    /// Only of consumers that have few, while another one floods.
-    Few,
-}
-
 #[derive(Debug)]
 struct Batch {
     number: u64,
-    whose: Whose,
     left: Instant,
 }
 
@@ -39,15 +29,10 @@ pub(super) struct Away {
 
 impl Away {
     /// A batch leaves for the store.
-    pub(super) fn leave_at(&mut self, whose: Whose, left: Instant) -> u64 {
+    pub(super) fn leave_at(&mut self, left: Instant) -> u64 {
         self.last += 1;
-        self.batches.push(Batch { number: self.last, whose, left });
+        self.batches.push(Batch { number: self.last, left });
         self.last
-    }
-
-    /// When each batch of these has left.
-    pub(super) fn of(&self, whose: Whose) -> impl Iterator<Item = Instant> {
-        self.batches.iter().filter(move |batch| batch.whose == whose).map(|batch| batch.left)
     }
 
     /// It has come back, or its worker is gone.
@@ -90,7 +75,7 @@ mod tests {
         ] {
             let (now, mut all) = (Instant::now(), Away::default());
             for away in away {
-                all.leave_at(Whose::All, now.checked_sub(*away).unwrap());
+                all.leave_at(now.checked_sub(*away).unwrap());
             }
             assert_eq!(all.wait(commands, WORTH) > Duration::ZERO, waits, "{away:?} {commands}");
             // Whoever comes back is waited for no more.

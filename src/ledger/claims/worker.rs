@@ -102,7 +102,7 @@ async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<Chain>> {
         tokio::select! {
             biased;
             () = shared.crew.any() => {}
-            chains = shared.queue.pull(batch_max, &shared.crew) => return chains.map(|(chains, _)| chains),
+            chains = shared.queue.pull(batch_max) => return chains.map(|(chains, _)| chains),
         }
     }
 }
@@ -136,7 +136,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
                     go_on(shared, Some(&still));
                     continue;
                 }
-                chains = shared.queue.pull(batch_max, &shared.crew) => chains,
+                chains = shared.queue.pull(batch_max) => chains,
             };
             let Some((chains, batch)) = pulled else { return Ended::Queue };
             at_store = Some(batch);
@@ -144,8 +144,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
         } else {
             // They have had a round already: what comes with them fills up the batch.
             let commands: usize = carried.iter().map(Chain::len).sum();
-            let max = if at_store.as_ref().is_none_or(AtStore::takes_others) { batch_max } else { 0 };
-            shared.queue.try_pull(max.saturating_sub(commands))
+            shared.queue.try_pull(batch_max.saturating_sub(commands))
         };
         note_waits(shared, &fresh);
         let (batch, next) = one_per_key(std::mem::take(&mut carried), fresh);
@@ -153,7 +152,9 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
         took = batch.iter().map(Chain::len).sum();
         shared.metrics.work().took(took);
         crash::point("after_seal");
+        let began = Instant::now();
         let Leftover { again, broken } = Round::new(shared, session.as_mut(), batch_max).run(batch).await;
+        shared.queue.carried_out(took, began.elapsed());
         carried.extend(again);
         if broken {
             // The connection is closed without a word to the server: a cancel request could turn

@@ -32,8 +32,6 @@ pub(super) enum Inject {
 
 /// Ids that start with this spoil the statement that writes them.
 pub(super) const POISON: &str = "poison";
-/// Consumers whose names start with this have few commands.
-pub(super) const QUIET: &str = "quiet";
 
 /// How the store behaves.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use shuttle::rand::{Rng as _, thread_rng};
 
-use super::disk::{Disk, Inject, Inner, POISON, QUIET, marks, not_applied};
+use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::runtime::wander;
 use super::tally::Tally;
 use crate::domain::{
@@ -76,9 +76,6 @@ impl DiskSession {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| key.hash()).collect();
         let poisoned = !sent.is_empty() && keys.iter().any(|key| key.id().starts_with(POISON));
         let disk = &self.disk;
-        if !keys.is_empty() && keys.iter().all(|key| key.consumer().starts_with(QUIET)) {
-            disk.tally.count("statements of the quiet alone");
-        }
         let fault = disk.inner().arrived(self.broken, &hashes, &sent, &disk.tally);
         let mut busy = Busy { disk, given_up: true };
         // Until it has answered, in case its caller gives it up.

@@ -12,16 +12,15 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tokio::time::{Instant, sleep};
 
-use super::before_baseline::carry_over;
 use super::connect::{schema, unavailable};
 use super::errors::{of_sqlx, said, said_of_migration};
 use super::owner::{Whose, whose};
 use super::schema_name::SchemaName;
-use super::statements::SCHEMA;
+use super::statements::{KEY_FORMAT, SCHEMA};
 use crate::once_a_second::warn_once_a_second;
 use crate::store::StoreError;
 use crate::store::migrations::newest;
-use crate::store::schema::still;
+use crate::store::schema::{finds, still};
 
 /// How a migration makes way for those who serve.
 #[derive(Clone, Copy, Debug)]
@@ -85,15 +84,10 @@ pub(super) async fn migrate(
 ) -> Result<usize, StoreError> {
     let migrations = &name.migrations(migrations);
     alone(connection, pace).await?;
-    let mut carried_over = false;
     match whose(connection, name).await? {
         // To create it where it is there needs a right that its owner may lack.
         Whose::Absent => make_schema(connection, name).await?,
         Whose::Empty | Whose::Ledger => {}
-        Whose::Before if *name == SchemaName::default() => {
-            carried_over = carry_over(connection, migrations).await?;
-        }
-        Whose::Before => return Err(others(name, "meta")),
         Whose::Other(objects) => return Err(others(name, &objects)),
     }
     let before = applied(connection, migrations).await?;
@@ -104,6 +98,11 @@ pub(super) async fn migrate(
         let (serves_from, level) =
             (meta.try_get("serves_from").map_err(of_sqlx)?, meta.try_get("level").map_err(of_sqlx)?);
         still(serves_from, level, newest(migrations)).map_err(StoreError::NotApplied)?;
+        let found = AssertSqlSafe(name.render(KEY_FORMAT).into_owned());
+        let keys = sqlx::raw_sql(found).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
+        let (format, has_entries) =
+            (keys.try_get("key_format").map_err(of_sqlx)?, keys.try_get("has_entries").map_err(of_sqlx)?);
+        finds(format, has_entries).map_err(StoreError::NotApplied)?;
     }
     // Where there is no ledger yet nobody is in the way, however slow the machine is.
     let pace = if before.is_empty() { Pace { statement: Duration::ZERO, ..pace } } else { pace };
@@ -119,7 +118,7 @@ pub(super) async fn migrate(
              database itself, not its pooler"
         );
     }
-    Ok(missing.len() + usize::from(carried_over))
+    Ok(missing.len())
 }
 
 /// The schema is not a ledger's.

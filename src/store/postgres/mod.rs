@@ -3,7 +3,6 @@
 mod acknowledged;
 mod audit;
 mod backend;
-mod before_baseline;
 mod connect;
 mod counting;
 mod entries;

@@ -16,7 +16,6 @@ SELECT to_regnamespace('ledger') IS NOT NULL AS there,
         WHERE a.attrelid = to_regclass('ledger.migrations') AND NOT a.attisdropped
           AND a.attname IN ('version', 'description', 'installed_on', 'success', 'checksum', 'execution_time')
        ) = 6 AS bookkeeping,
-       to_regclass('ledger.meta') IS NOT NULL AND to_regclass('ledger.migrations') IS NULL AS before,
        EXISTS (SELECT 1 FROM pg_attribute a
                WHERE a.attrelid = to_regclass('ledger.meta') AND a.attname = 'serves_from'
                  AND NOT a.attisdropped) AS meta,
@@ -38,8 +37,6 @@ pub(super) enum Whose {
     Empty,
     /// A ledger.
     Ledger,
-    /// Perhaps a ledger from before the baseline: [`super::before_baseline`] looks further.
-    Before,
     /// Something else, with these objects among others.
     Other(String),
 }
@@ -50,10 +47,9 @@ pub(super) async fn whose(connection: &mut PgConnection, name: &SchemaName) -> R
     let row = sqlx::raw_sql(statement).fetch_one(connection).await.map_err(of_sqlx)?;
     let is = |column| row.try_get::<bool, _>(column).map_err(of_sqlx);
     let others: String = row.try_get("others").map_err(of_sqlx)?;
-    Ok(match (is("there")?, is("bookkeeping")?, is("meta")?, is("before")?) {
+    Ok(match (is("there")?, is("bookkeeping")?, is("meta")?) {
         (false, ..) => Whose::Absent,
-        (true, true, true, _) => Whose::Ledger,
-        (true, _, _, true) => Whose::Before,
+        (true, true, true) => Whose::Ledger,
         (true, ..) if others.is_empty() => Whose::Empty,
         (true, ..) => Whose::Other(others),
     })

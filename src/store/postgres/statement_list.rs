@@ -12,6 +12,7 @@ use super::{
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     vec![
         sql::TRUST,
+        sql::KEY_FORMAT,
         sql::SCHEMA,
         sql::BEGUN,
         sql::PROVE,

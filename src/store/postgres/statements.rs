@@ -63,6 +63,13 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
        (SELECT (extract(epoch FROM a.backend_start) * 1000000)::bigint
         FROM pg_stat_get_activity(pg_backend_pid()) a) AS started";
 
+/// A schema from before the column is of format 1.
+pub(super) const KEY_FORMAT: &str = "\
+-- ledger.key_format
+SELECT coalesce((to_jsonb(m) ->> 'key_format')::integer, 1) AS key_format,
+       EXISTS (SELECT 1 FROM ledger.entries) AS has_entries
+FROM ledger.meta m";
+
 pub(super) const SCHEMA: &str = "\
 -- ledger.schema
 SELECT serves_from, level,

@@ -9,14 +9,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::at_path::{AtPath, FileId, LOCK, MODE, refused, sibling};
-use super::before_baseline::carry_over;
 use super::errors::{for_good, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::losses;
 use super::statements as sql;
 use crate::program::program;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
-use crate::store::schema::{Standing, still};
+use crate::store::schema::{Standing, finds, still};
 use crate::store::{Fault, StoreError};
 
 /// What a backup's header says (`application_id`): "ILBP" in ASCII.
@@ -150,10 +149,10 @@ async fn migrated(options: SqliteConnectOptions, path: Option<&Path>) -> Result<
     let mut connection = connect(options, PATIENT).await?;
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
-    carry_over(&mut connection, &MIGRATIONS).await?;
     if let Some(Standing { serves_from, level, .. }) = standing(&mut connection).await? {
         // What a newer binary has taken from older ones this one must neither migrate nor call sound.
         still(serves_from, level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
+        finds_entries(&mut connection).await?;
     }
     let done = MIGRATIONS.run_direct(None, &mut connection, false).await;
     done.map_err(|error| StoreError::NotApplied(Fault::Schema(error.to_string())))?;
@@ -164,6 +163,17 @@ async fn migrated(options: SqliteConnectOptions, path: Option<&Path>) -> Result<
     try_to_write(&mut connection).await?;
     let _closed = connection.close().await;
     Ok(usize::try_from(after - before).unwrap_or(0))
+}
+
+async fn finds_entries(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let one = |error: sqlx::Error| of_sqlx(&error);
+    let row = sqlx::query(sql::SAYS_KEY_FORMAT).fetch_one(&mut *connection).await.map_err(one)?;
+    let format = if row.get(0) {
+        sqlx::query_scalar(sql::KEY_FORMAT).fetch_one(connection).await.map_err(one)?
+    } else {
+        1
+    };
+    finds(format, row.get(1)).map_err(StoreError::NotApplied)
 }
 
 /// Whether the file takes writes: one that this user cannot write is opened all the same.

@@ -8,7 +8,6 @@ mod at_once;
 mod at_path;
 mod audit;
 mod backup;
-mod before_baseline;
 mod connect;
 mod counter;
 mod entries;

@@ -21,6 +21,8 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 /// Those that carry no rows, or one.
 const ALONE: &[&str] = &[
     sql::MIGRATED,
+    sql::KEY_FORMAT,
+    sql::SAYS_KEY_FORMAT,
     sql::SCHEMA,
     sql::BEGIN_TO_WRITE,
     sql::BEGIN_TO_LOOK,

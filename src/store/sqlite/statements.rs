@@ -8,6 +8,15 @@ pub(super) const SCHEMA: &str = "\
 -- ledger.schema
 SELECT serves_from, level, (SELECT coalesce(max(version), 0) FROM migrations WHERE success) FROM meta";
 
+/// A file from before the column is of format 1.
+pub(super) const SAYS_KEY_FORMAT: &str = "\
+-- ledger.says_key_format
+SELECT count(*) > 0, EXISTS (SELECT 1 FROM entries) FROM pragma_table_info('meta') WHERE name = 'key_format'";
+
+pub(super) const KEY_FORMAT: &str = "\
+-- ledger.key_format
+SELECT key_format FROM meta";
+
 /// What each transaction looks at.
 macro_rules! meta {
     () => {

@@ -25,7 +25,6 @@ use tonic::transport::Channel;
 use super::behind::Behind;
 use super::pooler::Pooler;
 use super::postgres;
-pub(crate) use super::postgres::make_clock;
 pub(crate) use super::setup::Setup;
 
 /// The kinds of store.
@@ -130,22 +129,6 @@ impl TestStore {
         let made = TestStore { store, database, clock, folder, behind: Behind::default() };
         made.set_clock(START).await;
         made
-    }
-
-    /// A store that was there before, with its migrations, at this instant.
-    pub(crate) async fn found(
-        folder: tempfile::TempDir,
-        database: Option<String>,
-        now: StoreTime,
-    ) -> TestStore {
-        let clock = Arc::new(TestClock(AtomicI64::new(now.micros())));
-        let store: Arc<dyn Store> = match &database {
-            Some(database) => Arc::new(postgres_store(&postgres::shared().url(database))),
-            None => Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock.clone()).unwrap()),
-        };
-        let found = TestStore { store, database, clock, folder, behind: Behind::default() };
-        found.set_clock(now).await;
-        found
     }
 
     /// A SQLite store as a new process finds it.

@@ -1,6 +1,7 @@
 //! The store says which binaries it serves: from which schema on, and up to which feature. A server that is not
 //! served any more writes nothing more, refuses, drains, and ends.
 
+use std::process::{self, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,10 +16,10 @@ use uuid::Uuid;
 
 use super::load::Load;
 use super::{ended, migrate, run, served};
-use crate::harness::details::refusal;
+use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::postgres as pg;
 use crate::harness::server::{Kind, START, TestStore, put_new};
-use crate::process::sqlite;
+use crate::process::{BINARY, Server, sqlite};
 use tonic_health::pb::health_check_response::ServingStatus;
 
 /// A database behind the server's back.
@@ -286,5 +287,41 @@ async fn migrate_of_a_store_that_serves_newer_binaries_exits_with_8() {
         store.execute(SERVES_FROM).await;
         let (text, code) = run(&["migrate", "--database-url", &url]);
         assert!(code == Some(8) && text.contains("run the newer binary"), "{code:?} {text}");
+    }
+}
+
+/// Entries under keys of another format would not be found: `migrate` and a server that migrates refuse them, and take a
+/// store without any.
+#[tokio::test]
+async fn entries_under_keys_of_another_format_are_refused_on_both_stores() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [Behind::Sqlite(sqlite(folder.path())), postgres("level_keys").await];
+    for store in stores {
+        let url = store.url();
+        migrate(&url);
+        let server = Server::with(process::Command::new(BINARY), &url, &[], Stdio::null()).await;
+        acquired(&server.client().await.claim(claim("c", "order-1")).await.unwrap().into_inner());
+        drop(server);
+        // As the schema before had it.
+        for statement in [
+            "DELETE FROM @migrations WHERE version >= 7",
+            "ALTER TABLE @meta DROP COLUMN key_format",
+            "UPDATE @meta SET serves_from = 1",
+        ] {
+            store.execute(statement).await;
+        }
+        for command in ["migrate", "serve"] {
+            let (text, code) = run(&[command, "--database-url", &url]);
+            let refused = "entries under keys of format 1, this binary makes keys of format 2";
+            if command == "migrate" || matches!(store, Behind::Sqlite(_)) {
+                assert!(code == Some(8) && text.contains(refused), "{command}: {code:?} {text}");
+            } else {
+                assert!(code == Some(1) && text.contains("run `"), "{command}: {code:?} {text}");
+            }
+        }
+        store.execute("DELETE FROM @entries").await;
+        migrate(&url);
+        let server = Server::with(process::Command::new(BINARY), &url, &[], Stdio::null()).await;
+        acquired(&server.client().await.claim(claim("c", "order-1")).await.unwrap().into_inner());
     }
 }

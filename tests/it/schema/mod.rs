@@ -1,6 +1,5 @@
 //! The schema: who brings it up, who may do what in it, which binaries it serves, and where it comes from.
 
-mod before;
 mod clock;
 mod level;
 pub(crate) mod load;

@@ -1,6 +1,17 @@
-//! The queue of commands that wait for a worker: bounded in commands and in bytes, and refusing claims
-//! long before it refuses a completion. What ends something comes before what begins something; among the same kind
-//! consumers take turns, and beside a flood those who have few go first.
+//! The queue of commands that wait for a worker, and its rules:
+//!
+//! | question | rule |
+//! | --- | --- |
+//! | what finds room | completions and failures may take all of its commands and bytes, renewals 14 sixteenths, releases 12, claims 10 and one more for consumers with a small backlog, look-ups 8 ([`Lane::share`]) |
+//! | what is refused | everything beyond; `retry_after` is spread over what the queue takes to go by ([`Later`]) |
+//! | what is served first | the lanes in this order: completions and failures, renewals, releases, claims, look-ups |
+//! | who is served first in a lane | consumers by deficit round robin ([`RoundRobin`]), each by age |
+//! | how large a batch is | as large as one may be; while several consumers are active, what the store carries out within 5 ms ([`BatchBound`]) |
+//! | when a batch leaves | where none is at the store; where so much waits that it is worth a statement of its own; where those at the store have been away for 5 ms ([`Away`]) |
+//! | which worker takes it | the one that was at work last: its session is the warmest |
+//! | what comes back | first in its consumer's backlog, whatever the bounds say |
+//!
+//! So a claim of a consumer with a small backlog waits for one batch that is at the store, at the most, and is in the next one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -9,21 +20,19 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Key, Reason, Rejection};
-use crate::ledger::claims::away::{Away, WORTH, Whose};
+use crate::domain::{Reason, Rejection};
+use crate::ledger::claims::away::{Away, WORTH};
+use crate::ledger::claims::batch_bound::BatchBound;
 use crate::ledger::claims::chain::Chain;
-use crate::ledger::claims::crew::Crew;
-use crate::ledger::claims::flood::Flood;
 use crate::ledger::claims::lane::{LANES, Lane, few};
 use crate::ledger::claims::later::Later;
-use crate::ledger::claims::mix::Mix;
-use crate::ledger::claims::turns::{Line, Turns};
+use crate::ledger::claims::round_robin::RoundRobin;
 use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
 #[derive(Default)]
 struct Waiting {
-    lanes: [Turns; LANES],
+    lanes: [RoundRobin; LANES],
     /// Commands that wait, by lane.
     by_lane: [usize; LANES],
     /// Commands that wait, in all lanes.
@@ -32,8 +41,7 @@ struct Waiting {
     /// The batches that are at the store.
     away: Away,
     later: Later,
-    mix: Mix,
-    flood: Flood,
+    bound: BatchBound,
     /// A worker was called, and has not come yet: no other one is called.
     called: bool,
     /// Nobody is served any more, which is not for a moment.
@@ -44,62 +52,19 @@ impl Waiting {
     /// Whether with all of these nobody of them has more than a few in a lane.
     fn has_few(&self, lane: Lane, chains: &[Chain], few: usize) -> bool {
         let more: usize = chains.iter().map(Chain::len).sum();
-        let waits = |turns: &Turns, chain: &Chain| turns.line(&chain.key).map_or(0, Line::commands);
-        let all = |turns: &Turns| chains.iter().all(|chain| waits(turns, chain) + more <= few);
+        let all = |lane: &RoundRobin| chains.iter().all(|chain| lane.waiting(&chain.key) + more <= few);
         self.lanes.get(lane as usize).is_some_and(all)
     }
 
-    /// Whether a consumer floods others.
-    fn is_flooded(&self, now: Instant) -> bool {
-        self.flood.is_there(now) && self.mix.is_mixed(now)
-    }
-
-    /// The next batch of so many workers, and whose it is; or for how long it waits for another one to come back. So many
-    /// commands are worth a batch beside others.
-    fn next(
-        &mut self,
-        max: usize,
-        worth: usize,
-        few: usize,
-        workers: usize,
-    ) -> Result<(Vec<Chain>, Whose), Duration> {
-        let (now, mut wait) = (Instant::now(), self.away.wait(self.commands, self.mix.batch_max(worth)));
-        if self.is_flooded(now) {
-            if self.flood.few_may_leave(&self.away, workers, now) {
-                let chains = self.take_few(few, max);
-                if !chains.is_empty() {
-                    return Ok((chains, Whose::Few));
-                }
-            }
-            wait = wait.max(self.flood.wait(&self.away, workers, now));
-        }
-        if wait.is_zero() || self.closed { Ok((self.take(max), Whose::All)) } else { Err(wait) }
-    }
-
-    /// What waits of those who have few in each lane, the most important first.
-    fn take_few(&mut self, few: usize, max: usize) -> Vec<Chain> {
-        let (mut chains, mut room) = (Vec::new(), self.mix.batch_max(max));
-        for place in 0..LANES {
-            let Some(mut turns) = self.lanes.get_mut(place).map(std::mem::take) else { continue };
-            let elsewhere = |key: &Key| {
-                self.lanes.iter().filter_map(|turns| turns.line(key)).all(|line| line.has_few(few))
-            };
-            turns.pop_few(few, elsewhere, &mut room, &mut chains);
-            if let Some(lane) = self.lanes.get_mut(place) {
-                *lane = turns;
-            }
-        }
-        for chain in &chains {
-            self.commands -= chain.len();
-            if let Some(waits) = self.by_lane.get_mut(Queue::lane(chain)) {
-                *waits -= chain.len();
-            }
-        }
-        chains
+    /// The next batch; or for how long it waits for another one to come back. So many commands are worth a batch beside
+    /// others.
+    fn next(&mut self, max: usize, worth: usize) -> Result<Vec<Chain>, Duration> {
+        let wait = self.away.wait(self.commands, self.bound.of(worth));
+        if wait.is_zero() || self.closed { Ok(self.take(max)) } else { Err(wait) }
     }
 
     fn take(&mut self, max: usize) -> Vec<Chain> {
-        let max = self.mix.batch_max(max);
+        let max = self.bound.of(max);
         let (mut chains, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
         for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
             while commands < max {
@@ -141,15 +106,9 @@ pub(crate) struct Queue {
 pub(in crate::ledger::claims) struct AtStore<'a> {
     queue: Option<&'a Queue>,
     batch: u64,
-    whose: Whose,
 }
 
 impl AtStore<'_> {
-    /// Whether others may come with what is carried out once more of it: not with what those have who have few.
-    pub(in crate::ledger::claims) fn takes_others(&self) -> bool {
-        self.whose == Whose::All
-    }
-
     /// It has come back, and its worker takes the next one.
     pub(in crate::ledger::claims) fn back(mut self) {
         if let Some(queue) = self.queue.take() {
@@ -170,7 +129,7 @@ impl Drop for AtStore<'_> {
 
 /// What a worker finds in the queue.
 enum Taken {
-    Chains(Vec<Chain>, u64, Whose),
+    Chains(Vec<Chain>, u64),
     /// Nothing waits, or what waits is left for a batch to come back; at the latest for so long.
     Later(Option<Duration>),
     /// Nothing waits, and nothing more is taken.
@@ -189,8 +148,8 @@ impl Queue {
     pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
         let mut waiting = self.admit(std::slice::from_ref(&chain))?;
         let before = waiting.commands;
-        let has_few = self.enter(&mut waiting, chain);
-        self.call(waiting, before, has_few);
+        self.enter(&mut waiting, chain);
+        self.call(waiting, before);
         Ok(())
     }
 
@@ -199,8 +158,8 @@ impl Queue {
         match self.admit(std::slice::from_ref(&chain)) {
             Ok(mut waiting) => {
                 let before = waiting.commands;
-                let has_few = self.enter(&mut waiting, chain);
-                self.call(waiting, before, has_few);
+                self.enter(&mut waiting, chain);
+                self.call(waiting, before);
             }
             Err(refused) => chain.answer_all(&refused),
         }
@@ -212,22 +171,21 @@ impl Queue {
             return Ok(());
         }
         let mut waiting = self.admit(&chains)?;
-        let (before, mut has_few) = (waiting.commands, false);
+        let before = waiting.commands;
         for chain in chains {
-            has_few |= self.enter(&mut waiting, chain);
+            self.enter(&mut waiting, chain);
         }
-        self.call(waiting, before, has_few);
+        self.call(waiting, before);
         Ok(())
     }
 
     /// Calls a worker where there is something new for it: a batch that may leave at once, or the first command for
     /// which it must watch the time. It is the one that was at work last, whose session is the warmest: where two took
-    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already. `has_few`: who
-    /// has come has few, beside a flood.
-    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize, has_few: bool) {
-        let least = waiting.mix.batch_max(self.worth);
+    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already.
+    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
+        let least = waiting.bound.of(self.worth);
         let worth = before < least && waiting.commands >= least;
-        let call = !waiting.called && (before == 0 || worth || has_few || waiting.away.is_empty());
+        let call = !waiting.called && (before == 0 || worth || waiting.away.is_empty());
         waiting.called |= call;
         drop(waiting);
         if call {
@@ -267,20 +225,15 @@ impl Queue {
         Ok(waiting)
     }
 
-    /// Whether its consumer has few, beside a flood.
-    fn enter(&self, waiting: &mut Waiting, mut chain: Chain) -> bool {
+    fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
         waiting.commands += chain.len();
-        waiting.mix.comes(&chain.key, chain.since);
+        waiting.bound.comes(&chain.key, chain.since);
         chain.hold(&self.bytes);
-        let (now, place) = (chain.since, Queue::lane(&chain));
-        let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(place), waiting.by_lane.get_mut(place))
-        else {
-            return false;
-        };
-        *waits += chain.len();
-        let line = turns.push_back(chain);
-        waiting.flood.waits(line.commands(), now);
-        line.has_few(few(self.commands_max)) && waiting.is_flooded(now)
+        let place = Queue::lane(&chain);
+        if let (Some(lane), Some(waits)) = (waiting.lanes.get_mut(place), waiting.by_lane.get_mut(place)) {
+            *waits += chain.len();
+            lane.push_back(chain);
+        }
     }
 
     /// Takes back chains that were accepted before: they come first, whatever the bounds say.
@@ -293,9 +246,9 @@ impl Queue {
             let waiting = &mut *waiting;
             waiting.commands += chain.len();
             let lane = Lane::of(&chain.head.command) as usize;
-            if let (Some(turns), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
+            if let (Some(lane), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
                 *waits += chain.len();
-                turns.push_front(chain);
+                lane.push_front(chain);
             }
         }
         drop(waiting);
@@ -312,16 +265,12 @@ impl Queue {
 
     /// Waits until a batch may leave for the store, and takes it: chains with up to `max` commands, and those of the last
     /// chain beyond. None once the queue is closed and empty.
-    pub(in crate::ledger::claims) async fn pull(
-        &self,
-        max: usize,
-        crew: &Crew,
-    ) -> Option<(Vec<Chain>, AtStore<'_>)> {
+    pub(in crate::ledger::claims) async fn pull(&self, max: usize) -> Option<(Vec<Chain>, AtStore<'_>)> {
         loop {
             let notified = self.ready.notified();
-            match self.take(max, crew.at_work_now()) {
-                Taken::Chains(chains, batch, whose) => {
-                    return Some((chains, AtStore { queue: Some(self), batch, whose }));
+            match self.take(max) {
+                Taken::Chains(chains, batch) => {
+                    return Some((chains, AtStore { queue: Some(self), batch }));
                 }
                 Taken::Later(None) => notified.await,
                 Taken::Later(Some(wait)) => tokio::select! {
@@ -344,23 +293,26 @@ impl Queue {
 
     /// Whether the queue was closed is looked at in the very moment in which chains are taken. With a second look
     /// for that, the last worker would leave behind what is pushed between the two.
-    fn take(&self, max: usize, workers: usize) -> Taken {
+    fn take(&self, max: usize) -> Taken {
         let mut waiting = self.waiting();
         waiting.called = false;
         if waiting.commands == 0 {
             return if waiting.closed { Taken::Ended } else { Taken::Later(None) };
         }
-        let (chains, whose) = match waiting.next(max, self.worth, few(self.commands_max), workers) {
-            Ok(next) => next,
+        let chains = match waiting.next(max, self.worth) {
+            Ok(chains) => chains,
             Err(wait) => return Taken::Later(Some(wait)),
         };
-        let now = Instant::now();
-        waiting.flood.leaves(whose, now);
-        let batch = waiting.away.leave_at(whose, now);
+        let batch = waiting.away.leave_at(Instant::now());
         if waiting.commands > 0 {
-            self.call(waiting, 0, false);
+            self.call(waiting, 0);
         }
-        Taken::Chains(chains, batch, whose)
+        Taken::Chains(chains, batch)
+    }
+
+    /// The store has carried out a batch of so many commands.
+    pub(in crate::ledger::claims) fn carried_out(&self, commands: usize, took: Duration) {
+        self.waiting().bound.carried(commands, took);
     }
 
     /// How many commands wait in each lane, and the bytes of all that are not answered.

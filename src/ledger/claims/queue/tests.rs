@@ -90,9 +90,9 @@ fn lookups_do_not_change_when_refused_claims_come_again() {
 /// What a session did last is still in its processor's cache, and in that of its backend.
 #[test]
 fn the_worker_that_was_at_work_last_is_called() {
-    let (queue, crew) = (Queue::new(100, 1 << 20, 100), Crew::default());
+    let queue = Queue::new(100, 1 << 20, 100);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100, &crew))).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100))).collect();
     for worker in &mut workers {
         assert!(worker.as_mut().poll(&mut context).is_pending());
     }
@@ -108,7 +108,7 @@ fn the_worker_that_was_at_work_last_is_called() {
             }
         }
         assert_eq!(taken, [called], "command {id}");
-        workers[called] = Box::pin(queue.pull(100, &crew));
+        workers[called] = Box::pin(queue.pull(100));
         assert!(workers[called].as_mut().poll(&mut context).is_pending());
     }
 }
@@ -129,7 +129,7 @@ fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
         let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
         // Claims take five eighths of 160.
         assert!((0..100).all(|number| queue.push(chain(number, claim(), since)).is_ok()));
-        let Taken::Chains(chains, batch, _) = queue.take(200, 1) else { panic!("nothing waits") };
+        let Taken::Chains(chains, batch) = queue.take(200) else { panic!("nothing waits") };
         assert_eq!(chains.len(), 100);
         queue.waiting().away.back(batch);
         let claims: Vec<i64> = (0..180).filter_map(|number| told(chain(number, claim(), now))).collect();
@@ -164,126 +164,41 @@ fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
     }
 }
 
-/// Who is served by a batch: how many commands of `quiet`, and how many of `flood`; none: there is no batch yet.
-type Served = Option<(usize, usize)>;
-
-fn served(chains: &[Chain]) -> (usize, usize) {
+/// How many commands of `quiet`, and how many of `bulk`, the next batch has; none: it does not leave yet.
+fn next(queue: &Queue) -> Option<(usize, usize, u64)> {
+    let Taken::Chains(chains, batch) = queue.take(1_000) else { return None };
     let of = |who: &str| chains.iter().filter(|chain| chain.key.consumer() == who).map(Chain::len).sum();
-    (of("quiet"), of("flood"))
+    Some((of("quiet"), of("bulk"), batch))
 }
 
-/// A queue that one consumer floods.
-fn flooded() -> Queue {
+/// A claim beside the backlog of another consumer is in the next batch that leaves, which the store carries out in time.
+#[test]
+fn a_claim_waits_for_one_batch_of_a_backlog() {
     let queue = Queue::new(8_192, 1 << 30, 1_000);
-    assert!(claims(&queue, "flood", 1_000));
-    queue
-}
-
-fn take(queue: &Queue, workers: usize) -> Served {
-    match queue.take(1_000, workers) {
-        Taken::Chains(chains, ..) => Some(served(&chains)),
-        Taken::Later(_) | Taken::Ended => None,
+    assert!(claims(&queue, "bulk", 2_000));
+    // Alone it has the largest batches.
+    let Some((0, 1_000, first)) = next(&queue) else { panic!("a batch of one consumer") };
+    // Batches of few commands, and of many: 50 us for each.
+    for _ in 0..5 {
+        queue.carried_out(1, Duration::from_micros(1_050));
+        queue.carried_out(1_000, Duration::from_micros(51_000));
     }
-}
-
-/// What three workers take beside a flood, one after the other.
-fn beside_a_flood() -> Vec<(&'static str, Served)> {
-    let (queue, crew) = (flooded(), Crew::default());
-    let workers = [crew.at_work(), crew.at_work(), crew.at_work()];
-    let mut told = Vec::new();
-    claims(&queue, "quiet", 17);
-    told.push(("17 are more than a few", take(&queue, workers.len())));
-    claims(&queue, "quiet", 16);
-    told.push(("those who have few go alone", take(&queue, workers.len())));
-    claims(&queue, "quiet", 3);
-    told.push(("also beside others of them", take(&queue, workers.len())));
-    told.push(("then all", take(&queue, workers.len())));
-    told.push(("one worker is kept", take(&queue, workers.len())));
-    (2..4).for_each(|batch| queue.waiting().away.back(batch));
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut kept = Box::pin(queue.pull(1_000, &crew));
-    let mut poll = || match kept.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(pulled) => pulled.map(|(chains, _)| served(&chains)),
-        std::task::Poll::Pending => None,
-    };
-    told.push(("it waits for them", poll()));
-    claims(&queue, "flood", 1);
-    queue.ready.notify_one();
-    told.push(("a flood does not get it", poll()));
-    claims(&queue, "quiet", 16);
-    told.push(("they get it at once", poll()));
-    told
-}
-
-#[tokio::test]
-async fn those_who_have_few_wait_for_no_batch_of_a_flood() {
-    let kept =
-        [Some((17, 111)), Some((16, 0)), Some((3, 0)), Some((0, 128)), None, None, None, Some((16, 0))];
-    for _ in 0..100 {
-        let began = Instant::now();
-        let told = beside_a_flood();
-        // No worker is kept for longer.
-        if began.elapsed() < Duration::from_millis(100) {
-            for ((what, served), expected) in told.into_iter().zip(kept) {
-                assert_eq!(served, expected, "{what}");
-            }
-            return;
-        }
+    for _ in 0..5 {
+        assert!(claims(&queue, "quiet", 1));
+        assert!(matches!(next(&queue), Some((1, 99, _))), "5 ms of commands, those of both");
     }
-    panic!("a hundred times it took longer than a worker is kept");
+    queue.waiting().away.back(first);
+    assert!(matches!(next(&queue), Some((0, 100, _))), "as long as both are active");
 }
 
-/// Its few commands wait for the batch that is at the store, as ever.
+/// Its few commands wait for the batch that is at the store.
 #[test]
-fn a_consumer_that_is_alone_floods_nobody() {
-    let queue = flooded();
-    assert_eq!(take(&queue, 3), Some((0, 1_000)));
-    claims(&queue, "flood", 1);
-    assert_eq!(take(&queue, 3), None);
-}
-
-/// A consumer that floods has few completions, which go with its claims.
-#[test]
-fn whoever_floods_has_few_nowhere() {
-    let queue = flooded();
-    let completes = |consumer: &str, id: usize| {
-        let complete = Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
-        let request = Request::new(complete, AnswerTo::nobody(), CallSpan::default());
-        Chain::new(Key::new(consumer, "s", &format!("c-{id}")), request, Instant::now())
-    };
-    assert!(queue.push_all((0..4).map(|id| completes("flood", id)).collect()).is_ok());
-    assert!(queue.push_all((0..4).map(|id| completes("quiet", id)).collect()).is_ok());
-    assert_eq!([take(&queue, 3), take(&queue, 3)], [Some((4, 0)), Some((0, 128))]);
-    let (by_lane, _) = queue.depth();
-    assert_eq!(by_lane, [0, 0, 0, 876, 0]);
-}
-
-#[test]
-fn those_who_have_few_keep_a_flood_waiting_for_no_more_than_a_batch() {
-    let queue = flooded();
-    for expected in [(1, 0), (1, 127), (1, 0), (1, 127)] {
-        claims(&queue, "quiet", 1);
-        let Taken::Chains(chains, batch, _) = queue.take(1_000, 3) else { panic!("nothing waits") };
-        assert_eq!(served(&chains), expected);
-        queue.waiting().away.back(batch);
-    }
-}
-
-#[test]
-fn of_those_who_have_few_completions_come_first() {
-    let queue = flooded();
-    let complete = Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
-    for (id, command) in [claim(), complete].into_iter().enumerate() {
-        assert!(queue.push(chain(id, command, Instant::now())).is_ok());
-    }
-    let Taken::Chains(chains, ..) = queue.take(2, 3) else { panic!("nothing waits") };
-    let ids: Vec<_> = chains.iter().map(|chain| (chain.key.consumer(), chain.key.id())).collect();
-    assert_eq!(ids, [("c", "1"), ("c", "0")]);
-}
-
-#[test]
-fn of_two_workers_none_is_kept() {
-    let queue = flooded();
-    claims(&queue, "quiet", 1);
-    assert_eq!(take(&queue, 2), Some((1, 127)));
+fn a_consumer_that_is_alone_waits_until_a_batch_is_worth_it() {
+    let queue = Queue::new(8_192, 1 << 30, 1_000);
+    assert!(claims(&queue, "bulk", 1_000));
+    assert!(matches!(next(&queue), Some((0, 1_000, _))));
+    assert!(claims(&queue, "bulk", 1));
+    assert!(next(&queue).is_none());
+    assert!(claims(&queue, "bulk", WORTH - 1));
+    assert!(matches!(next(&queue), Some((0, WORTH, _))));
 }

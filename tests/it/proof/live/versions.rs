@@ -19,7 +19,7 @@ use crate::harness::signals::signal;
 use crate::proof::run::Run;
 
 /// The last commit that made the schema another one, by the file of which migrations begin.
-const BASELINE: &str = "migrations/postgres/0001_ledger.sql";
+const BASELINE: &str = "migrations/postgres/0007_key_format.sql";
 const COLUMN: &str =
     "ALTER TABLE ledger.entries ADD COLUMN next_place bigint, ADD COLUMN next_word text DEFAULT 'x'";
 /// A drain, and a start, on a slow machine too.
