@@ -131,6 +131,22 @@ impl TestStore {
         made
     }
 
+    /// A store that was there before, with its migrations, at this instant.
+    pub(crate) async fn found(
+        folder: tempfile::TempDir,
+        database: Option<String>,
+        now: StoreTime,
+    ) -> TestStore {
+        let clock = Arc::new(TestClock(AtomicI64::new(now.micros())));
+        let store: Arc<dyn Store> = match &database {
+            Some(database) => Arc::new(postgres_store(&postgres::shared().url(database))),
+            None => Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock.clone()).unwrap()),
+        };
+        let found = TestStore { store, database, clock, folder, behind: Behind::default() };
+        found.set_clock(now).await;
+        found
+    }
+
     /// A SQLite store as a new process finds it.
     pub(crate) async fn reopened(self) -> TestStore {
         let TestStore { store, database, clock, folder, behind } = self;
