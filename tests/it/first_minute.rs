@@ -187,9 +187,9 @@ fn every_setting_is_told() {
     let help = String::from_utf8(command(&["serve", "--help"]).output().unwrap().stdout).unwrap();
     let flags = help.lines().filter_map(|line| line.trim().strip_prefix("--")?.split(' ').next());
     let mut count = 0;
-    for flag in
-        flags.filter(|flag| !["accept-loss", "config", "check-config", "log", "log-format"].contains(flag))
-    {
+    for flag in flags.filter(|flag| {
+        !["accept-loss", "ephemeral", "config", "check-config", "log", "log-format"].contains(flag)
+    }) {
         let name = flag.replace('-', "_");
         assert!(
             out.lines().any(|line| line.starts_with(&format!("{name} = "))),

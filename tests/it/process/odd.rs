@@ -26,7 +26,7 @@ fn a_start_does_not_wait_for_a_file_that_is_not_a_database() {
     for (url, says) in [
         (sqlite(folder.path()), "is not a database"),
         ("sqlite:///dev/full".to_owned(), "is not a regular file"),
-        (of_folder, "is not a regular file"),
+        (of_folder, "is a folder"),
     ] {
         for command in ["serve", "migrate"] {
             let output =
