@@ -83,28 +83,31 @@ fn of_ksuid(id: &[u8]) -> Option<Place> {
         b'a'..=b'z' => Some(digit - b'a' + 36),
         _ => None,
     };
-    // 160 bits, the first ones first.
-    let mut number = [0_u32; 5];
+    // 160 bits, 32 in each word, the first ones first.
+    let mut number = [0_u64; 5];
     for digit in id {
         let mut carried = u64::from(value(*digit)?);
         for word in number.iter_mut().rev() {
-            carried += u64::from(*word) * 62;
-            *word = carried as u32;
+            carried += *word * 62;
+            *word = carried & 0xffff_ffff;
             carried >>= 32;
         }
         if carried > 0 {
             return None;
         }
     }
-    Some(last_six(u64::from(number[0]) << 16 | u64::from(number[1]) >> 16))
+    Some(last_six(number[0] << 16 | number[1] >> 16))
 }
 
 fn of_object_id(id: &[u8]) -> Option<Place> {
-    let mut number = 0_u128;
-    for digit in id {
-        number = number << 4 | u128::from(hexadecimal(*digit)?);
+    let mut first = 0;
+    for (place, digit) in id.iter().enumerate() {
+        let value = hexadecimal(*digit)?;
+        if place < 2 * BYTES {
+            first = first << 4 | value;
+        }
     }
-    Some(last_six((number >> 48) as u64))
+    Some(last_six(first))
 }
 
 /// A decimal, alone or behind a prefix.
@@ -112,8 +115,7 @@ fn of_decimal(id: &[u8]) -> Option<Place> {
     let digits = id.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (prefix, digits) = id.split_at(id.len() - digits);
     let is_decimal = match digits {
-        [] => false,
-        [b'0', _, ..] => false,
+        [] | [b'0', _, ..] => false,
         digits => digits.len() <= DECIMAL_DIGITS_MAX,
     };
     if !is_decimal {
@@ -134,7 +136,8 @@ fn of_decimal(id: &[u8]) -> Option<Place> {
 fn ordered(decimal: u128, bits: u32) -> u64 {
     let room = bits - LENGTH_BITS;
     let length = u128::BITS - decimal.leading_zeros();
-    let first = (decimal >> length.saturating_sub(room)) as u64;
+    // No more bits than there is room for.
+    let first = u64::try_from(decimal >> length.saturating_sub(room)).unwrap_or(u64::MAX);
     u64::from(length) << room | first
 }
 
@@ -201,12 +204,12 @@ mod tests {
             ("0", Some(0)),
             ("1", Some(1 << 41 | 1)),
             ("2", Some(2 << 41 | 2)),
-            ("1042", Some(11 << 41 | 1042)),
+            ("1042", Some(11 << 41 | 0x412)),
             ("2199023255551", Some(41 << 41 | 0x1ff_ffff_ffff)),
             ("2199023255552", Some(42 << 41 | 0x100_0000_0000)),
-            ("1541815603606036480", Some(61 << 41 | 1_541_815_603_606_036_480 >> 20)),
+            ("1541815603606036480", Some(61 << 41 | 0x156_5a11_f621)),
             ("18446744073709551615", Some(64 << 41 | 0x1ff_ffff_ffff)),
-            ("99999999999999999999", Some(67 << 41 | (99_999_999_999_999_999_999_u128 >> 26) as u64)),
+            ("99999999999999999999", Some(67 << 41 | 0x15a_f1d7_8b58)),
             ("100000000000000000000", None),
             ("01", None),
             ("00", None),
@@ -215,10 +218,10 @@ mod tests {
             ("١", None),
             // Decimals behind a prefix.
             ("orders/3/0", Some(0x6ad << 36)),
-            ("orders/3/42", Some(0x6ad << 36 | 6 << 29 | 42)),
-            ("orders/4/42", Some(0xeae << 36 | 6 << 29 | 42)),
-            ("orders-3@42", Some(0x42a << 36 | 6 << 29 | 42)),
-            ("order-1042", Some(0x085 << 36 | 11 << 29 | 1042)),
+            ("orders/3/42", Some(0x6ad << 36 | 6 << 29 | 0x2a)),
+            ("orders/4/42", Some(0xeae << 36 | 6 << 29 | 0x2a)),
+            ("orders-3@42", Some(0x42a << 36 | 6 << 29 | 0x2a)),
+            ("order-1042", Some(0x085 << 36 | 11 << 29 | 0x412)),
             ("order-9223372036854775807", Some(0x085 << 36 | 63 << 29 | 0x1fff_ffff)),
             ("order-01042", None),
             ("order1042", None),
@@ -290,7 +293,7 @@ mod tests {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                id.push_str(pieces[(random % pieces.len() as u64) as usize]);
+                id.push_str(pieces[usize::try_from(random).unwrap() % pieces.len()]);
             }
             random = random.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
             assert_eq!(of(&id), of(&id.clone()), "{id}");

@@ -12,7 +12,7 @@ pub enum Awaited {
     Holder(Span),
     /// The next attempt is due after this time.
     Due(Span),
-    /// A Lookup: the entry is not COMPLETED, FAILED_TERMINAL or PARKED.
+    /// A Lookup: the entry is not COMPLETED, `FAILED_TERMINAL` or PARKED.
     Settled,
 }
 
@@ -87,14 +87,18 @@ pub fn sight(entry: Option<&Entry>, now: StoreTime) -> Sight {
 }
 
 /// The answer as it is given this long after the look that found it.
-#[must_use]
+///
+/// # Errors
+/// That of the answer.
 pub fn answered_after(answer: Answer, passed: Span) -> Answer {
     let left = |span: Span| (span - passed).max(Span::ZERO);
     with_waits(answer, &left, &left)
 }
 
 /// The answer to a call that another server, or this one a little later, lets wait: it is repeated soon.
-#[must_use]
+///
+/// # Errors
+/// That of the answer.
 pub fn answered_to_repeat(answer: Answer, soon: Span) -> Answer {
     with_waits(answer, &|retry_after| retry_after.min(soon), &|lease| lease)
 }
@@ -129,6 +133,7 @@ fn with_waits(mut answer: Answer, retry: &dyn Fn(Span) -> Span, lease_left: &dyn
 }
 
 #[cfg(test)]
+#[allow(clippy::unnecessary_wraps, reason = "what is awaited is an answer")]
 mod tests {
     use uuid::Uuid;
 

@@ -209,7 +209,7 @@ impl Ledger {
             let counting = supervised("the counting of entries", count);
             runtime::spawn(&tasks, shared.outdated.clone().until(counting));
         }
-        let room = Room::new(options.waits, Arc::clone(&shared.changes));
+        let room = Room::new(options.waits, &shared.changes);
         let poller = Poller::new(&room, &shared.store, &shared.outdated, &metrics);
         let (outdated, ended) = (&shared.outdated, stop.clone());
         let poll = move || poller.clone().run(ended.clone());

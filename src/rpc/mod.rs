@@ -82,6 +82,15 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
+    fn edge(&self) -> EdgeOptions {
+        EdgeOptions {
+            deadline_max: self.deadline_max,
+            bytes_max: self.limits.batch_bytes,
+            slow_call: self.slow_call,
+            bare: false,
+        }
+    }
+
     /// The bounds of what calls hold.
     fn account_limits(&self) -> AccountLimits {
         AccountLimits {
@@ -161,12 +170,7 @@ pub async fn serve(
     let accounts = Accounts::new(options.account_limits(), ledger.metrics().clone());
     ledger.metrics().upkeep().held_bytes_by(accounts.request_bytes(), accounts.answer_bytes());
     let rules = AbortOnDropHandle::new(accounts.enforce());
-    let edge = EdgeOptions {
-        deadline_max: options.deadline_max,
-        bytes_max: options.limits.batch_bytes,
-        slow_call: options.slow_call,
-        bare: false,
-    };
+    let edge = options.edge();
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
     let waits = HttpWaits::new(options.connections_max, options.connections.per_address_max);
     let accept = |places: &Places, takes| AcceptOptions {

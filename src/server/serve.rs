@@ -168,7 +168,8 @@ fn greet(
 
 /// Writes to standard output. A closed one must not end the server, and one that is not read must not stall it.
 fn say(lines: String) {
-    tokio::task::spawn_blocking(move || drop(writeln!(std::io::stdout(), "{lines}")));
+    let print = move || drop(writeln!(std::io::stdout(), "{lines}"));
+    let _printing = std::thread::Builder::new().name("addresses".into()).spawn(print);
 }
 
 fn address_of(listener: Option<&TcpListener>) -> Option<SocketAddr> {

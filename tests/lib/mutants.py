@@ -851,7 +851,7 @@ MUTANTS = [
         ("src/domain/key_place.rs", "if carried > 0 {", "if carried > u64::from(u32::MAX) {"),
     ]),
     Mutant("KP5", "a decimal with a leading zero has a place", "domain::key_place", [
-        ("src/domain/key_place.rs", "        [b'0', _, ..] => false,\n", ""),
+        ("src/domain/key_place.rs", "[] | [b'0', _, ..] => false,", "[] => false,"),
     ]),
     Mutant("KP6", "entries under keys of another format are taken", "schema::level", [
         ("src/store/schema.rs", "if has_entries && key_format != KEY_FORMAT {", "if has_entries && key_format > KEY_FORMAT {"),

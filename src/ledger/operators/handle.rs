@@ -229,7 +229,9 @@ impl Operators {
                 Box::pin(import::carry_out(session, policies, order, sent))
             });
         let imported = import.await;
-        keys.iter().for_each(|key| self.inner.changes.changed(key));
+        for key in &keys {
+            self.inner.changes.changed(key);
+        }
         imported
     }
 

@@ -142,12 +142,12 @@ pub(in crate::ledger) async fn answered_later<C: Caller>(
     let waiter = Waiter { key: &submission.key, claimant, principal: caller.principal() };
     let place = caller.place();
     let entered = if place.is_some() { room.enter(&waiter) } else { None };
-    let Some((seat, called)) = entered else {
+    let Some((seat, orders)) = entered else {
         metrics.waits().ended(WaitEnd::NoPlace, Duration::ZERO);
         return repeated(first);
     };
     let mut timed = metrics.waits().begin();
-    let mut seated = Seated { room, key: waiter.key, principal: waiter.principal, seat, called };
+    let mut seated = Seated { room, key: waiter.key, principal: waiter.principal, seat, called: orders };
     let (answer, end) = wait(&mut seated, first, waits, ends, looks, caller).await;
     timed.ends(end);
     drop((seated, place));

@@ -45,23 +45,24 @@ impl Poller {
         let mut session: Option<Box<dyn Session>> = None;
         loop {
             let stirred = self.room.stirred.notified();
-            match self.room.next() {
-                Some(at) => tokio::select! {
+            if let Some(at) = self.room.next() {
+                tokio::select! {
                     biased;
                     () = stop.cancelled() => return,
                     () = stirred => {}
                     () = pause(at.saturating_duration_since(Instant::now())) => {}
-                },
-                None => tokio::select! {
+                }
+            } else {
+                tokio::select! {
                     biased;
                     () = stop.cancelled() => return,
                     () = stirred => {}
                     () = pause(KEPT_FOR), if session.is_some() => session = None,
-                },
+                }
             }
             let now = Instant::now();
             self.room.let_due_look(now);
-            let keys = self.room.to_load(now);
+            let keys = self.room.take_due(now);
             if !keys.is_empty()
                 && let Err(error) = self.poll(&mut session, &keys).await
             {

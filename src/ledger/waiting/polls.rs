@@ -94,7 +94,7 @@ impl Polls {
     }
 
     /// The keys of the next statement. Empty if none is sent now.
-    pub(super) fn to_load(&mut self, now: Instant) -> Vec<Key> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Key> {
         if self.next_at.is_some_and(|at| now < at) {
             return Vec::new();
         }
@@ -142,7 +142,7 @@ mod tests {
         polls.begin(&key(1), start);
         let mut loads = Vec::new();
         for milli in 0..5_000 {
-            if !polls.to_load(start + MILLI * milli).is_empty() {
+            if !polls.take_due(start + MILLI * milli).is_empty() {
                 loads.push(milli);
             }
         }
@@ -158,7 +158,7 @@ mod tests {
         (0..10_000).for_each(|number| polls.begin(&key(number), start));
         let (mut keys, mut statements) = (0, 0);
         for milli in 0..4_000 {
-            let loaded = polls.to_load(start + MILLI * milli).len();
+            let loaded = polls.take_due(start + MILLI * milli).len();
             assert!(loaded <= 1_000);
             (keys, statements) = (keys + loaded, statements + usize::from(loaded > 0));
         }
@@ -173,7 +173,7 @@ mod tests {
         for milli in 0..1_000 {
             let now = start + MILLI * milli;
             polls.begin(&key(milli as usize), now);
-            statements += usize::from(!polls.to_load(now).is_empty());
+            statements += usize::from(!polls.take_due(now).is_empty());
         }
         assert!((8..=10).contains(&statements), "{statements}");
     }
@@ -192,6 +192,6 @@ mod tests {
         polls.is_due_after(hash, Duration::ZERO, start);
         assert_eq!(polls.next(), Some(start + DUE_MIN), "never without a pause");
         polls.load_soon(hash, start);
-        assert_eq!(polls.to_load(start).len(), 1);
+        assert_eq!(polls.take_due(start).len(), 1);
     }
 }

@@ -74,12 +74,12 @@ pub(super) struct Waiter<'a> {
 }
 
 impl Room {
-    pub(in crate::ledger) fn new(bounds: Bounds, changes: Arc<Changes>) -> Arc<Room> {
+    pub(in crate::ledger) fn new(bounds: Bounds, changes: &Arc<Changes>) -> Arc<Room> {
         let (stirred, draining) = (Notify::new(), CancellationToken::new());
         let room = Arc::new(Room {
             waiting: Mutex::default(),
             bounds,
-            changes: Arc::clone(&changes),
+            changes: Arc::clone(changes),
             stirred,
             draining,
         });
@@ -179,8 +179,8 @@ impl Room {
     }
 
     /// The keys of the poll that is sent now. Empty if none is.
-    pub(super) fn to_load(&self, now: Instant) -> Vec<Key> {
-        self.waiting().polls.to_load(now)
+    pub(super) fn take_due(&self, now: Instant) -> Vec<Key> {
+        self.waiting().polls.take_due(now)
     }
 
     /// When the poller has something to do next. `None` if no call waits.

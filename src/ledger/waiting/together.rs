@@ -17,12 +17,11 @@ impl Together {
     /// Adds a look at this key.
     pub(in crate::ledger) fn join(self: Arc<Together>, key: &Key, look: Request, queue: &Arc<Queue>) {
         let mut joined = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *joined {
-            Some((chain, _)) => chain.push(look),
-            None => {
-                let chain = Chain::new(key.clone(), look, Instant::now()).loads_first();
-                *joined = Some((chain, Arc::clone(queue)));
-            }
+        if let Some((chain, _)) = &mut *joined {
+            chain.push(look);
+        } else {
+            let chain = Chain::new(key.clone(), look, Instant::now()).loads_first();
+            *joined = Some((chain, Arc::clone(queue)));
         }
     }
 }

@@ -66,14 +66,12 @@ fn series_made_with_their_first_value_are_bounded() {
         let of = text.lines().filter(|line| line.starts_with(start) && line.contains(label));
         of.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
     };
-    assert_eq!(
-        all("idempotency_ledger_replay_claims_total{", "suppressed"),
-        10_000.0,
+    assert!(
+        (all("idempotency_ledger_replay_claims_total{", "suppressed") - 10_000.0).abs() < 0.5,
         "each is counted once"
     );
-    assert_eq!(
-        all("idempotency_ledger_claim_held_seconds_count{", "release"),
-        10_000.0,
+    assert!(
+        (all("idempotency_ledger_claim_held_seconds_count{", "release") - 10_000.0).abs() < 0.5,
         "each is counted once"
     );
 }

@@ -15,7 +15,6 @@ use idempotency_ledger::rpc::proto::lookup_response::Found;
 use idempotency_ledger::rpc::proto::{self, EntryState, ErrorReason, FailureKind};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
-use uuid::Uuid;
 
 use crate::harness::details::{acquired, claim, completed, fields, key};
 use crate::harness::on_both_stores;
@@ -204,7 +203,10 @@ async fn once_the_entry_is_settled_all_waiters_look_in_one_load(kind: Kind) {
 async fn a_repeat_that_waits_is_answered_its_own_grant(kind: Kind) {
     let server = TestServer::start(kind).await;
     let token = held(&server, "1").await;
-    let repeated = proto::ClaimRequest { claim_id: Uuid::new_v4().to_string(), ..waits("c", "1") };
+    let repeated = proto::ClaimRequest {
+        claim_id: "6f1ae0a6-5b1f-4e0e-9d1a-0b2f6e2f7c11".to_owned(),
+        ..waits("c", "1")
+    };
     // Another one between them: it is granted nothing.
     let waiting = [sent(&server, repeated.clone()), sent(&server, repeated.clone())];
     until_waiting(&server, 2).await;
@@ -323,7 +325,6 @@ async fn a_change_of_an_operator_is_answered_to_waiters(kind: Kind) {
         expected_version: version,
         request_id: "park-1".into(),
         reason: "a test".into(),
-        ..Default::default()
     };
     server.admin.clone().park_entry(request).await.unwrap();
     assert!(matches!(answer(waiting).await.verdict, Some(Verdict::Parked(_))));

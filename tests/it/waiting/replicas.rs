@@ -6,7 +6,6 @@ use std::time::Duration;
 use idempotency_ledger::domain::{Key, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 use super::{complete, fail, held, looked_up, secs, sent, until_waiting, waits};
 use crate::harness::details::{acquired, claim, completed, key};
@@ -54,7 +53,10 @@ async fn what_another_server_writes_is_found_by_a_poll() {
 async fn a_repeat_that_waits_here_is_answered_the_grant_that_was_made_elsewhere() {
     let (one, other) = two().await;
     let token = held(&one, "1").await;
-    let same = proto::ClaimRequest { claim_id: Uuid::new_v4().to_string(), ..waits("c", "1") };
+    let same = proto::ClaimRequest {
+        claim_id: "6f1ae0a6-5b1f-4e0e-9d1a-0b2f6e2f7c11".to_owned(),
+        ..waits("c", "1")
+    };
     let waiting = sent(&other, same.clone());
     until_waiting(&other, 1).await;
     // The key becomes free and is granted to the same claim before the other server looks: its repeat was sent here.

@@ -181,7 +181,7 @@ fn a_claim_waits_for_one_batch_of_a_backlog() {
     // Batches of few commands, and of many: 50 us for each.
     for _ in 0..5 {
         queue.carried_out(1, Duration::from_micros(1_050));
-        queue.carried_out(1_000, Duration::from_micros(51_000));
+        queue.carried_out(1_000, Duration::from_millis(51));
     }
     for _ in 0..5 {
         assert!(claims(&queue, "quiet", 1));

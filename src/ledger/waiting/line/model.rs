@@ -64,7 +64,7 @@ impl World {
 
     fn called(mut self, seats: &[Seat]) -> World {
         for seat in seats {
-            let call = &mut self.calls[*seat as usize];
+            let call = &mut self.calls[usize::try_from(*seat).expect("few calls")];
             assert_eq!(*call, Call::Rests, "a call is called once until it has looked");
             *call = Call::Called;
         }
@@ -102,14 +102,12 @@ impl World {
             Entry::Free => all.push(self.clone().written(Entry::HeldBy(0))),
             Entry::Done => {}
         }
-        for number in 1..=CALLS {
+        for (number, same_as) in (1..=CALLS).map(|number| (number, SAME_AS[number])) {
             match self.calls[number] {
                 Call::Called => {
                     let (answer, write) = match self.entry {
                         Entry::Free => (Answer::Granted, Some(Entry::HeldBy(number))),
-                        Entry::HeldBy(holder) if SAME_AS[holder] == SAME_AS[number] => {
-                            (Answer::Granted, None)
-                        }
+                        Entry::HeldBy(holder) if SAME_AS[holder] == same_as => (Answer::Granted, None),
                         Entry::HeldBy(_) => (Answer::Held, None),
                         Entry::Done => (Answer::Final, None),
                     };
