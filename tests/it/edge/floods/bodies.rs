@@ -12,7 +12,7 @@ use super::{Healthy, SMALL, beside};
 use crate::edge::Edge;
 use crate::edge::frames::{bomb, message, post};
 use crate::edge::memory::connect;
-use crate::harness::details::{acquired, claim, key};
+use crate::harness::details::{acquired, claim};
 use crate::proof::run::Run;
 
 /// Sends the head of a message of 1,000 bytes, and then a byte now and then: its status, and how long that took.
@@ -127,24 +127,26 @@ async fn bombs_are_not_unpacked() {
     beside.told(&run, &what, 0);
 }
 
-/// A batch of claims whose answer has 3.3 MB: all are completed, with results.
-pub(super) async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
+/// A batch of claims whose answer has 3.3 MB: all are completed, with results. By few at a time, so that the server's memory
+/// is that of a calm one afterwards.
+async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
     let mut client = edge.server.client().await;
     let requests: Vec<_> = (0..200).map(|number| claim("c", &number.to_string())).collect();
-    let batch = proto::BatchClaimRequest { requests };
-    let answers = client.batch_claim(batch.clone()).await.unwrap().into_inner().responses;
-    let complete = |(number, answer): (usize, &proto::ClaimResponse)| proto::Settlement {
-        action: Some(proto::settlement::Action::Complete(proto::CompleteRequest {
-            key: key("c", &number.to_string()),
-            token: acquired(answer).token,
-            result: Bytes::from(vec![7; 16_384]),
-            result_left_out: false,
-            event_type: String::new(),
-        })),
-    };
-    let settlements = answers.iter().enumerate().map(complete).collect();
-    client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap();
-    batch
+    for part in requests.chunks(10) {
+        let batch = proto::BatchClaimRequest { requests: part.to_vec() };
+        let answers = client.batch_claim(batch).await.unwrap().into_inner().responses;
+        let complete = |(request, answer): (&proto::ClaimRequest, &proto::ClaimResponse)| proto::Settlement {
+            action: Some(proto::settlement::Action::Complete(proto::CompleteRequest {
+                key: request.key.clone(),
+                token: acquired(answer).token,
+                result: Bytes::from(vec![7; 16_384]),
+                ..Default::default()
+            })),
+        };
+        let settlements = part.iter().zip(&answers).map(complete).collect();
+        client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap();
+    }
+    proto::BatchClaimRequest { requests }
 }
 
 /// How often the answer is asked for on one connection.
