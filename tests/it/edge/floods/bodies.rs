@@ -129,7 +129,7 @@ async fn bombs_are_not_unpacked() {
 
 /// A batch of claims whose answer has 3.3 MB: all are completed, with results. By few at a time, so that the server's memory
 /// is that of a calm one afterwards.
-async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
+pub(super) async fn large_answer(edge: &Edge) -> proto::BatchClaimRequest {
     let mut client = edge.server.client().await;
     let requests: Vec<_> = (0..200).map(|number| claim("c", &number.to_string())).collect();
     for part in requests.chunks(10) {
