@@ -228,7 +228,11 @@ impl Entries for DiskSession {
             let mut complete = |one: &Completion| {
                 let open = |row: &&Entry| row.token == one.token && row.state == State::InProgress;
                 let mut row = inner.rows.get(&one.key.hash()).filter(open)?.clone();
-                let done = Done { late: row.lease_over(now), attempt: row.attempts };
+                let done = Done {
+                    late: row.lease_over(now),
+                    attempt: row.attempts,
+                    doubled: row.superseded_completes > 0,
+                };
                 row.version += 1;
                 row.state = State::Completed;
                 row.closed_by = ClosedBy::Complete;
