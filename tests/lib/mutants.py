@@ -873,7 +873,7 @@ MUTANTS = [
         ("src/store/row.rs", ".then(|| changed(self.closed_at)),", ".then_some(updated_at),"),
     ]),
     Mutant("R3", "an id's time stands behind its hash", "domain::key", [
-        ("src/domain/key.rs", "hash[..key_place::BYTES].copy_from_slice(&place);", "hash[10..].copy_from_slice(&made_at);"),
+        ("src/domain/key.rs", "hash[..key_place::BYTES].copy_from_slice(&place);", "hash[10..].copy_from_slice(&place);"),
     ]),
     Mutant("Q1", "two servers have a turn of the purge at the same time", "stores::", [
         (PG_PURGE, "      AND (n.purge_held <= c.now OR n.purge_held > c.now + $2)\n", ""),
@@ -1193,7 +1193,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "who.key.consumer() == key.consumer() &&", "who.key.source() == key.source() &&"),
     ]),
     Mutant("M34", "a consumer that is called other takes the others' series with it", "metrics", [
-        ("src/metrics/consumers.rs", "if name == OTHER {", "if index.is_empty() {"),
+        ("src/metrics/consumers.rs", "if name == OTHER {", "if name.is_empty() {"),
     ]),
     Mutant("M35", "an alert is counted under what the caller was told", "metrics", [
         ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason });"),
