@@ -22,8 +22,12 @@ pub(super) const END_HEADERS: u8 = 4;
 
 /// The header block of a Claim: POST, http, the path and the content type.
 pub(super) fn head() -> Vec<u8> {
+    head_of(b"/idempotency.ledger.v1.LedgerService/Claim")
+}
+
+/// The same of another call.
+fn head_of(path: &[u8]) -> Vec<u8> {
     let mut block = vec![0x83, 0x86];
-    let path = b"/idempotency.ledger.v1.LedgerService/Claim";
     block.extend([0x04, u8::try_from(path.len()).unwrap()]);
     block.extend(path);
     block.extend([0x0f, 0x10, 16]);
@@ -43,7 +47,12 @@ pub(super) fn header(name: &str, value: &[u8]) -> Vec<u8> {
 
 /// A whole call of Claim, with this body.
 pub(super) fn call(stream: u32, body: &[u8]) -> Vec<u8> {
-    [frame(HEADERS, END_HEADERS, stream, &head()), frame(DATA, END_STREAM, stream, body)].concat()
+    call_of(b"/idempotency.ledger.v1.LedgerService/Claim", stream, body)
+}
+
+/// The same of another one.
+pub(super) fn call_of(path: &[u8], stream: u32, body: &[u8]) -> Vec<u8> {
+    [frame(HEADERS, END_HEADERS, stream, &head_of(path)), frame(DATA, END_STREAM, stream, body)].concat()
 }
 
 /// The head of a Claim.

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto::ClaimRequest;
+use idempotency_ledger::rpc::proto::{ClaimRequest, ImportEntriesRequest};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Healthy, SMALL, beside};
-use crate::edge::frames::{SETTINGS, call, frame, message};
+use crate::edge::frames::{SETTINGS, call_of, frame, message};
 use crate::edge::{Edge, PREFACE};
 use crate::harness::details::claim;
 use crate::proof::run::Run;
@@ -29,9 +29,18 @@ async fn deaf(to: SocketAddr) -> TcpStream {
     TcpStream::from_std(socket.into()).unwrap()
 }
 
-/// Claims of which each field is wrong, so that the error has some kilobytes. The client goes on until nothing is taken for
+/// Where the errors of a call stand.
+#[derive(Clone, Copy)]
+enum In {
+    /// A Claim has nothing but them.
+    Headers,
+    /// An import has begun its answer.
+    Trailers,
+}
+
+/// Calls of which each field is wrong, so that the error has some kilobytes. The client goes on until nothing is taken for
 /// two seconds.
-async fn asks(to: SocketAddr) -> TcpStream {
+async fn asks(to: SocketAddr, errors: In) -> TcpStream {
     let mut stream = deaf(to).await;
     // No two errors are the same: HTTP/2 would send the second one as a reference to the first one.
     let wrong = |number: usize| ClaimRequest {
@@ -40,8 +49,20 @@ async fn asks(to: SocketAddr) -> TcpStream {
         claim_id: "none".into(),
         ..claim(&"\u{1}".repeat(300 + number), &"\u{1}".repeat(2_000 + number))
     };
+    let import = |number: usize| ImportEntriesRequest {
+        operation_id: "\u{1}".repeat(300 + number),
+        reason: "\u{1}".repeat(2_000 + number),
+        ..ImportEntriesRequest::default()
+    };
+    let one = |number: usize| match errors {
+        In::Headers => (&b"/idempotency.ledger.v1.LedgerService/Claim"[..], message(&wrong(number))),
+        In::Trailers => (&b"/idempotency.ledger.v1.AdminService/ImportEntries"[..], message(&import(number))),
+    };
     let mut parts = vec![[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()];
-    parts.extend((0..CALLS).map(|number| call(2 * number + 1, &message(&wrong(number as usize)))));
+    parts.extend((0..CALLS).map(|number| {
+        let (path, body) = one(number as usize);
+        call_of(path, 2 * number + 1, &body)
+    }));
     for part in parts {
         if !matches!(tokio::time::timeout(Duration::from_secs(2), stream.write_all(&part)).await, Ok(Ok(())))
         {
@@ -63,26 +84,29 @@ async fn says(edge: &Edge, line: &str, within: Duration) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_takes_nothing_is_closed() {
     let edge = Edge::start(&["--stall-max", "2s"]).await;
-    let _open = asks(edge.server.address.parse().unwrap()).await;
+    let _open = asks(edge.server.address.parse().unwrap(), In::Headers).await;
     says(&edge, "the client takes none of the bytes that are sent", Duration::from_secs(10)).await;
 }
 
 /// Long before `stall_max`, since all together have more than an eighth of `server_bytes_max`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_that_nobody_reads_have_a_bound() {
-    let run = Run::new("floods", SMALL);
-    let edge = Edge::start(&["--stall-max", "60s", "--server-bytes-max", "33554432"]).await;
-    let to = edge.server.address.parse().unwrap();
-    let flood = async {
-        let mut all = JoinSet::new();
-        for _ in 0..run.size.min(2_000) / 3 {
-            all.spawn(asks(to));
-        }
-        let open = all.join_all().await;
-        says(&edge, "the client does not take errors, and holds most of them", Duration::from_secs(10)).await;
-        open.len()
-    };
-    let (connections, beside) = beside(&run, &edge, &Healthy::of(&edge), flood).await;
-    let what = format!("{connections} connections that read none of {CALLS} errors");
-    beside.told(&run, &what, connections as u64 / 8);
+    for (errors, what) in [(In::Headers, "errors in headers"), (In::Trailers, "errors in trailers")] {
+        let run = Run::new("floods", SMALL);
+        let edge = Edge::start(&["--stall-max", "60s", "--server-bytes-max", "33554432"]).await;
+        let to = edge.server.address.parse().unwrap();
+        let flood = async {
+            let mut all = JoinSet::new();
+            for _ in 0..run.size.min(2_000) / 3 {
+                all.spawn(asks(to, errors));
+            }
+            let open = all.join_all().await;
+            let line = "the client does not take errors, and holds most of them";
+            says(&edge, line, Duration::from_secs(10)).await;
+            open.len()
+        };
+        let (connections, beside) = beside(&run, &edge, &Healthy::of(&edge), flood).await;
+        let what = format!("{connections} connections that read none of {CALLS} {what}");
+        beside.told(&run, &what, connections as u64 / 8);
+    }
 }
