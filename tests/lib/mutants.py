@@ -1715,7 +1715,7 @@ MUTANTS = [
         ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(tell)))", "tokio::spawn(self.run(tell))"),
         ("src/rpc/admin/bulk.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
     ]),
-    Mutant("FL39", "trailers of errors are not counted", "edge::floods::errors::errors_that", [
+    Mutant("FL39", "trailers of errors are not counted", "rpc::edge::account", [
         ("src/rpc/edge/account/answer.rs", "filter(|map| !is_ok(map))", "filter(|map| map.is_empty() && !is_ok(map))"),
     ]),
     Mutant("FL40", "one byte within a second keeps a request's room", "edge::floods::neighbours::requests_that_do_not", [

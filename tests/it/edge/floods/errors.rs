@@ -29,18 +29,18 @@ async fn deaf(to: SocketAddr) -> TcpStream {
     TcpStream::from_std(socket.into()).unwrap()
 }
 
-/// Where the errors of a call stand.
+/// Whose errors nobody reads.
 #[derive(Clone, Copy)]
-enum In {
-    /// A Claim has nothing but them.
-    Headers,
-    /// An import has begun its answer.
-    Trailers,
+enum Of {
+    /// Of one message.
+    Claims,
+    /// Of a stream of messages.
+    Imports,
 }
 
 /// Calls of which each field is wrong, so that the error has some kilobytes. The client goes on until nothing is taken for
 /// two seconds.
-async fn asks(to: SocketAddr, errors: In) -> TcpStream {
+async fn asks(to: SocketAddr, errors: Of) -> TcpStream {
     let mut stream = deaf(to).await;
     // No two errors are the same: HTTP/2 would send the second one as a reference to the first one.
     let wrong = |number: usize| ClaimRequest {
@@ -55,8 +55,8 @@ async fn asks(to: SocketAddr, errors: In) -> TcpStream {
         ..ImportEntriesRequest::default()
     };
     let one = |number: usize| match errors {
-        In::Headers => (&b"/idempotency.ledger.v1.LedgerService/Claim"[..], message(&wrong(number))),
-        In::Trailers => (&b"/idempotency.ledger.v1.AdminService/ImportEntries"[..], message(&import(number))),
+        Of::Claims => (&b"/idempotency.ledger.v1.LedgerService/Claim"[..], message(&wrong(number))),
+        Of::Imports => (&b"/idempotency.ledger.v1.AdminService/ImportEntries"[..], message(&import(number))),
     };
     let mut parts = vec![[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()];
     parts.extend((0..CALLS).map(|number| {
@@ -84,14 +84,14 @@ async fn says(edge: &Edge, line: &str, within: Duration) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_takes_nothing_is_closed() {
     let edge = Edge::start(&["--stall-max", "2s"]).await;
-    let _open = asks(edge.server.address.parse().unwrap(), In::Headers).await;
+    let _open = asks(edge.server.address.parse().unwrap(), Of::Claims).await;
     says(&edge, "the client takes none of the bytes that are sent", Duration::from_secs(10)).await;
 }
 
 /// Long before `stall_max`, since all together have more than an eighth of `server_bytes_max`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_that_nobody_reads_have_a_bound() {
-    for (errors, what) in [(In::Headers, "errors in headers"), (In::Trailers, "errors in trailers")] {
+    for (errors, what) in [(Of::Claims, "errors of claims"), (Of::Imports, "errors of imports")] {
         let run = Run::new("floods", SMALL);
         let edge = Edge::start(&["--stall-max", "60s", "--server-bytes-max", "33554432"]).await;
         let to = edge.server.address.parse().unwrap();
