@@ -1,10 +1,10 @@
-//! What is wrong with the store's clock, and how calls are refused for it. See docs/contract.md, section 4.
+//! The faults of the store's clock, and how calls are refused for them. See docs/contract.md, section 4.
 
 use super::Reading;
 use super::context::Context;
 use super::reason::{Reason, Rejection};
 
-/// What is wrong with the store's clock.
+/// A fault of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockFault {
     /// It shows an instant before the date of the release: it must be set right, and no `token_offset` helps.
