@@ -39,8 +39,10 @@ pub(super) struct BatchBound {
     carried: Vec<Carried>,
     /// Which of them is forgotten next.
     oldest: usize,
-    /// How many commands fit into [`WITHIN`].
+    /// How many commands fit into [`WITHIN`], and whether a batch came back since that was computed. A consumer that is alone
+    /// does not need it.
     fits: Option<usize>,
+    is_stale: bool,
 }
 
 impl BatchBound {
@@ -65,7 +67,7 @@ impl BatchBound {
             *oldest = carried;
             self.oldest = (self.oldest + 1) % REMEMBERED;
         }
-        self.fits = self.marginal().map(fits).or(self.fits);
+        self.is_stale = true;
     }
 
     /// The marginal time of a command, in nanoseconds: the slope of time over commands, by the estimator of Theil and Sen, the
@@ -85,9 +87,12 @@ impl BatchBound {
     }
 
     /// How many commands a batch may have that otherwise may have `max`.
-    pub(super) fn of(&self, max: usize) -> usize {
+    pub(super) fn of(&mut self, max: usize) -> usize {
         let is_active = |at| Instant::now().saturating_duration_since(at) < ACTIVE_FOR;
         if self.changed.is_some_and(is_active) {
+            if std::mem::take(&mut self.is_stale) {
+                self.fits = self.marginal().map(fits).or(self.fits);
+            }
             max.min(self.fits.unwrap_or_else(|| fits(ASSUMED)))
         } else {
             max
@@ -161,13 +166,15 @@ mod tests {
     #[test]
     fn what_was_long_ago_is_forgotten() {
         let mut bound = BatchBound::default();
+        bound.comes(&Key::new("a", "s", "1"), Instant::now());
+        bound.comes(&Key::new("b", "s", "1"), Instant::now());
         bound.carried(1, ms(1));
         for (took, expected) in [(101, 32), (2, 500)] {
             for _ in 0..REMEMBERED {
                 bound.carried(1, ms(1));
                 bound.carried(101, ms(took));
             }
-            assert_eq!(bound.fits, Some(expected), "{took} ms");
+            assert_eq!(bound.of(1_000), expected, "{took} ms");
         }
         assert_eq!(bound.carried.len(), REMEMBERED);
     }
