@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::workload::Ids;
+use super::ids::{Ids, Maker, uuid_text};
 use crate::random;
 use crate::rpc::proto;
 
@@ -33,7 +33,7 @@ pub(super) struct Key {
 /// How the messages of a run are named.
 #[derive(Debug)]
 pub(super) struct Names {
-    ids: Ids,
+    ids: Maker,
     consumers: Vec<String>,
     pub(super) owner: String,
 }
@@ -47,7 +47,7 @@ impl Names {
         let room = OWNER_BYTES_MAX - CONSUMER.len() - process.len() - 1;
         let host = &host[..host.floor_char_boundary(room)];
         Names {
-            ids,
+            ids: Maker::new(ids),
             consumers: (first..first.saturating_add(consumers))
                 .map(|number| format!("{CONSUMER}{number}"))
                 .collect(),
@@ -66,10 +66,7 @@ impl Names {
 
     /// A message that nobody has named before.
     pub(super) fn key(&self, kind: Kind) -> Key {
-        let id = match self.ids {
-            Ids::Random => random::id(),
-            Ids::V7 => random::id_with_time(),
-        };
+        let id = self.ids.make();
         Key { id, consumer: below(id, u32::try_from(self.consumers.len()).unwrap_or(1)), kind }
     }
 
@@ -78,7 +75,7 @@ impl Names {
         proto::EntryKey {
             consumer: consumer.cloned().unwrap_or_default(),
             source: SOURCE.to_owned(),
-            id: text(key.id),
+            id: self.ids.text(key.id),
             ..proto::EntryKey::default()
         }
     }
@@ -87,7 +84,7 @@ impl Names {
     pub(super) fn claim(&self, key: &Key) -> proto::ClaimRequest {
         proto::ClaimRequest {
             key: Some(self.message(key)),
-            claim_id: text(random::id()),
+            claim_id: uuid_text(random::id()),
             owner: self.owner.clone(),
             ..proto::ClaimRequest::default()
         }
@@ -99,10 +96,6 @@ pub(super) fn below(id: Uuid, bound: u32) -> u32 {
     let (_, low) = id.as_u64_pair();
     // The low half of the low half: no version or variant stands there.
     u32::try_from(low & u64::from(u32::MAX)).unwrap_or(0) % bound.max(1)
-}
-
-fn text(id: Uuid) -> String {
-    id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
 }
 
 #[cfg(test)]

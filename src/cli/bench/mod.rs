@@ -5,6 +5,7 @@ mod again;
 mod answers;
 mod dial;
 mod grants;
+mod ids;
 mod keys;
 mod knee;
 mod link;

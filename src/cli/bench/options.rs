@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 
-use super::workload::{Ids, Workload};
+use super::ids::Ids;
+use super::workload::Workload;
 use crate::cli::problem::Problem;
 use crate::duration_arg::DurationArg;
 

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::ValueEnum;
-
 /// More keys would no longer be hot.
 const HOT_KEYS_MAX: u32 = 10_000;
 const NONE_OF: &str = "is none of claim, pair, duplicates=90%, hot-keys=10 and renew";
@@ -86,15 +84,6 @@ impl Workload {
             Workload::Renew => ("renewal", "renewals"),
         }
     }
-}
-
-/// How the ids of new messages are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Ids {
-    /// UUIDs of version 4: new messages lie anywhere in the store's indexes
-    Random,
-    /// UUIDs of version 7, which begin with the time: new messages are neighbours
-    V7,
 }
 
 #[cfg(test)]

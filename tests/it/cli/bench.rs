@@ -193,7 +193,7 @@ fn values_out_of_bounds_are_refused() {
         (&["--max-p99", "1us"], "--max-p99: is 1us, must be 10us to 10m"),
         (&["--result-bytes", "1048577"], "1048577 is not in 0..=1048576"),
         (&["--consumers", "0"], "0 is not in 1..=1000"),
-        (&["--ids", "ulid"], "[possible values: random, v7]"),
+        (&["--ids", "uuid"], "[possible values: random, v7, ulid, object-id, snowflake, decimal, offset]"),
     ] {
         alone(&[&["bench"], arguments].concat()).says(2, &[says]);
     }

@@ -111,11 +111,15 @@ class Stage:
         self.cluster.ask(name, WARM)
         return self._full[ids]
 
-    def _filled(self, name, ids):
+    def room_for_rows(self):
+        """Refuses to begin what the disk has no room for."""
         free = shutil.disk_usage(self.cluster.home).free
         if free < self.rows * BYTES_OF_A_ROW:
             raise RuntimeError(f"{self.rows} rows need {self.rows * BYTES_OF_A_ROW / 1e9:.0f} GB in {self.cluster.home.parent}, and "
                                f"{free / 1e9:.0f} GB are free; --rows asks for fewer")
+
+    def _filled(self, name, ids):
+        self.room_for_rows()
         url = self.database(name)
         with programs.ledger(self.ledger, url) as server:
             # Completed, as nearly all of a real table is: claims that stay open are counted for the metrics, one by one.
@@ -132,11 +136,11 @@ class Stage:
                 raise RuntimeError(f"after {UPKEEP_MAX} s this was not so yet: {statement}")
             time.sleep(1)
 
-    def fill(self, server, rows, workload, ids="random"):
+    def fill(self, server, rows, workload, ids="random", *more):
         made, seconds = 0, 1
         while made < rows:
             told = {}
-            self.load(server, told, BATCHES_IN_FLIGHT, workload=workload, batch=BATCH, ids=ids, seconds=seconds)
+            self.load(server, told, BATCHES_IN_FLIGHT, *more, workload=workload, batch=BATCH, ids=ids, seconds=seconds)
             made += told["created"]
             seconds = min(60, max(0.2, (rows - made) / max(told["rate"], 1)))
 
